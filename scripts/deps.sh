@@ -1,0 +1,63 @@
+#!/bin/sh
+# deps.sh - install what the build needs and is not there
+#
+# On Debian and Ubuntu missing packages are installed (with sudo when not root). On other systems the names of the
+# packages are printed and the script fails. Does nothing, quickly, when everything is there.
+set -eu
+
+say() { printf 'deps: %s\n' "$*" >&2; }
+
+debian_packages='build-essential cmake git pkg-config npm libssl-dev libisal-dev liblmdb-dev libjansson-dev uthash-dev
+libcmocka-dev'
+debian_tools='clang clang-format clang-tidy'   # for make lint and make fuzz only
+
+wanted=$debian_packages
+if [ "${1:-}" = --tools ]; then wanted="$debian_packages $debian_tools"; fi
+
+missing_debian() {
+  for package in $wanted; do
+    # npm may come from elsewhere, with or without a package.
+    if [ "$package" = npm ] && command -v npm >/dev/null; then continue; fi
+    dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || printf '%s ' "$package"
+  done
+}
+
+if command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; then
+  missing=$(missing_debian)
+  if [ -z "$missing" ]; then exit 0; fi
+  say "installing: $missing"
+  sudo=
+  if [ "$(id -u)" != 0 ]; then
+    sudo=sudo
+    command -v sudo >/dev/null || { say "run as root: apt-get install $missing"; exit 1; }
+  fi
+  log=$(mktemp)
+  # shellcheck disable=SC2086
+  if ! { $sudo apt-get update && $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing; } \
+    >"$log" 2>&1; then
+    cat "$log" >&2
+    say "installing failed; the packages are: $missing"
+    rm -f "$log"
+    exit 1
+  fi
+  rm -f "$log"
+  exit 0
+fi
+
+# Elsewhere: are the libraries there?
+missing=
+for tool in cmake git pkg-config cc c++ openssl; do command -v "$tool" >/dev/null || missing="$missing $tool"; done
+if command -v pkg-config >/dev/null; then
+  for library in libcrypto libisal lmdb jansson cmocka; do
+    pkg-config --exists "$library" 2>/dev/null || missing="$missing $library"
+  done
+fi
+if [ -z "$missing" ]; then exit 0; fi
+say "missing:$missing"
+case $(uname -s)-$([ -r /etc/os-release ] && . /etc/os-release && echo "${ID:-}") in
+  Linux-fedora*) say 'install: sudo dnf install gcc gcc-c++ make cmake git pkgconf npm openssl openssl-devel isa-l-devel lmdb-devel jansson-devel uthash-devel libcmocka-devel' ;;
+  Darwin-*) say 'install: brew install cmake git pkg-config node openssl@3 isa-l lmdb jansson uthash cmocka' ;;
+  FreeBSD-*) say 'install: sudo pkg install cmake git pkgconf npm openssl isa-l lmdb jansson uthash cmocka' ;;
+  *) say 'install the development packages of OpenSSL 3, ISA-L, LMDB, jansson, uthash and cmocka, and cmake, git, npm' ;;
+esac
+exit 1
