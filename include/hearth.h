@@ -1,0 +1,509 @@
+/*
+ * hearth.h - the public interface of libhearth
+ *
+ * Hearth runs large language models and never computes the same prompt twice. What a model works out while it reads a
+ * prompt (its KV cells) is kept under the exact tokens that produced it, in memory and on disk, so that a prompt seen
+ * before starts to answer in milliseconds, also after a restart.
+ *
+ *     hearth_runtime_options options = hearth_runtime_options_default();
+ *     hearth_runtime *runtime;
+ *     hearth_model *model;
+ *     hearth_result result;
+ *     hearth_error err;
+ *
+ *     hearth_runtime_open(&options, &runtime, &err);
+ *     hearth_model_load(runtime, "model.gguf", NULL, &model, &err);
+ *     hearth_request request = hearth_request_default();
+ *     request.prompt = "Once upon a time";
+ *     hearth_complete(model, &request, &result, &err);
+ *     puts(result.text);
+ *     hearth_result_free(&result);
+ *     hearth_model_unref(model);
+ *     hearth_runtime_close(runtime);
+ *
+ * Conventions, which hold unless a declaration says otherwise:
+ *
+ *   Options    Structs whose first field is struct_size are made by their default function, which is inline so that the
+ *              size is the caller's. The library reads no further than that, and new fields are added at the end.
+ *   Errors     Functions return a hearth_status. Those that take a hearth_error write one sentence for a human into it
+ *              on failure: the thing, the cause and the remedy. err may be NULL. Outputs are written on success only.
+ *   Ownership  _open/_close and _load/_unref make and release. Pointers handed to a function or a callback are borrowed
+ *              for that call. Strings inside results belong to the result.
+ *   Threads    Every function may be called from any thread at any time; objects are locked inside. A handle must not
+ *              be released while another thread is inside a call on that same handle.
+ *   Callbacks  run on the thread named at their type, must not block for long, and may call hearth_cancel and nothing
+ *              else of this library.
+ *   Text       is UTF-8. Text given in is checked; text given out consists of whole characters.
+ */
+#ifndef HEARTH_H
+#define HEARTH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__GNUC__)
+#define HEARTH_API __attribute__((visibility("default")))
+#else
+#define HEARTH_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HEARTH_VERSION_MAJOR 0
+#define HEARTH_VERSION_MINOR 1
+#define HEARTH_VERSION_PATCH 0
+#define HEARTH_VERSION "0.1.0"
+
+/* The version of the library that is linked, "0.1.0". A static string. */
+HEARTH_API const char *hearth_version(void);
+
+/* ---- statuses ---------------------------------------------------------------------------------------------------- */
+
+typedef enum hearth_status {
+    HEARTH_OK = 0,
+    HEARTH_FAILED = 1,        /* something failed that no other status names; the message says what */
+    HEARTH_MISUSE = 2,        /* an argument breaks the function's contract; nothing was done */
+    HEARTH_NO_MEMORY = 3,     /* not enough memory; nothing was done */
+    HEARTH_NOT_FOUND = 4,     /* the file, model, key or request does not exist */
+    HEARTH_PERMISSION = 5,    /* the system forbids it */
+    HEARTH_IO = 6,            /* reading or writing failed */
+    HEARTH_FULL = 7,          /* no space on the device or in a quota */
+    HEARTH_CORRUPT = 8,       /* bytes are not what they should be */
+    HEARTH_UNSUPPORTED = 9,   /* well-formed, but this build or model cannot do it */
+    HEARTH_TOO_LONG = 10,     /* the prompt does not fit the context */
+    HEARTH_CANCELLED = 11,    /* ended by hearth_cancel or by unloading */
+    HEARTH_BUSY = 12,         /* in use, or a queue is full; try again later */
+    HEARTH_TIMED_OUT = 13,    /* a time limit passed; what was asked for may still happen */
+    HEARTH_ENGINE = 14,       /* the inference engine refused or failed */
+    HEARTH_INVALID_TEXT = 15, /* text is not valid UTF-8 */
+} hearth_status;
+
+/* A short stable name, "not_found". A static string; "unknown" for other values. */
+HEARTH_API const char *hearth_status_name(hearth_status status);
+
+typedef struct hearth_error {
+    hearth_status status;
+    int system_errno;  /* errno of the failed system call, 0 where there was none */
+    char message[512]; /* one line, no newline, always terminated */
+} hearth_error;
+
+/* ---- runtime: cache, counters, log ------------------------------------------------------------------------------- */
+
+typedef struct hearth_runtime hearth_runtime;
+
+typedef enum hearth_log_level {
+    HEARTH_LOG_ERROR = 0,
+    HEARTH_LOG_WARNING = 1,
+    HEARTH_LOG_INFO = 2,
+    HEARTH_LOG_DEBUG = 3,
+} hearth_log_level;
+
+/*
+ * Receives one line of log, without a newline. Runs on whichever thread has something to say, several at once possible.
+ * source is "hearth" or the engine's name; both strings are valid during the call.
+ */
+typedef void (*hearth_log_fn)(hearth_log_level level, const char *source, const char *message, void *user_data);
+
+typedef struct hearth_runtime_options {
+    size_t struct_size;
+    const char *cache_directory;    /* disk tier; NULL: $HEARTH_CACHE, else hearth/kv in the user's cache folder */
+    bool cache_disabled;            /* neither read nor keep any row */
+    uint64_t ram_bytes_max;         /* RAM tier; 0: an eighth of the machine's memory, at most 4 GiB */
+    uint64_t disk_bytes_max;        /* disk tier; 0: 32 GiB */
+    uint64_t disk_free_min;         /* leave at least this much of the device free; default 1 GiB */
+    uint64_t write_queue_bytes_max; /* rows waiting to be written; beyond it saves are dropped; default 1 GiB */
+    const char *engine_directory;   /* of the engine module; NULL: $HEARTH_ENGINE_DIRECTORY, else beside the library */
+    hearth_log_level log_level;     /* more detailed messages are not delivered; default HEARTH_LOG_WARNING */
+    hearth_log_fn log;              /* NULL: no log */
+    void *log_user_data;
+} hearth_runtime_options;
+
+static inline hearth_runtime_options hearth_runtime_options_default(void)
+{
+    hearth_runtime_options options;
+
+    memset(&options, 0, sizeof(options));
+    options.struct_size = sizeof(options);
+    options.disk_free_min = UINT64_C(1) << 30;
+    options.write_queue_bytes_max = UINT64_C(1) << 30;
+    options.log_level = HEARTH_LOG_WARNING;
+    return options;
+}
+
+/*
+ * Open a runtime: the cache and everything that models share. The engine is not touched until a model is loaded.
+ *
+ * options  NULL means the defaults. Strings are copied.
+ * out      receives the runtime; release it with hearth_runtime_close.
+ *
+ * A cache directory that cannot be used is not an error: one warning is logged and the runtime works without that tier.
+ * Returns HEARTH_OK; HEARTH_MISUSE for a bad option; HEARTH_NO_MEMORY.
+ */
+HEARTH_API hearth_status hearth_runtime_open(const hearth_runtime_options *options, hearth_runtime **out,
+                                             hearth_error *err);
+
+/*
+ * Release a runtime: cancel what runs, save what the contexts hold, write the rows that wait (at most 10 s) and free
+ * everything. Models that the caller still holds stay valid handles, but every request on them is HEARTH_CANCELLED.
+ * Accepts NULL. Blocks.
+ */
+HEARTH_API void hearth_runtime_close(hearth_runtime *runtime);
+
+/* Block until every row saved so far is durable, or timeout_ms passed (HEARTH_TIMED_OUT; writing goes on). */
+HEARTH_API hearth_status hearth_runtime_flush(hearth_runtime *runtime, uint32_t timeout_ms, hearth_error *err);
+
+typedef struct hearth_counters {
+    size_t struct_size;
+    uint64_t requests;  /* finished, in any way */
+    uint64_t hits_live; /* requests by kind of hit */
+    uint64_t hits_exact;
+    uint64_t hits_resume;
+    uint64_t hits_prefix;
+    uint64_t misses;
+    uint64_t tokens_prompt; /* prompt tokens of all requests */
+    uint64_t tokens_cached; /* those of them that needed no prefill */
+    uint64_t tokens_generated;
+    uint64_t rows_restored;
+    uint64_t bytes_restored;
+    uint64_t rows_saved; /* packed into the RAM tier */
+    uint64_t bytes_saved;
+    uint64_t rows_written; /* published in the disk tier */
+    uint64_t bytes_written;
+    uint64_t saves_dropped; /* not kept: write queue or RAM tier full */
+    uint64_t writes_failed; /* not written: no space, no permission, read or write error */
+    uint64_t rows_evicted;
+    uint64_t rows_quarantined; /* failed their checks and were set aside */
+    uint64_t ram_rows;         /* now */
+    uint64_t ram_bytes;
+    uint64_t disk_rows;
+    uint64_t disk_bytes;
+} hearth_counters;
+
+/* Fill counters (struct_size set by the caller) with the values since the runtime was opened. */
+HEARTH_API hearth_status hearth_runtime_counters(hearth_runtime *runtime, hearth_counters *out, hearth_error *err);
+
+/* ---- models ------------------------------------------------------------------------------------------------------ */
+
+typedef struct hearth_model hearth_model;
+
+/* How a model file is told from every other. Kept in a memo by (device, inode, size, mtime), so each is paid once. */
+typedef enum hearth_fingerprint_mode {
+    HEARTH_FINGERPRINT_SAFE = 0,         /* SHA-256 of every byte */
+    HEARTH_FINGERPRINT_GGUF_CHUNKED = 1, /* of size, GGUF header and 64 KiB samples across the tensors */
+    HEARTH_FINGERPRINT_FAST_UNSAFE = 2,  /* of path, size and mtime: for models that never change in place */
+} hearth_fingerprint_mode;
+
+/* Loading progress, 0..1. Return false to stop loading (HEARTH_CANCELLED). Runs on the loading thread. */
+typedef bool (*hearth_load_progress_fn)(float fraction, void *user_data);
+
+typedef struct hearth_model_options {
+    size_t struct_size;
+    const char *name;     /* shown in lists; NULL: the file's name without .gguf */
+    uint32_t n_ctx;       /* context in tokens; 0: the model's own, at most 8192 */
+    uint32_t n_batch;     /* most tokens of one evaluation; default 512 */
+    uint32_t n_threads;   /* 0: the machine's CPUs */
+    int32_t n_gpu_layers; /* layers on the GPU; -1: all that fit */
+    const char *type_k;   /* type of K and V in the cache: "f16" (default), "bf16", "f32", "q8_0", "q4_0", ... */
+    const char *type_v;
+    bool no_mmap;                             /* read the weights into memory instead of mapping the file */
+    hearth_fingerprint_mode fingerprint_mode; /* default HEARTH_FINGERPRINT_SAFE */
+    const char *cache_salt;    /* rows are shared only between models loaded with the same salt; NULL: none */
+    const char *chat_template; /* Jinja source to use instead of the model's own; NULL: the model's */
+    hearth_load_progress_fn progress;
+    void *progress_user_data;
+} hearth_model_options;
+
+static inline hearth_model_options hearth_model_options_default(void)
+{
+    hearth_model_options options;
+
+    memset(&options, 0, sizeof(options));
+    options.struct_size = sizeof(options);
+    options.n_batch = 512;
+    options.n_gpu_layers = -1;
+    return options;
+}
+
+/*
+ * Load a model and start its scheduler thread.
+ *
+ * path     a GGUF file, or "stub:" for a deterministic fake model without a file, for tests.
+ * options  NULL means the defaults. Strings are copied.
+ * out      receives a reference; release it with hearth_model_unref.
+ *
+ * Returns HEARTH_OK; HEARTH_NOT_FOUND, HEARTH_PERMISSION or HEARTH_IO for a file that cannot be read; HEARTH_CORRUPT
+ * for one that is no whole GGUF; HEARTH_NO_MEMORY when it cannot fit; HEARTH_UNSUPPORTED; HEARTH_CANCELLED by the
+ * progress callback; HEARTH_ENGINE otherwise. Blocks while loading. The runtime must stay open.
+ */
+HEARTH_API hearth_status hearth_model_load(hearth_runtime *runtime, const char *path,
+                                           const hearth_model_options *options, hearth_model **out, hearth_error *err);
+
+/* Take another reference, for another owner. Returns model. */
+HEARTH_API hearth_model *hearth_model_ref(hearth_model *model);
+
+/* Give a reference back. The last one cancels what runs, saves what the context holds, and frees. Accepts NULL. */
+HEARTH_API void hearth_model_unref(hearth_model *model);
+
+/*
+ * Unload: no new request is accepted (HEARTH_CANCELLED); those running go on, and the memory is given back when the
+ * last of them has ended. The caller's reference stays valid and must still be given back. Does not block.
+ */
+HEARTH_API void hearth_model_unload(hearth_model *model);
+
+typedef enum hearth_activity {
+    HEARTH_IDLE = 0,
+    HEARTH_PREFILLING = 1,
+    HEARTH_GENERATING = 2,
+    HEARTH_UNLOADED = 3,
+} hearth_activity;
+
+typedef struct hearth_model_info {
+    size_t struct_size;
+    char name[128];
+    char architecture[64];
+    char description[128];
+    char chat_template_kind[32]; /* "model", "given" or "none" */
+    uint64_t file_bytes;
+    uint64_t n_params;
+    uint32_t n_ctx; /* of the context that was made */
+    uint32_t n_ctx_train;
+    uint32_t n_vocab;
+    uint32_t n_layers;
+    uint32_t block_tokens;
+    bool rows_are_blocks;    /* prefixes are cached block by block; otherwise as whole snapshots */
+    uint8_t fingerprint[32]; /* effective: with the salt */
+    uint8_t ctx_params_hash[32];
+    char quant_type[16]; /* "q4_k_m", "unknown" */
+    hearth_activity activity;
+    uint64_t request_id; /* of the running request, 0 where none runs */
+    uint32_t n_done;     /* tokens prefilled or generated so far in this activity */
+    uint32_t n_total;    /* of so many */
+    uint32_t n_waiting;  /* requests in the queue */
+} hearth_model_info;
+
+/* Fill info (struct_size set by the caller). Never blocks behind a running request. */
+HEARTH_API hearth_status hearth_model_info_get(hearth_model *model, hearth_model_info *info, hearth_error *err);
+
+/*
+ * List the loaded models: one new reference each into models[0 .. capacity), *n_out how many there are in all. With
+ * capacity 0, models may be NULL. The caller gives each reference back.
+ */
+HEARTH_API hearth_status hearth_runtime_models(hearth_runtime *runtime, hearth_model **models, size_t capacity,
+                                               size_t *n_out, hearth_error *err);
+
+/* ---- text and tokens --------------------------------------------------------------------------------------------- */
+
+typedef int32_t hearth_token;
+
+typedef enum hearth_tokenize_flags {
+    HEARTH_TOKENIZE_BOS = 1,     /* add the tokens that the model wants at the beginning of a text */
+    HEARTH_TOKENIZE_SPECIAL = 2, /* read the names of control tokens in the text as those tokens */
+} hearth_tokenize_flags;
+
+/*
+ * Text to tokens.
+ *
+ * text    n_bytes bytes of UTF-8.
+ * tokens  receives up to capacity ids; may be NULL when capacity is 0.
+ * n_out   receives the number of tokens of the whole text, also when it exceeds capacity: then the status is
+ *         HEARTH_TOO_LONG and nothing is written to tokens.
+ */
+HEARTH_API hearth_status hearth_tokenize(hearth_model *model, const char *text, size_t n_bytes, unsigned flags,
+                                         hearth_token *tokens, size_t capacity, size_t *n_out, hearth_error *err);
+
+/*
+ * Tokens to text. A new string, terminated and n_out bytes long, released with hearth_free. Bytes of incomplete
+ * characters become U+FFFD. special: write control tokens by name instead of leaving them out.
+ */
+HEARTH_API hearth_status hearth_detokenize(hearth_model *model, const hearth_token *tokens, size_t n_tokens,
+                                           bool special, char **text_out, size_t *n_out, hearth_error *err);
+
+typedef struct hearth_chat_message {
+    const char *role; /* "system", "user", "assistant" */
+    const char *content;
+} hearth_chat_message;
+
+/*
+ * Render a conversation through the model's chat template, ready for the assistant's next turn. A new string, released
+ * with hearth_free; tokenize it with HEARTH_TOKENIZE_SPECIAL | HEARTH_TOKENIZE_BOS. HEARTH_UNSUPPORTED when the model
+ * has no template; HEARTH_ENGINE when the template cannot be applied.
+ */
+HEARTH_API hearth_status hearth_chat_render(hearth_model *model, const hearth_chat_message *messages, size_t n_messages,
+                                            char **text_out, size_t *n_out, hearth_error *err);
+
+/* Release memory that a function of this header gave. Accepts NULL. */
+HEARTH_API void hearth_free(void *memory);
+
+/* ---- requests ---------------------------------------------------------------------------------------------------- */
+
+typedef enum hearth_hit {
+    HEARTH_HIT_NONE = 0,
+    HEARTH_HIT_LIVE = 1,   /* cells still in the context */
+    HEARTH_HIT_EXACT = 2,  /* the whole prompt, with its logits */
+    HEARTH_HIT_RESUME = 3, /* the given parent key */
+    HEARTH_HIT_PREFIX = 4, /* the longest prefix found */
+} hearth_hit;
+
+typedef enum hearth_tier {
+    HEARTH_TIER_NONE = 0,
+    HEARTH_TIER_LIVE = 1,
+    HEARTH_TIER_RAM = 2,
+    HEARTH_TIER_RAM_FILE = 3,
+    HEARTH_TIER_DISK = 4,
+    HEARTH_TIER_REMOTE = 5,
+} hearth_tier;
+
+typedef enum hearth_finish_reason {
+    HEARTH_FINISH_NONE = 0,      /* it did not finish: see status */
+    HEARTH_FINISH_STOP = 1,      /* the model ended its reply */
+    HEARTH_FINISH_LENGTH = 2,    /* n_predict tokens, or the context is full */
+    HEARTH_FINISH_CANCELLED = 3, /* hearth_cancel; what was computed is kept */
+} hearth_finish_reason;
+
+/* Lower-case names of the above: "exact", "disk", "length". Static strings. */
+HEARTH_API const char *hearth_hit_name(hearth_hit hit);
+HEARTH_API const char *hearth_tier_name(hearth_tier tier);
+HEARTH_API const char *hearth_finish_reason_name(hearth_finish_reason reason);
+
+typedef struct hearth_sampling {
+    float temperature;      /* 0: the likeliest token, always (default 0.8) */
+    int32_t top_k;          /* keep the k likeliest; 0: all (default 40) */
+    float top_p;            /* keep the likeliest that sum to p; 1: all (default 0.95) */
+    float min_p;            /* keep those at least p times as likely as the likeliest; 0: all (default 0.05) */
+    float repeat_penalty;   /* divide logits of recent tokens; 1: off (default 1) */
+    uint32_t repeat_last_n; /* how many tokens count as recent (default 64) */
+    uint64_t seed;          /* draws are a function of (seed, position) only (default 0) */
+} hearth_sampling;
+
+/* What a request did. Times in milliseconds, monotonic clock. */
+typedef struct hearth_stats {
+    uint32_t prompt_tokens;
+    uint32_t cached_tokens; /* leading prompt tokens that needed no prefill; all of them on an exact hit */
+    uint32_t completion_tokens;
+    hearth_hit hit;
+    hearth_tier tier;  /* the slowest tier that served a row */
+    double queue_ms;   /* waiting for the scheduler */
+    double lookup_ms;  /* hashing and finding rows */
+    double restore_ms; /* reading, checking and unpacking rows */
+    double prefill_ms;
+    double ttft_ms;         /* from submit to the first token */
+    double second_token_ms; /* from submit to the second token; 0 where there was none */
+    double decode_ms;       /* generating, from the first token to the last */
+    double decode_tps;      /* tokens a second in decode_ms; 0 below two tokens */
+    uint64_t restored_bytes;
+    uint32_t rows_restored;
+    uint32_t n_prefill_evaluations;
+    uint32_t n_decode_evaluations;
+    uint8_t prompt_key[32]; /* names the prompt's prefix */
+    uint8_t finish_key[32]; /* names everything that was evaluated: prompt and reply */
+    uint32_t finish_tokens; /* tokens that finish_key covers */
+} hearth_stats;
+
+typedef struct hearth_result {
+    hearth_status status; /* HEARTH_OK, or why the request failed */
+    hearth_finish_reason finish_reason;
+    char *text; /* the reply, terminated */
+    size_t n_bytes;
+    hearth_token *tokens; /* the reply's tokens, [stats.completion_tokens] */
+    hearth_stats stats;
+    hearth_error error; /* message where status is not HEARTH_OK */
+} hearth_result;
+
+typedef enum hearth_phase { HEARTH_PHASE_RESTORE = 0, HEARTH_PHASE_PREFILL = 1 } hearth_phase;
+
+/* A piece of the reply, whole characters, n_bytes >= 1, terminated. Return false to cancel. On the scheduler thread. */
+typedef bool (*hearth_text_fn)(uint64_t request_id, const char *text, size_t n_bytes, void *user_data);
+/* n_done of n_total prompt tokens are in the context. On the scheduler thread. */
+typedef void (*hearth_progress_fn)(uint64_t request_id, hearth_phase phase, uint32_t n_done, uint32_t n_total,
+                                   void *user_data);
+/* The request has ended. result is borrowed for the call. Called exactly once a submitted request; scheduler thread. */
+typedef void (*hearth_done_fn)(uint64_t request_id, const hearth_result *result, void *user_data);
+
+typedef struct hearth_request {
+    size_t struct_size;
+    const char *prompt;         /* text, terminated; or NULL with tokens */
+    const hearth_token *tokens; /* token ids, [n_tokens]; or NULL with prompt */
+    size_t n_tokens;
+    unsigned tokenize_flags; /* for prompt; default HEARTH_TOKENIZE_BOS */
+    int32_t n_predict;       /* most tokens of the reply; -1: until the context is full (default) */
+    bool ignore_eos;         /* go on after the model ended its reply */
+    bool no_cache_read;      /* compute the prompt anew, but keep what comes of it */
+    hearth_sampling sampling;
+    const char *const *stop; /* texts that end the reply and are not part of it; [n_stop]; may be NULL */
+    size_t n_stop;
+    const uint8_t *parent_key;      /* finish_key of an earlier request to go on from, 32 bytes, or NULL */
+    hearth_text_fn on_text;         /* may be NULL */
+    hearth_progress_fn on_progress; /* may be NULL */
+    hearth_done_fn on_done;         /* may be NULL */
+    void *user_data;
+} hearth_request;
+
+static inline hearth_request hearth_request_default(void)
+{
+    hearth_request request;
+
+    memset(&request, 0, sizeof(request));
+    request.struct_size = sizeof(request);
+    request.tokenize_flags = HEARTH_TOKENIZE_BOS;
+    request.n_predict = -1;
+    request.sampling.temperature = 0.8f;
+    request.sampling.top_k = 40;
+    request.sampling.top_p = 0.95f;
+    request.sampling.min_p = 0.05f;
+    request.sampling.repeat_penalty = 1.0f;
+    request.sampling.repeat_last_n = 64;
+    return request;
+}
+
+/*
+ * Put a request into the model's queue; everything in request is copied. id_out (may be NULL) receives its id, unique
+ * in the runtime and never 0. The callbacks run on the model's scheduler thread, on_done last and always.
+ *
+ * Returns HEARTH_OK; HEARTH_MISUSE, HEARTH_INVALID_TEXT, HEARTH_TOO_LONG for a request that cannot run; HEARTH_BUSY
+ * when 1024 requests wait; HEARTH_CANCELLED after unloading. on_done is not called unless the status is HEARTH_OK.
+ */
+HEARTH_API hearth_status hearth_submit(hearth_model *model, const hearth_request *request, uint64_t *id_out,
+                                       hearth_error *err);
+
+/*
+ * Run a request and wait for it. result is filled also when the request fails after it was accepted (the status is the
+ * return value, the text what came before). Release it with hearth_result_free.
+ */
+HEARTH_API hearth_status hearth_complete(hearth_model *model, const hearth_request *request, hearth_result *result,
+                                         hearth_error *err);
+
+/* Free what a result holds and clear it. Accepts NULL and a result of zeros. */
+HEARTH_API void hearth_result_free(hearth_result *result);
+
+/* End a request, waiting or running, at the next evaluation. HEARTH_NOT_FOUND when it is not there (any more). */
+HEARTH_API hearth_status hearth_cancel(hearth_model *model, uint64_t request_id, hearth_error *err);
+
+typedef enum hearth_save_reason {
+    HEARTH_SAVE_UNKNOWN = 0,
+    HEARTH_SAVE_COLD = 1,
+    HEARTH_SAVE_CONTINUED = 2,
+    HEARTH_SAVE_EVICT = 3,
+    HEARTH_SAVE_SHUTDOWN = 4,
+    HEARTH_SAVE_FINISH = 5,
+} hearth_save_reason;
+
+/* "cold", "finish". A static string. */
+HEARTH_API const char *hearth_save_reason_name(hearth_save_reason reason);
+
+/*
+ * Save every sequence that the context holds and wait until the rows are durable. reason is HEARTH_SAVE_EVICT (the
+ * context is emptied afterwards) or HEARTH_SAVE_SHUTDOWN (it is kept). HEARTH_TIMED_OUT after timeout_ms: what was not
+ * durable by then may still become so. Takes effect between two evaluations of a running request.
+ */
+HEARTH_API hearth_status hearth_model_save(hearth_model *model, hearth_save_reason reason, uint32_t timeout_ms,
+                                           hearth_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
