@@ -1,0 +1,425 @@
+/*
+ * fs.c - the system's file operations, and the loops around every table's
+ */
+#include "base/fs.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/os.h"
+
+/* ---- the system's table ---- */
+
+/* The result of a system call in the table's manner. */
+static int result_of(int result)
+{
+    return result < 0 ? -errno : result;
+}
+
+static int system_open(void *context, const char *path, hth_fs_mode mode)
+{
+    (void)context;
+    switch (mode) {
+    case HTH_FS_READ: return result_of(open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    case HTH_FS_CREATE: return result_of(open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    case HTH_FS_SHARED: return result_of(open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    }
+    return -EINVAL;
+}
+
+static int system_open_unnamed(void *context, const char *directory)
+{
+    (void)context;
+    return result_of(hth_os_open_unnamed(directory));
+}
+
+static int system_close(void *context, int fd)
+{
+    (void)context;
+    return result_of(close(fd));
+}
+
+static int64_t system_read_at(void *context, int fd, void *bytes, size_t n_bytes, uint64_t offset)
+{
+    ssize_t n = pread(fd, bytes, n_bytes, (off_t)offset);
+
+    (void)context;
+    return n < 0 ? -errno : n;
+}
+
+static int64_t system_write(void *context, int fd, const void *bytes, size_t n_bytes)
+{
+    ssize_t n = write(fd, bytes, n_bytes);
+
+    (void)context;
+    return n < 0 ? -errno : n;
+}
+
+static int system_sync_data(void *context, int fd)
+{
+    (void)context;
+    return result_of(hth_os_sync_data(fd));
+}
+
+static int system_sync_directory(void *context, const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int result;
+
+    (void)context;
+    if (fd < 0)
+        return -errno;
+    result = result_of(fsync(fd));
+    (void)close(fd);                       /* only read from */
+    return result == -EINVAL ? 0 : result; /* this file system's directories need no sync, or know none */
+}
+
+static int system_link_unnamed(void *context, int fd, const char *path)
+{
+    (void)context;
+    return result_of(hth_os_link_unnamed(fd, path));
+}
+
+static int system_link(void *context, const char *from, const char *to)
+{
+    (void)context;
+    return result_of(link(from, to));
+}
+
+static int system_rename(void *context, const char *from, const char *to)
+{
+    (void)context;
+    return result_of(rename(from, to));
+}
+
+static int system_remove(void *context, const char *path)
+{
+    (void)context;
+    return result_of(remove(path));
+}
+
+static int system_make_directory(void *context, const char *path)
+{
+    (void)context;
+    return result_of(mkdir(path, 0700));
+}
+
+static hth_fs_stat stat_of(const struct stat *st)
+{
+    return (hth_fs_stat){
+        .bytes = (uint64_t)st->st_size,
+        .mtime = hth_os_mtime_ns(st) / 1000000000u,
+        .device = (uint64_t)st->st_dev,
+        .inode = (uint64_t)st->st_ino,
+        .uid = (uint32_t)st->st_uid,
+        .permissions = (uint32_t)st->st_mode & 0777,
+        .is_directory = S_ISDIR(st->st_mode),
+        .is_regular = S_ISREG(st->st_mode),
+    };
+}
+
+static int system_stat(void *context, const char *path, hth_fs_stat *out)
+{
+    struct stat st;
+
+    (void)context;
+    if (stat(path, &st) != 0)
+        return -errno;
+    *out = stat_of(&st);
+    return 0;
+}
+
+static int system_stat_open(void *context, int fd, hth_fs_stat *out)
+{
+    struct stat st;
+
+    (void)context;
+    if (fstat(fd, &st) != 0)
+        return -errno;
+    *out = stat_of(&st);
+    return 0;
+}
+
+static int system_set_mtime(void *context, const char *path, uint64_t unix_seconds)
+{
+    const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, { .tv_sec = (time_t)unix_seconds } };
+
+    (void)context;
+    return result_of(utimensat(AT_FDCWD, path, times, AT_SYMLINK_NOFOLLOW));
+}
+
+static int system_list(void *context, const char *path, hth_fs_visit_fn visit, void *user_data)
+{
+    DIR *directory = opendir(path);
+    const struct dirent *entry;
+    int result;
+
+    (void)context;
+    if (!directory)
+        return -errno;
+    for (;;) {
+        errno = 0;
+        entry = readdir(directory);
+        result = entry ? 0 : -errno;
+        if (!entry)
+            break;
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        if (!visit(entry->d_name, user_data))
+            break;
+    }
+    (void)closedir(directory); /* only read from */
+    return result;
+}
+
+static int system_free_bytes(void *context, const char *path, uint64_t *out)
+{
+    struct statvfs st;
+
+    (void)context;
+    if (statvfs(path, &st) != 0)
+        return -errno;
+    if (__builtin_mul_overflow((uint64_t)st.f_bavail, (uint64_t)st.f_frsize, out))
+        *out = UINT64_MAX;
+    return 0;
+}
+
+static int system_lock(void *context, int fd, hth_fs_lock_mode mode)
+{
+    (void)context;
+    return result_of(flock(fd, mode == HTH_FS_LOCK_HOLD ? LOCK_EX : LOCK_SH | LOCK_NB));
+}
+
+const hth_fs *hth_fs_system(void)
+{
+    static const hth_fs fs = {
+        .open = system_open,
+        .open_unnamed = system_open_unnamed,
+        .close = system_close,
+        .read_at = system_read_at,
+        .write = system_write,
+        .sync_data = system_sync_data,
+        .sync_directory = system_sync_directory,
+        .link_unnamed = system_link_unnamed,
+        .link = system_link,
+        .rename = system_rename,
+        .remove = system_remove,
+        .make_directory = system_make_directory,
+        .stat = system_stat,
+        .stat_open = system_stat_open,
+        .set_mtime = system_set_mtime,
+        .list = system_list,
+        .free_bytes = system_free_bytes,
+        .lock = system_lock,
+    };
+
+    return &fs;
+}
+
+/* ---- through a table ---- */
+
+int hth_fs_open(const hth_fs *fs, const char *path, hth_fs_mode mode)
+{
+    int fd;
+
+    do
+        fd = fs->open(fs->context, path, mode);
+    while (fd == -EINTR);
+    return fd;
+}
+
+int hth_fs_open_unnamed(const hth_fs *fs, const char *directory)
+{
+    int fd;
+
+    do
+        fd = fs->open_unnamed(fs->context, directory);
+    while (fd == -EINTR);
+    return fd;
+}
+
+void hth_fs_close(const hth_fs *fs, int fd)
+{
+    if (fd >= 0)
+        (void)fs->close(fs->context, fd); /* what matters was synced before, or was only read */
+}
+
+int hth_fs_read_full(const hth_fs *fs, int fd, void *bytes, size_t n_bytes, uint64_t offset, size_t *n_out)
+{
+    size_t n_done = 0;
+
+    while (n_done < n_bytes) {
+        int64_t n = fs->read_at(fs->context, fd, (uint8_t *)bytes + n_done, n_bytes - n_done, offset + n_done);
+
+        if (n == -EINTR)
+            continue;
+        if (n < 0)
+            return (int)n;
+        if (n == 0)
+            break;
+        assert((size_t)n <= n_bytes - n_done);
+        n_done += (size_t)n;
+    }
+    *n_out = n_done;
+    return 0;
+}
+
+int hth_fs_write_all(const hth_fs *fs, int fd, const void *bytes, size_t n_bytes)
+{
+    size_t n_done = 0;
+
+    while (n_done < n_bytes) {
+        int64_t n = fs->write(fs->context, fd, (const uint8_t *)bytes + n_done, n_bytes - n_done);
+
+        if (n == -EINTR)
+            continue;
+        if (n < 0)
+            return (int)n;
+        if (n == 0)
+            return -EIO; /* a file that takes nothing and gives no reason */
+        assert((size_t)n <= n_bytes - n_done);
+        n_done += (size_t)n;
+    }
+    return 0;
+}
+
+int hth_fs_sync_data(const hth_fs *fs, int fd)
+{
+    int result;
+
+    do
+        result = fs->sync_data(fs->context, fd);
+    while (result == -EINTR);
+    return result;
+}
+
+int hth_fs_sync_directory(const hth_fs *fs, const char *path)
+{
+    int result;
+
+    do
+        result = fs->sync_directory(fs->context, path);
+    while (result == -EINTR);
+    return result;
+}
+
+int hth_fs_link_unnamed(const hth_fs *fs, int fd, const char *path)
+{
+    int result;
+
+    do
+        result = fs->link_unnamed(fs->context, fd, path);
+    while (result == -EINTR);
+    return result;
+}
+
+int hth_fs_link(const hth_fs *fs, const char *from, const char *to)
+{
+    int result;
+
+    do
+        result = fs->link(fs->context, from, to);
+    while (result == -EINTR);
+    return result;
+}
+
+int hth_fs_rename(const hth_fs *fs, const char *from, const char *to)
+{
+    int result;
+
+    do
+        result = fs->rename(fs->context, from, to);
+    while (result == -EINTR);
+    return result;
+}
+
+int hth_fs_remove(const hth_fs *fs, const char *path)
+{
+    int result;
+
+    do
+        result = fs->remove(fs->context, path);
+    while (result == -EINTR);
+    return result;
+}
+
+int hth_fs_make_directory(const hth_fs *fs, const char *path)
+{
+    int result;
+
+    do
+        result = fs->make_directory(fs->context, path);
+    while (result == -EINTR);
+    return result;
+}
+
+int hth_fs_stat_path(const hth_fs *fs, const char *path, hth_fs_stat *out)
+{
+    int result;
+
+    do
+        result = fs->stat(fs->context, path, out);
+    while (result == -EINTR);
+    return result;
+}
+
+int hth_fs_stat_open(const hth_fs *fs, int fd, hth_fs_stat *out)
+{
+    int result;
+
+    do
+        result = fs->stat_open(fs->context, fd, out);
+    while (result == -EINTR);
+    return result;
+}
+
+int hth_fs_set_mtime(const hth_fs *fs, const char *path, uint64_t unix_seconds)
+{
+    int result;
+
+    do
+        result = fs->set_mtime(fs->context, path, unix_seconds);
+    while (result == -EINTR);
+    return result;
+}
+
+int hth_fs_list(const hth_fs *fs, const char *path, hth_fs_visit_fn visit, void *user_data)
+{
+    return fs->list(fs->context, path, visit, user_data);
+}
+
+int hth_fs_free_bytes(const hth_fs *fs, const char *path, uint64_t *out)
+{
+    int result;
+
+    do
+        result = fs->free_bytes(fs->context, path, out);
+    while (result == -EINTR);
+    return result;
+}
+
+int hth_fs_lock(const hth_fs *fs, int fd, hth_fs_lock_mode mode)
+{
+    int result;
+
+    do
+        result = fs->lock(fs->context, fd, mode);
+    while (result == -EINTR);
+    return result;
+}
+
+void hth_fs_step(const hth_fs *fs, const char *label)
+{
+    if (fs->step)
+        fs->step(fs->context, label);
+}

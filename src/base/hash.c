@@ -1,0 +1,145 @@
+/*
+ * hash.c - the one place that knows OpenSSL's digests and ISA-L's CRC
+ *
+ * OpenSSL and ISA-L choose the SHA and CRC instructions of the CPU at run time. A digest that cannot be computed means
+ * that the crypto library is broken or out of memory in its smallest allocation; no key could be trusted after that, so
+ * it is an assertion rather than a status that every caller would have to carry.
+ */
+#include "base/hash.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <isa-l.h>
+#include <openssl/evp.h>
+
+struct hth_sha256 {
+    EVP_MD *algorithm; /* fetched once: an implicit fetch on every reset costs more than hashing a block */
+    EVP_MD_CTX *running;
+    EVP_MD_CTX *fork; /* reused by peek, so that a peek does not allocate */
+};
+
+hth_sha256 *hth_sha256_new(void)
+{
+    hth_sha256 *sha = calloc(1, sizeof(*sha));
+
+    if (!sha)
+        return NULL;
+    sha->algorithm = EVP_MD_fetch(NULL, "SHA256", NULL);
+    sha->running = EVP_MD_CTX_new();
+    sha->fork = EVP_MD_CTX_new();
+    if (!sha->algorithm || !sha->running || !sha->fork || EVP_DigestInit_ex2(sha->running, sha->algorithm, NULL) != 1) {
+        hth_sha256_free(sha);
+        return NULL;
+    }
+    return sha;
+}
+
+void hth_sha256_free(hth_sha256 *sha)
+{
+    if (!sha)
+        return;
+    EVP_MD_CTX_free(sha->running);
+    EVP_MD_CTX_free(sha->fork);
+    EVP_MD_free(sha->algorithm);
+    free(sha);
+}
+
+void hth_sha256_reset(hth_sha256 *sha)
+{
+    int ok = EVP_DigestInit_ex2(sha->running, sha->algorithm, NULL);
+
+    assert(ok == 1);
+    (void)ok; /* read by the assertion only */
+}
+
+void hth_sha256_update(hth_sha256 *sha, const void *bytes, size_t n_bytes)
+{
+    int ok = EVP_DigestUpdate(sha->running, bytes, n_bytes);
+
+    assert(ok == 1);
+    (void)ok; /* read by the assertion only */
+}
+
+void hth_sha256_peek(hth_sha256 *sha, uint8_t digest_out[HTH_SHA256_BYTES])
+{
+    unsigned int n = 0;
+    int ok = EVP_MD_CTX_copy_ex(sha->fork, sha->running);
+
+    assert(ok == 1);
+    ok = EVP_DigestFinal_ex(sha->fork, digest_out, &n);
+    assert(ok == 1);
+    assert(n == HTH_SHA256_BYTES);
+    (void)ok; /* read by the assertions only */
+}
+
+void hth_sha256_copy(hth_sha256 *dst, const hth_sha256 *src)
+{
+    int ok = EVP_MD_CTX_copy_ex(dst->running, src->running);
+
+    assert(ok == 1);
+    (void)ok; /* read by the assertion only */
+}
+
+void hth_sha256_of(const void *bytes, size_t n_bytes, uint8_t digest_out[HTH_SHA256_BYTES])
+{
+    unsigned int n = 0;
+    int ok = EVP_Digest(bytes, n_bytes, digest_out, &n, EVP_sha256(), NULL);
+
+    assert(ok == 1);
+    assert(n == HTH_SHA256_BYTES);
+    (void)ok; /* read by the assertion only */
+}
+
+uint32_t hth_crc32c(uint32_t crc, const void *bytes, size_t n_bytes)
+{
+    /* crc32_iscsi takes an int length and leaves the initial and final inversion to its caller. */
+    unsigned char *at = (unsigned char *)(uintptr_t)bytes;
+    uint32_t state = ~crc;
+
+    while (n_bytes > 0) {
+        int n = n_bytes > INT_MAX / 2 ? INT_MAX / 2 : (int)n_bytes;
+
+        state = crc32_iscsi(at, n, state);
+        at += n;
+        n_bytes -= (size_t)n;
+    }
+    return ~state;
+}
+
+void hth_hex_encode(const uint8_t *bytes, size_t n_bytes, char *text)
+{
+    static const char digits[] = "0123456789abcdef";
+
+    for (size_t i = 0; i < n_bytes; i++) {
+        text[2 * i] = digits[bytes[i] >> 4];
+        text[2 * i + 1] = digits[bytes[i] & 15];
+    }
+    text[2 * n_bytes] = '\0';
+}
+
+static int digit_value(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+bool hth_hex_decode(const char *text, uint8_t *bytes, size_t n_bytes)
+{
+    if (strnlen(text, 2 * n_bytes + 1) != 2 * n_bytes)
+        return false;
+    for (size_t i = 0; i < 2 * n_bytes; i++)
+        if (digit_value(text[i]) < 0)
+            return false;
+    for (size_t i = 0; i < n_bytes; i++)
+        bytes[i] = (uint8_t)((unsigned)digit_value(text[2 * i]) << 4 | (unsigned)digit_value(text[2 * i + 1]));
+    return true;
+}

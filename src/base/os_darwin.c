@@ -1,0 +1,151 @@
+/*
+ * os_darwin.c - os.h for macOS
+ */
+#include "base/os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <mach/mach.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysctl.h>
+#include <time.h>
+#include <unistd.h>
+
+static uint64_t timespec_ns(const struct timespec *time)
+{
+    return (uint64_t)time->tv_sec * 1000000000u + (uint64_t)time->tv_nsec;
+}
+
+uint64_t hth_os_monotonic_ns(void)
+{
+    /* CLOCK_MONOTONIC follows adjustments of the wall clock here; the raw clock does not. */
+    return clock_gettime_nsec_np(CLOCK_MONOTONIC_RAW);
+}
+
+uint64_t hth_os_unix_seconds(void)
+{
+    return (uint64_t)time(NULL);
+}
+
+uint64_t hth_os_mtime_ns(const struct stat *st)
+{
+    return timespec_ns(&st->st_mtimespec);
+}
+
+uint64_t hth_os_ctime_ns(const struct stat *st)
+{
+    return timespec_ns(&st->st_ctimespec);
+}
+
+bool hth_os_boot_id(char *text, size_t capacity)
+{
+    char id[64];
+    size_t n = sizeof(id);
+
+    if (sysctlbyname("kern.bootsessionuuid", id, &n, NULL, 0) != 0 || n == 0)
+        return false;
+    n = strnlen(id, n);
+    if (n == 0 || n >= capacity)
+        return false;
+    memcpy(text, id, n);
+    text[n] = '\0';
+    return true;
+}
+
+bool hth_os_hostname(char *text, size_t capacity)
+{
+    char name[256];
+
+    if (gethostname(name, sizeof(name)) != 0 || !memchr(name, '\0', sizeof(name)) || strlen(name) >= capacity)
+        return false;
+    memcpy(text, name, strlen(name) + 1);
+    return true;
+}
+
+uint64_t hth_os_memory_bytes(void)
+{
+    uint64_t bytes = 0;
+    size_t n = sizeof(bytes);
+
+    return sysctlbyname("hw.memsize", &bytes, &n, NULL, 0) == 0 ? bytes : 0;
+}
+
+uint64_t hth_os_memory_available_bytes(void)
+{
+    mach_port_t host = mach_host_self();
+    vm_statistics64_data_t statistics;
+    mach_msg_type_number_t count = HOST_VM_INFO64_COUNT;
+    kern_return_t result = host_statistics64(host, HOST_VM_INFO64, (host_info64_t)&statistics, &count);
+
+    (void)mach_port_deallocate(mach_task_self(), host); /* a reference that host_self made */
+    if (result != KERN_SUCCESS)
+        return 0;
+    return ((uint64_t)statistics.free_count + statistics.inactive_count + statistics.purgeable_count) *
+           (uint64_t)vm_kernel_page_size;
+}
+
+unsigned hth_os_n_cpus(void)
+{
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+
+    return n > 0 ? (unsigned)n : 1;
+}
+
+void hth_os_random(void *bytes, size_t n_bytes)
+{
+    arc4random_buf(bytes, n_bytes);
+}
+
+void hth_os_thread_name(const char *name)
+{
+    char cut[16];
+
+    (void)snprintf(cut, sizeof(cut), "%s", name);
+    (void)pthread_setname_np(cut); /* for people only */
+}
+
+void hth_os_thread_background(void)
+{
+    (void)pthread_set_qos_class_self_np(QOS_CLASS_BACKGROUND, 0); /* a wish */
+}
+
+void hth_os_yield(void)
+{
+    (void)sched_yield();
+}
+
+void hth_os_memory_prefault(void *memory, size_t n_bytes)
+{
+    long page_bytes = sysconf(_SC_PAGESIZE);
+    volatile uint8_t *at = memory;
+
+    for (size_t i = 0; i < n_bytes; i += (size_t)page_bytes)
+        at[i] = at[i];
+}
+
+int hth_os_open_unnamed(const char *directory)
+{
+    (void)directory;
+    errno = ENOTSUP;
+    return -1;
+}
+
+int hth_os_link_unnamed(int fd, const char *path)
+{
+    (void)fd;
+    (void)path;
+    errno = ENOTSUP;
+    return -1;
+}
+
+int hth_os_sync_data(int fd)
+{
+    /* fsync leaves the bytes in the device's cache here; where the stronger request is not known it must do. */
+    if (fcntl(fd, F_FULLFSYNC) == 0)
+        return 0;
+    return errno == ENOTSUP || errno == EINVAL ? fsync(fd) : -1;
+}

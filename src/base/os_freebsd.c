@@ -1,0 +1,168 @@
+/*
+ * os_freebsd.c - os.h for FreeBSD
+ */
+#include "base/os.h"
+
+#include <sys/param.h>
+#include <sys/cpuset.h>
+#include <sys/sysctl.h>
+#include <sys/time.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <pthread_np.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static uint64_t timespec_ns(const struct timespec *time)
+{
+    return (uint64_t)time->tv_sec * 1000000000u + (uint64_t)time->tv_nsec;
+}
+
+uint64_t hth_os_monotonic_ns(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail: the clock exists and the address is ours */
+    return timespec_ns(&now);
+}
+
+uint64_t hth_os_unix_seconds(void)
+{
+    return (uint64_t)time(NULL);
+}
+
+uint64_t hth_os_mtime_ns(const struct stat *st)
+{
+    return timespec_ns(&st->st_mtim);
+}
+
+uint64_t hth_os_ctime_ns(const struct stat *st)
+{
+    return timespec_ns(&st->st_ctim);
+}
+
+bool hth_os_boot_id(char *text, size_t capacity)
+{
+    char id[64];
+    size_t n = sizeof(id);
+    struct timeval booted;
+    int written;
+
+    if (sysctlbyname("kern.boot_id", id, &n, NULL, 0) == 0 && n > 0) { /* FreeBSD 14 */
+        n = strnlen(id, n);
+        if (n == 0 || n >= capacity)
+            return false;
+        memcpy(text, id, n);
+        text[n] = '\0';
+        return true;
+    }
+    /* The time of the boot moves with the wall clock; a wrong "another boot" costs a rebuild of the index only. */
+    n = sizeof(booted);
+    if (sysctlbyname("kern.boottime", &booted, &n, NULL, 0) != 0)
+        return false;
+    written = snprintf(text, capacity, "%jd", (intmax_t)booted.tv_sec);
+    return written > 0 && (size_t)written < capacity;
+}
+
+bool hth_os_hostname(char *text, size_t capacity)
+{
+    char name[256];
+
+    if (gethostname(name, sizeof(name)) != 0 || !memchr(name, '\0', sizeof(name)) || strlen(name) >= capacity)
+        return false;
+    memcpy(text, name, strlen(name) + 1);
+    return true;
+}
+
+uint64_t hth_os_memory_bytes(void)
+{
+    unsigned long bytes = 0;
+    size_t n = sizeof(bytes);
+
+    return sysctlbyname("hw.physmem", &bytes, &n, NULL, 0) == 0 ? bytes : 0;
+}
+
+static uint64_t page_count(const char *name)
+{
+    unsigned n_pages = 0;
+    size_t n = sizeof(n_pages);
+
+    return sysctlbyname(name, &n_pages, &n, NULL, 0) == 0 ? n_pages : 0;
+}
+
+uint64_t hth_os_memory_available_bytes(void)
+{
+    uint64_t n_pages = page_count("vm.stats.vm.v_free_count") + page_count("vm.stats.vm.v_inactive_count") +
+                       page_count("vm.stats.vm.v_laundry_count");
+
+    return n_pages * (uint64_t)getpagesize();
+}
+
+unsigned hth_os_n_cpus(void)
+{
+    cpuset_t set;
+    long n;
+
+    if (cpuset_getaffinity(CPU_LEVEL_WHICH, CPU_WHICH_PID, -1, sizeof(set), &set) == 0 && CPU_COUNT(&set) > 0)
+        return (unsigned)CPU_COUNT(&set);
+    n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n > 0 ? (unsigned)n : 1;
+}
+
+void hth_os_random(void *bytes, size_t n_bytes)
+{
+    arc4random_buf(bytes, n_bytes);
+}
+
+void hth_os_thread_name(const char *name)
+{
+    char cut[16];
+
+    (void)snprintf(cut, sizeof(cut), "%s", name);
+    pthread_set_name_np(pthread_self(), cut);
+}
+
+void hth_os_thread_background(void)
+{
+    /* Idle priority needs privileges here. */
+}
+
+void hth_os_yield(void)
+{
+    (void)sched_yield();
+}
+
+void hth_os_memory_prefault(void *memory, size_t n_bytes)
+{
+    long page_bytes = sysconf(_SC_PAGESIZE);
+    volatile uint8_t *at = memory;
+
+    for (size_t i = 0; i < n_bytes; i += (size_t)page_bytes)
+        at[i] = at[i]; /* superpages form by themselves once the range is resident */
+}
+
+int hth_os_open_unnamed(const char *directory)
+{
+    (void)directory;
+    errno = ENOTSUP;
+    return -1;
+}
+
+int hth_os_link_unnamed(int fd, const char *path)
+{
+    (void)fd;
+    (void)path;
+    errno = ENOTSUP;
+    return -1;
+}
+
+int hth_os_sync_data(int fd)
+{
+    return fdatasync(fd);
+}

@@ -1,0 +1,216 @@
+/*
+ * os_linux.c - os.h for Linux
+ */
+#include "base/os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14; headers may be older than the kernel */
+#endif
+
+static uint64_t timespec_ns(const struct timespec *time)
+{
+    return (uint64_t)time->tv_sec * 1000000000u + (uint64_t)time->tv_nsec;
+}
+
+uint64_t hth_os_monotonic_ns(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail: the clock exists and the address is ours */
+    return timespec_ns(&now);
+}
+
+uint64_t hth_os_unix_seconds(void)
+{
+    return (uint64_t)time(NULL);
+}
+
+uint64_t hth_os_mtime_ns(const struct stat *st)
+{
+    return timespec_ns(&st->st_mtim);
+}
+
+uint64_t hth_os_ctime_ns(const struct stat *st)
+{
+    return timespec_ns(&st->st_ctim);
+}
+
+/* The first n < capacity bytes of a small text file, terminated; false when it cannot be read. */
+static bool read_text(const char *path, char *text, size_t capacity)
+{
+    FILE *file = fopen(path, "re");
+    size_t n;
+
+    if (!file)
+        return false;
+    n = fread(text, 1, capacity - 1, file);
+    text[n] = '\0';
+    (void)fclose(file); /* only read from */
+    return n > 0;
+}
+
+bool hth_os_boot_id(char *text, size_t capacity)
+{
+    char id[64];
+    size_t n;
+
+    if (!read_text("/proc/sys/kernel/random/boot_id", id, sizeof(id)))
+        return false;
+    n = strspn(id, "0123456789abcdefABCDEF-");
+    if (n == 0 || n >= capacity)
+        return false;
+    memcpy(text, id, n);
+    text[n] = '\0';
+    return true;
+}
+
+bool hth_os_hostname(char *text, size_t capacity)
+{
+    char name[256];
+
+    if (gethostname(name, sizeof(name)) != 0 || !memchr(name, '\0', sizeof(name)) || strlen(name) >= capacity)
+        return false;
+    memcpy(text, name, strlen(name) + 1);
+    return true;
+}
+
+/* A file of control group v2 that holds one number; UINT64_MAX when there is none or it says "max". */
+static uint64_t cgroup_number(const char *path)
+{
+    char text[64];
+    char *end;
+    unsigned long long number;
+
+    if (!read_text(path, text, sizeof(text)))
+        return UINT64_MAX;
+    errno = 0;
+    number = strtoull(text, &end, 10);
+    return end == text || errno ? UINT64_MAX : number;
+}
+
+uint64_t hth_os_memory_bytes(void)
+{
+    long n_pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+    uint64_t machine = n_pages > 0 && page_bytes > 0 ? (uint64_t)n_pages * (uint64_t)page_bytes : 0;
+    uint64_t limit = cgroup_number("/sys/fs/cgroup/memory.max");
+
+    return limit < machine ? limit : machine;
+}
+
+uint64_t hth_os_memory_available_bytes(void)
+{
+    uint64_t limit = cgroup_number("/sys/fs/cgroup/memory.max");
+    uint64_t available = 0;
+    char text[4096];
+    const char *line;
+
+    if (read_text("/proc/meminfo", text, sizeof(text))) {
+        line = strstr(text, "MemAvailable:");
+        if (line)
+            available = strtoull(line + strlen("MemAvailable:"), NULL, 10) * 1024;
+    }
+    if (limit != UINT64_MAX) {
+        uint64_t used = cgroup_number("/sys/fs/cgroup/memory.current");
+        uint64_t rest = used < limit ? limit - used : 0;
+
+        if (rest < available)
+            available = rest;
+    }
+    return available;
+}
+
+unsigned hth_os_n_cpus(void)
+{
+    cpu_set_t set;
+    long n;
+
+    if (sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) > 0)
+        return (unsigned)CPU_COUNT(&set);
+    n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n > 0 ? (unsigned)n : 1;
+}
+
+void hth_os_random(void *bytes, size_t n_bytes)
+{
+    uint8_t *at = bytes;
+
+    while (n_bytes > 0) {
+        ssize_t n = getrandom(at, n_bytes, 0);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            abort(); /* a kernel without getrandom is older than anything that this can run on */
+        at += n;
+        n_bytes -= (size_t)n;
+    }
+}
+
+void hth_os_thread_name(const char *name)
+{
+    char cut[16];
+
+    (void)snprintf(cut, sizeof(cut), "%s", name);
+    (void)prctl(PR_SET_NAME, cut); /* for people only */
+}
+
+void hth_os_thread_background(void)
+{
+    struct sched_param priority = { .sched_priority = 0 };
+
+    (void)sched_setscheduler(0, SCHED_IDLE, &priority); /* forbidden in some containers: no harm */
+}
+
+void hth_os_yield(void)
+{
+    (void)sched_yield(); /* always succeeds on Linux */
+}
+
+void hth_os_memory_prefault(void *memory, size_t n_bytes)
+{
+    long page_bytes = sysconf(_SC_PAGESIZE);
+    volatile uint8_t *at = memory;
+
+    (void)madvise(memory, n_bytes, MADV_HUGEPAGE); /* a kernel without huge pages is only slower */
+    if (madvise(memory, n_bytes, MADV_POPULATE_WRITE) == 0)
+        return;
+    for (size_t i = 0; i < n_bytes; i += (size_t)page_bytes)
+        at[i] = at[i];
+}
+
+int hth_os_open_unnamed(const char *directory)
+{
+    int fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+    /* A kernel or file system that does not know the flag sees a directory opened for writing. */
+    if (fd < 0 && (errno == EISDIR || errno == EOPNOTSUPP || errno == EINVAL))
+        errno = ENOTSUP;
+    return fd;
+}
+
+int hth_os_link_unnamed(int fd, const char *path)
+{
+    char self[64];
+
+    /* AT_EMPTY_PATH would need a capability; the way through /proc needs none. */
+    (void)snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+    return linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW);
+}
+
+int hth_os_sync_data(int fd)
+{
+    return fdatasync(fd);
+}

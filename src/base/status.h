@@ -1,0 +1,31 @@
+/*
+ * status.h - how every function of Hearth says no
+ *
+ * A function that can fail returns a hearth_status and takes a hearth_error * as its last argument. Whoever detects the
+ * failure writes the message, once: the thing, the cause and the remedy in one line. Those above pass it on.
+ */
+#ifndef HTH_BASE_STATUS_H
+#define HTH_BASE_STATUS_H
+
+#include <stdarg.h>
+
+#include "hearth.h"
+
+/*
+ * Write a message into err (which may be NULL) and return status, so that callers can `return hth_fail(...)`.
+ * Thread-safe. The message is cut at the size of hearth_error.message, at a character boundary.
+ */
+hearth_status hth_fail(hearth_error *err, hearth_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/*
+ * Like hth_fail, with the status that fits errnum (ENOENT: NOT_FOUND; EACCES, EPERM, EROFS: PERMISSION; ENOSPC, EDQUOT:
+ * FULL; ENOMEM: NO_MEMORY; others: IO) and ": <text of errnum>" appended.
+ */
+hearth_status hth_fail_errno(hearth_error *err, int errnum, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Put "<prefix>: " before the message already in err. Does nothing when err is NULL. */
+void hth_fail_prefix(hearth_error *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif
