@@ -1,0 +1,108 @@
+/*
+ * cache.h - the cache as the scheduler sees it: find rows, borrow them, put new ones in
+ *
+ * One cache serves all models of a process. Behind it stand the RAM tier, the file tier and the writer; what goes wrong
+ * in any of them makes a lookup find less or a save keep less, and is never an error of the request.
+ *
+ *   lookup (lookup.h)   which rows cover the longest prefix of a prompt
+ *   borrow              one row's bytes, verified, pinned in RAM; from a file it is read into a RAM slab first
+ *   save                a slab to pack into; committing makes the row visible and hands it to the writer
+ */
+#ifndef HTH_CACHE_CACHE_H
+#define HTH_CACHE_CACHE_H
+
+#include "cache/counters.h"
+#include "cache/file_tier.h"
+#include "cache/ram_tier.h"
+
+typedef struct hth_cache hth_cache;
+
+typedef struct hth_cache_options {
+    const char *directory; /* file tier; NULL: none */
+    uint64_t ram_bytes_max;
+    uint64_t disk_bytes_max;
+    uint64_t disk_free_min;
+    uint64_t write_queue_bytes_max;
+    const hth_log *log; /* outlives the cache */
+    const hth_fs *fs;   /* NULL: the system's; for tests */
+} hth_cache_options;
+
+/* A directory that cannot be used costs its tier and one warning, not the cache. */
+hearth_status hth_cache_open(const hth_cache_options *options, hth_cache **out, hearth_error *err);
+/* Writes what waits, for at most timeout_ms. No row borrowed, no save open. Accepts NULL. */
+void hth_cache_close(hth_cache *cache, uint32_t timeout_ms);
+/* Wait until everything saved before the call is durable; false after timeout_ms. */
+bool hth_cache_flush(hth_cache *cache, uint32_t timeout_ms);
+
+/* ---- finding ---- */
+
+/* The tier that holds a row (HEARTH_TIER_NONE: none does); *out (may be NULL) what it is. */
+hearth_tier hth_cache_find(hth_cache *cache, const hth_row_id *id, hth_row_meta *out);
+/* Rows whose parent is that key, over all tiers, each once; at most capacity. */
+size_t hth_cache_children(hth_cache *cache, const hth_key *parent, hth_row_meta *out, size_t capacity);
+
+/* ---- borrowing ---- */
+
+typedef struct hth_borrowed_row {
+    hth_ram_row *pin;
+    hearth_tier tier; /* where it was found */
+    hth_kvc_info info;
+    const uint8_t *payload;
+    size_t payload_bytes;
+} hth_borrowed_row;
+
+/*
+ * Borrow a row. What is read from a file must pass every check (format, both checksums, own key, kind, keyspace, parent
+ * and first position as in expected) before anybody sees it; what fails is quarantined and the answer is
+ * HEARTH_CORRUPT. HEARTH_NOT_FOUND: no tier has it (any more). HEARTH_NO_MEMORY: no room in RAM. HEARTH_IO.
+ * Give it back with hth_cache_return.
+ */
+hearth_status hth_cache_borrow(hth_cache *cache, const hth_keyspace *keyspace, const hth_row_meta *expected,
+                               hth_borrowed_row *out, hearth_error *err);
+void hth_cache_return(hth_cache *cache, hth_borrowed_row *row);
+/* Set aside a row that the engine or a caller found to be wrong: out of RAM, its file quarantined. reason is static. */
+void hth_cache_reject(hth_cache *cache, const hth_row_id *id, const char *reason);
+/*
+ * The row's own tokens, at most capacity of them; returns how many, 0 when the row is gone or its head does not verify.
+ * Reads a file's head only. For choosing rows; a borrow checks everything.
+ */
+size_t hth_cache_peek_tokens(hth_cache *cache, const hth_row_id *id, hearth_token *tokens, size_t capacity);
+/* Note that these rows served a request. */
+void hth_cache_touch(hth_cache *cache, const hth_row_id *ids, size_t n);
+
+/* ---- saving ---- */
+
+typedef struct hth_save {
+    const hth_keyspace *keyspace;
+    hth_row_id id;
+    hth_key parent; /* key of [0, first_position); a snapshot's: of the last block boundary before its end */
+    uint32_t first_position;
+    const hearth_token *tokens; /* the row's own, [n_tokens] */
+    uint32_t n_tokens;
+    uint32_t context_size;
+    hearth_save_reason reason;
+    const char *engine_build;
+    size_t payload_bytes;
+} hth_save;
+
+typedef struct hth_save_slot hth_save_slot;
+
+/*
+ * A slab for the row's payload, or NULL when there is no room in RAM (counted as dropped). What save points to must
+ * stay until the commit or abort.
+ */
+hth_save_slot *hth_cache_save_begin(hth_cache *cache, const hth_save *save);
+/* Where the payload goes, [payload_bytes]. */
+uint8_t *hth_save_slot_payload(hth_save_slot *slot);
+/* The payload is complete: make the row visible and queue it for the file tier. Frees the slot. */
+void hth_cache_save_commit(hth_cache *cache, hth_save_slot *slot);
+void hth_cache_save_abort(hth_cache *cache, hth_save_slot *slot); /* accepts NULL */
+
+/* ---- watching ---- */
+
+/* Fill the cache's part of counters. */
+void hth_cache_counters(hth_cache *cache, hearth_counters *out);
+/* True when rows are kept beyond this process. */
+bool hth_cache_is_durable(const hth_cache *cache);
+
+#endif

@@ -1,0 +1,113 @@
+/*
+ * file_tier.h - rows as files: <root>/<2 hex>/<64 hex>-<kind>.kvc
+ *
+ * One implementation for a disk and for tmpfs. The tier owns a root directory of row files, an index over them and a
+ * quarantine folder. It is shared by any number of processes; the files are the truth.
+ *
+ *   <directory>/rows/ab/ab12...-block.kvc    the rows
+ *   <directory>/index/                       LMDB
+ *   <directory>/owners/                      one locked file per living process
+ *   <directory>/temporary/                   files that are being written, where they need a name for it
+ *   <directory>/quarantine/                  rows that failed their checks, at most 64 files
+ *
+ * Directories are made with mode 0700, files with 0600; a directory that others can write to, or that belongs to
+ * another user, is refused.
+ */
+#ifndef HTH_CACHE_FILE_TIER_H
+#define HTH_CACHE_FILE_TIER_H
+
+#include "base/fs.h"
+#include "cache/index.h"
+#include "cache/kvc.h"
+
+typedef struct hth_file_tier hth_file_tier;
+
+typedef struct hth_file_tier_options {
+    const char *directory;
+    uint64_t bytes_max; /* quota; rows are evicted beyond it. UINT64_MAX: none, and the noted one stays */
+    uint64_t free_min;  /* a write that would leave less free on the device is HEARTH_FULL */
+    bool durable;       /* sync files and directories; false for tmpfs */
+    const hth_fs *fs;   /* NULL: the system's */
+    const hth_log *log;
+} hth_file_tier_options;
+
+/*
+ * Open or create the tier. A thread cleans up behind processes that died and, when the index wants rebuilding, fills it
+ * from the files, while lookups already find rows by name. HEARTH_PERMISSION when the directory cannot be made or
+ * written or others can write to it; HEARTH_FULL, HEARTH_IO, HEARTH_NO_MEMORY.
+ */
+hearth_status hth_file_tier_open(const hth_file_tier_options *options, hth_file_tier **out, hearth_error *err);
+void hth_file_tier_close(hth_file_tier *tier); /* accepts NULL; ends what the thread is doing */
+/* Wait until that thread has nothing left to do. Any thread. */
+void hth_file_tier_settle(hth_file_tier *tier);
+
+/* ---- any thread; no write transaction, no lock held across input or output ---- */
+
+/*
+ * Is the row there, and what is it? Asks the index; when that does not know it, the head of the file of that name, and
+ * the row is then brought to the index by the next hth_file_tier_maintain. The payload is not read.
+ */
+bool hth_file_tier_has(hth_file_tier *tier, const hth_row_id *id, hth_row_meta *out);
+/* Rows whose parent is that key; see hth_index_children. */
+size_t hth_file_tier_children(hth_file_tier *tier, const hth_key *parent, hth_row_meta *out, size_t capacity);
+
+/*
+ * Read a row's bytes. size_fn is called once with the file's size and returns the buffer to read into (NULL: give up,
+ * HEARTH_NO_MEMORY). On success the whole file is in that buffer, *n_out bytes, not yet checked.
+ * HEARTH_NOT_FOUND when the file is gone; HEARTH_IO; HEARTH_CORRUPT when its size makes no sense (over 4 GiB, under
+ * 80).
+ */
+typedef uint8_t *(*hth_file_tier_buffer_fn)(size_t n_bytes, void *user_data);
+hearth_status hth_file_tier_read(hth_file_tier *tier, const hth_row_id *id, hth_file_tier_buffer_fn buffer,
+                                 void *user_data, size_t *n_out, hearth_error *err);
+
+/*
+ * Read the first bytes of a row's file, at most capacity; *n_out how many, *file_bytes_out the size of the whole file.
+ * For looking at a row's tokens without reading its payload. HEARTH_NOT_FOUND, HEARTH_IO.
+ */
+hearth_status hth_file_tier_read_head(hth_file_tier *tier, const hth_row_id *id, uint8_t *bytes, size_t capacity,
+                                      size_t *n_out, uint64_t *file_bytes_out, hearth_error *err);
+
+/* Note a use of these rows; brought to the index by the next hth_file_tier_maintain. Never blocks on the index. */
+void hth_file_tier_touch(hth_file_tier *tier, const hth_row_id *ids, size_t n);
+
+/* ---- writer threads only ---- */
+
+/*
+ * Publish a complete KVC image under its id, by the protocol of publish.h. *published_out (may be NULL): false when the
+ * row was there already or another living process is writing it, which is success too. HEARTH_FULL when quota (after
+ * evicting what may be evicted) or free space do not allow it.
+ */
+hearth_status hth_file_tier_publish(hth_file_tier *tier, const hth_row_meta *meta, const uint8_t *bytes, size_t n_bytes,
+                                    bool *published_out, hearth_error *err);
+
+/* Move a row that failed its checks to the quarantine folder and out of the index. reason goes to the log. */
+void hth_file_tier_quarantine(hth_file_tier *tier, const hth_row_id *id, const char *reason);
+
+/* Remove a row: file and index entry. HEARTH_NOT_FOUND when there is none. */
+hearth_status hth_file_tier_remove(hth_file_tier *tier, const hth_row_id *id, hearth_error *err);
+
+/*
+ * Bring noted uses, rows found by name and rows whose file is gone to the index; replace an index that was damaged.
+ * Called by a writer thread when idle and at the end.
+ */
+void hth_file_tier_maintain(hth_file_tier *tier);
+
+/* Evict least recently used rows without children until at most bytes_max bytes are left; *evicted_out rows. */
+hearth_status hth_file_tier_evict_to(hth_file_tier *tier, uint64_t bytes_max, uint64_t *evicted_out, hearth_error *err);
+
+/* ---- for `hearth cache` ---- */
+
+hth_index *hth_file_tier_index(hth_file_tier *tier); /* borrowed; lives as long as the tier */
+/* Path of a row's file into path[capacity]; false when it does not fit. */
+bool hth_file_tier_path(const hth_file_tier *tier, const hth_row_id *id, char *path, size_t capacity);
+typedef struct hth_file_tier_counts {
+    uint64_t rows_written;
+    uint64_t bytes_written;
+    uint64_t rows_evicted;
+    uint64_t rows_quarantined;
+    uint64_t rows_adopted;
+} hth_file_tier_counts;
+void hth_file_tier_counts_get(const hth_file_tier *tier, hth_file_tier_counts *out);
+
+#endif

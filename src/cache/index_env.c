@@ -1,0 +1,578 @@
+/*
+ * index_env.c - which environment is open, and who may use it when
+ *
+ *   <directory>/lock                  held while an environment is opened, closed or dropped
+ *   <directory>/v1-<boot id>/         the environment of this boot and version: data.mdb, lock.mdb
+ *   <directory>/unclean               one byte for every process that ended without closing, since one last closed
+ *   <directory>/dropped-<n>/          being removed
+ *
+ * It runs with MDB_NOSYNC and without MDB_WRITEMAP: pages are written with pwrite and a commit ends with one small
+ * write of a meta page, so a process that is killed at any instruction leaves the last commit intact. Only a crash of
+ * the system can tear it, and after that the boot id in the name is another one and the files are never opened again.
+ * The map is read-only, so no stray pointer of ours can write to it.
+ *
+ * A damaged environment is dropped: renamed, so that the next open makes a new one. Other processes that still have the
+ * old one open see by its inode that it lost its name and follow. Damage that makes LMDB itself crash would do so at
+ * every start; so after three processes in a row that did not close, the environment is dropped, too.
+ *
+ * A transaction must not run while the map is replaced. Readers hold env_lock shared; writers hold write_lock; who
+ * replaces the map holds both, write_lock first. A reader never waits for write_lock, because its holder may be waiting
+ * for another process: a reader that needs a larger map while somebody writes does without the index for once.
+ */
+#include "cache/index_env.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/os.h"
+
+#define MAP_BYTES_MIN ((size_t)16 << 20)
+#define MAP_BYTES_MAX ((size_t)64 << 30)
+
+enum {
+    N_DBS = 5,
+    READERS_MAX = 510,
+    POOL_MAX = 16,
+    CRASHES_MAX = 3,
+    PATH_BYTES = 4096,
+    ATTEMPTS_MAX = 64, /* rounds of one write: the map grows to its limit in 12 doublings */
+};
+
+struct hth_index_env {
+    /* Fixed after opening. */
+    const hth_fs *fs;
+    const hth_log *log;
+    char directory[PATH_BYTES];
+    char path[PATH_BYTES]; /* of the environment of this boot */
+    char name[128];        /* its last part */
+
+    /* Held by a write transaction of this process, and while mdb is replaced. */
+    pthread_mutex_t write_lock;
+    /* Shared by read transactions; exclusive, inside write_lock, while mdb or its map is replaced. */
+    pthread_rwlock_t env_lock;
+    MDB_env *mdb; /* NULL: absent */
+    hth_index_dbs dbs;
+    uint64_t device; /* of data.mdb, to see that it was replaced */
+    uint64_t inode;
+
+    _Atomic bool is_damaged;
+    _Atomic bool was_warned;
+
+    /* Guards the pool: read transactions that were reset and keep their reader slot. Innermost lock. */
+    pthread_mutex_t pool_lock;
+    MDB_txn *pool[POOL_MAX];
+    size_t n_pool;
+};
+
+/* ---- what codes mean ---- */
+
+static bool is_damage(int rc)
+{
+    switch (rc) {
+    case MDB_CORRUPTED:
+    case MDB_PAGE_NOTFOUND:
+    case MDB_PANIC:
+    case MDB_INVALID:
+    case MDB_VERSION_MISMATCH:
+    case MDB_INCOMPATIBLE:
+    case MDB_CURSOR_FULL:
+    case MDB_PAGE_FULL:
+    case MDB_BAD_TXN:
+    case MDB_BAD_DBI: return true;
+    default: return false;
+    }
+}
+
+static void warn_once(hth_index_env *env, const char *what, int rc)
+{
+    if (!atomic_exchange(&env->was_warned, true))
+        hth_warn(env->log,
+                 "cache index in '%s' not usable (%s: %s); rows are found by file names until it is made anew",
+                 env->directory, what, mdb_strerror(rc));
+}
+
+hearth_status hth_index_env_fail(hth_index_env *env, int rc, const char *what, hearth_error *err)
+{
+    assert(rc != 0);
+    if (rc == HTH_INDEX_ABSENT)
+        return hth_fail(err, HEARTH_IO, "%s: the cache index in '%s' is not usable now", what, env->directory);
+    if (is_damage(rc)) {
+        atomic_store(&env->is_damaged, true);
+        warn_once(env, what, rc);
+        return hth_fail(err, HEARTH_CORRUPT, "%s: the cache index in '%s' is damaged: %s", what, env->directory,
+                        mdb_strerror(rc));
+    }
+    if (rc == MDB_MAP_FULL)
+        return hth_fail(err, HEARTH_FULL, "%s: the cache index in '%s' has reached its largest size", what,
+                        env->directory);
+    if (rc > 0)
+        return hth_fail_errno(err, rc, "%s: cache index in '%s'", what, env->directory);
+    return hth_fail(err, HEARTH_IO, "%s: cache index in '%s': %s", what, env->directory, mdb_strerror(rc));
+}
+
+/* ---- opening ---- */
+
+static bool join(char *path, const char *directory, const char *name)
+{
+    int n = snprintf(path, PATH_BYTES, "%s/%s", directory, name);
+
+    return n > 0 && n < PATH_BYTES;
+}
+
+/* Remove a directory of an environment and the files in it. Failures leave something that the next open removes. */
+static void remove_environment(const hth_fs *fs, const char *path)
+{
+    static const char *const names[] = { "data.mdb", "lock.mdb" };
+    char file[PATH_BYTES];
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (join(file, path, names[i]))
+            (void)hth_fs_remove(fs, file);
+    (void)hth_fs_remove(fs, path);
+}
+
+/* Take the name from the environment's directory and remove it. Under the directory's lock, with mdb closed. */
+static void drop_environment(hth_index_env *env)
+{
+    char dropped[PATH_BYTES], name[64];
+    uint64_t number;
+
+    hth_os_random(&number, sizeof(number));
+    (void)snprintf(name, sizeof(name), "dropped-%016" PRIx64, number);
+    if (join(dropped, env->directory, name) && hth_fs_rename(env->fs, env->path, dropped) == 0)
+        remove_environment(env->fs, dropped);
+    else
+        remove_environment(env->fs, env->path);
+}
+
+/* Remove what other boots and unfinished drops left. Another version's index of this boot may be in use. */
+static bool remove_leftover(const char *name, void *user_data)
+{
+    hth_index_env *env = user_data;
+    const char *boot = strchr(env->name, '-');
+    const char *its_boot = strchr(name, '-');
+    bool is_dropped = strncmp(name, "dropped-", strlen("dropped-")) == 0;
+    char path[PATH_BYTES];
+
+    if (!is_dropped && !(name[0] == 'v' && its_boot && strcmp(its_boot, boot) != 0))
+        return true;
+    if (join(path, env->directory, name))
+        remove_environment(env->fs, path);
+    return true;
+}
+
+static int open_dbs(MDB_txn *txn, unsigned flags, hth_index_dbs *out)
+{
+    const struct {
+        const char *name;
+        MDB_dbi *dbi;
+        unsigned flags;
+    } dbs[N_DBS] = {
+        { "rows", &out->rows, 0 }, { "children", &out->children, MDB_DUPSORT | MDB_DUPFIXED },
+        { "lru", &out->lru, 0 },   { "reservations", &out->reservations, 0 },
+        { "meta", &out->meta, 0 },
+    };
+
+    for (size_t i = 0; i < N_DBS; i++) {
+        int rc = mdb_dbi_open(txn, dbs[i].name, dbs[i].flags | flags, dbs[i].dbi);
+
+        if (rc != 0)
+            return rc;
+    }
+    return 0;
+}
+
+/* Open the databases, made when they are missing. Writes only then, so that no stopped writer stalls a start. */
+static int open_or_make_dbs(MDB_env *mdb, hth_index_dbs *out)
+{
+    MDB_txn *txn;
+    int rc = mdb_txn_begin(mdb, NULL, MDB_RDONLY, &txn);
+
+    if (rc != 0)
+        return rc;
+    rc = open_dbs(txn, 0, out);
+    if (rc == 0)
+        return mdb_txn_commit(txn);
+    mdb_txn_abort(txn);
+    if (rc != MDB_NOTFOUND)
+        return rc;
+
+    rc = mdb_txn_begin(mdb, NULL, 0, &txn);
+    if (rc != 0)
+        return rc;
+    rc = open_dbs(txn, MDB_CREATE, out);
+    if (rc == 0)
+        return mdb_txn_commit(txn);
+    mdb_txn_abort(txn);
+    return rc;
+}
+
+/*
+ * A file that lost its end would end the process (SIGBUS) where the map is read behind it. Lengthen it: the new zeros
+ * are no valid pages, which LMDB notices. Not every short file was damaged: a page that was freed in the transaction
+ * that took it is counted and never written. Only the holder of the write transaction may change the size.
+ */
+static int lengthen(MDB_env *mdb)
+{
+    MDB_envinfo info;
+    MDB_stat db;
+    MDB_txn *txn;
+    struct stat st;
+    mdb_filehandle_t fd;
+    off_t need;
+    int rc;
+
+    if ((rc = mdb_env_info(mdb, &info)) != 0 || (rc = mdb_env_stat(mdb, &db)) != 0 ||
+        (rc = mdb_env_get_fd(mdb, &fd)) != 0)
+        return rc;
+    need = (off_t)((info.me_last_pgno + 1) * db.ms_psize);
+    if (fstat(fd, &st) != 0)
+        return errno;
+    if (st.st_size >= need)
+        return 0;
+
+    rc = mdb_txn_begin(mdb, NULL, 0, &txn);
+    if (rc != 0)
+        return rc;
+    if (fstat(fd, &st) != 0 || (st.st_size < need && ftruncate(fd, need) != 0))
+        rc = errno;
+    mdb_txn_abort(txn);
+    return rc;
+}
+
+/* Open the files at env->path and fill in what is known of them. */
+static int open_files(hth_index_env *env)
+{
+    MDB_env *mdb = NULL;
+    MDB_envinfo info;
+    hth_index_dbs dbs;
+    hth_fs_stat st;
+    char data[PATH_BYTES];
+    int rc;
+
+    if (!join(data, env->path, "data.mdb"))
+        return ENAMETOOLONG;
+    rc = mdb_env_create(&mdb);
+    if (rc != 0)
+        return rc;
+    if ((rc = mdb_env_set_maxdbs(mdb, N_DBS)) != 0 || (rc = mdb_env_set_maxreaders(mdb, READERS_MAX)) != 0 ||
+        (rc = mdb_env_open(mdb, env->path, MDB_NOSYNC | MDB_NOTLS, 0600)) != 0 || (rc = lengthen(mdb)) != 0 ||
+        (rc = mdb_env_info(mdb, &info)) != 0)
+        goto out;
+    if (info.me_mapsize < MAP_BYTES_MIN && (rc = mdb_env_set_mapsize(mdb, MAP_BYTES_MIN)) != 0)
+        goto out;
+    rc = open_or_make_dbs(mdb, &dbs);
+    if (rc != 0)
+        goto out;
+    rc = -hth_fs_stat_path(env->fs, data, &st);
+    if (rc != 0)
+        goto out;
+    (void)mdb_reader_check(mdb, NULL); /* dead readers only make the file grow */
+    env->mdb = mdb;
+    env->dbs = dbs;
+    env->device = st.device;
+    env->inode = st.inode;
+    return 0;
+out:
+    mdb_env_close(mdb);
+    return rc;
+}
+
+/* Lock the directory; the descriptor to close, or -errno. */
+static int lock_directory(hth_index_env *env)
+{
+    char path[PATH_BYTES];
+    int fd, result;
+
+    if (!join(path, env->directory, "lock"))
+        return -ENAMETOOLONG;
+    fd = hth_fs_open(env->fs, path, HTH_FS_SHARED);
+    if (fd < 0)
+        return fd;
+    result = hth_fs_lock(env->fs, fd, HTH_FS_LOCK_HOLD);
+    if (result == 0)
+        return fd;
+    hth_fs_close(env->fs, fd);
+    return result;
+}
+
+/* Open what is there or make it, dropping what is damaged. Under write_lock and env_lock, with mdb NULL. */
+static void open_locked(hth_index_env *env, size_t n_crashes, bool was_damaged)
+{
+    char unclean[PATH_BYTES];
+    hth_fs_stat st;
+    int lock = lock_directory(env);
+    int rc = 0;
+
+    assert(!env->mdb);
+    if (lock < 0) {
+        warn_once(env, "lock", -lock);
+        return;
+    }
+    if (was_damaged) {
+        char data[PATH_BYTES];
+
+        /* Another process may have replaced it already. */
+        if (join(data, env->path, "data.mdb") && hth_fs_stat_path(env->fs, data, &st) == 0 &&
+            st.device == env->device && st.inode == env->inode)
+            drop_environment(env);
+    }
+    if (n_crashes > 0 && join(unclean, env->directory, "unclean")) {
+        uint64_t n = hth_fs_stat_path(env->fs, unclean, &st) == 0 ? st.bytes + n_crashes : n_crashes;
+        int fd;
+
+        (void)hth_fs_remove(env->fs, unclean);
+        if (n >= CRASHES_MAX) {
+            hth_info(env->log, "the last processes ended without closing the cache index in '%s'; it is made anew",
+                     env->directory);
+            drop_environment(env);
+        } else if ((fd = hth_fs_open(env->fs, unclean, HTH_FS_CREATE)) >= 0) {
+            (void)hth_fs_write_all(env->fs, fd, "....", (size_t)n); /* a lost count costs one more crash */
+            hth_fs_close(env->fs, fd);
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        rc = -hth_fs_make_directory(env->fs, env->path);
+        if (rc == 0 || rc == EEXIST)
+            rc = open_files(env);
+        if (rc == 0 || !is_damage(rc))
+            break;
+        drop_environment(env);
+    }
+    if (rc == 0)
+        (void)hth_fs_list(env->fs, env->directory, remove_leftover, env); /* leftovers only take space */
+    else
+        warn_once(env, "open", rc);
+    hth_fs_close(env->fs, lock);
+}
+
+static void empty_pool(hth_index_env *env)
+{
+    pthread_mutex_lock(&env->pool_lock);
+    while (env->n_pool > 0)
+        mdb_txn_abort(env->pool[--env->n_pool]);
+    pthread_mutex_unlock(&env->pool_lock);
+}
+
+/* Under write_lock and env_lock. */
+static void close_locked(hth_index_env *env)
+{
+    if (!env->mdb)
+        return;
+    empty_pool(env);
+    mdb_env_close(env->mdb);
+    env->mdb = NULL;
+}
+
+hearth_status hth_index_env_open(const char *directory, const char *boot_id, size_t n_crashes, const hth_fs *fs,
+                                 const hth_log *log, hth_index_env **out, hearth_error *err)
+{
+    hth_index_env *env = calloc(1, sizeof(*env));
+
+    if (!env)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the cache index");
+    env->fs = fs;
+    env->log = log;
+    (void)snprintf(env->name, sizeof(env->name), "v1-%.100s", boot_id);
+    if (snprintf(env->directory, PATH_BYTES, "%s", directory) >= PATH_BYTES ||
+        !join(env->path, env->directory, env->name)) {
+        free(env);
+        return hth_fail(err, HEARTH_MISUSE, "the path '%.200s...' is too long", directory);
+    }
+    pthread_mutex_init(&env->write_lock, NULL);
+    pthread_rwlock_init(&env->env_lock, NULL);
+    pthread_mutex_init(&env->pool_lock, NULL);
+    pthread_mutex_lock(&env->write_lock);
+    pthread_rwlock_wrlock(&env->env_lock);
+    open_locked(env, n_crashes, false);
+    pthread_rwlock_unlock(&env->env_lock);
+    pthread_mutex_unlock(&env->write_lock);
+    *out = env;
+    return HEARTH_OK;
+}
+
+void hth_index_env_close(hth_index_env *env)
+{
+    char unclean[PATH_BYTES];
+    int lock;
+
+    if (!env)
+        return;
+    pthread_mutex_lock(&env->write_lock);
+    pthread_rwlock_wrlock(&env->env_lock);
+    lock = lock_directory(env); /* LMDB does not like to be opened while another process closes it */
+    close_locked(env);
+    if (join(unclean, env->directory, "unclean"))
+        (void)hth_fs_remove(env->fs, unclean); /* not there, as a rule */
+    if (lock >= 0)
+        hth_fs_close(env->fs, lock);
+    pthread_rwlock_unlock(&env->env_lock);
+    pthread_mutex_unlock(&env->write_lock);
+    pthread_mutex_destroy(&env->pool_lock);
+    pthread_rwlock_destroy(&env->env_lock);
+    pthread_mutex_destroy(&env->write_lock);
+    free(env);
+}
+
+/* ---- reading ---- */
+
+/* Take the size that another process gave the map, unless somebody is using it. */
+static void try_remap(hth_index_env *env)
+{
+    if (pthread_mutex_trylock(&env->write_lock) != 0)
+        return;
+    if (pthread_rwlock_trywrlock(&env->env_lock) == 0) {
+        if (env->mdb && mdb_env_set_mapsize(env->mdb, 0) != 0)
+            atomic_store(&env->is_damaged, true); /* there is no map any more */
+        pthread_rwlock_unlock(&env->env_lock);
+    }
+    pthread_mutex_unlock(&env->write_lock);
+}
+
+int hth_index_env_read_begin(hth_index_env *env, MDB_txn **txn_out, hth_index_dbs *dbs_out)
+{
+    int rc = HTH_INDEX_ABSENT;
+
+    for (int i = 0; i < 2; i++) {
+        MDB_txn *txn = NULL;
+
+        pthread_rwlock_rdlock(&env->env_lock);
+        if (!env->mdb || atomic_load(&env->is_damaged)) {
+            pthread_rwlock_unlock(&env->env_lock);
+            return HTH_INDEX_ABSENT;
+        }
+        pthread_mutex_lock(&env->pool_lock);
+        if (env->n_pool > 0)
+            txn = env->pool[--env->n_pool];
+        pthread_mutex_unlock(&env->pool_lock);
+
+        rc = txn ? mdb_txn_renew(txn) : mdb_txn_begin(env->mdb, NULL, MDB_RDONLY, &txn);
+        if (rc == 0) {
+            *txn_out = txn;
+            *dbs_out = env->dbs;
+            return 0;
+        }
+        if (txn)
+            mdb_txn_abort(txn);
+        if (rc == MDB_READERS_FULL)
+            (void)mdb_reader_check(env->mdb, NULL); /* the second attempt tells whether it helped */
+        pthread_rwlock_unlock(&env->env_lock);
+        if (rc == MDB_MAP_RESIZED)
+            try_remap(env);
+        else if (rc != MDB_READERS_FULL)
+            return rc;
+    }
+    return rc == MDB_MAP_RESIZED ? HTH_INDEX_ABSENT : rc;
+}
+
+void hth_index_env_read_end(hth_index_env *env, MDB_txn *txn)
+{
+    mdb_txn_reset(txn);
+    pthread_mutex_lock(&env->pool_lock);
+    if (env->n_pool < POOL_MAX) {
+        env->pool[env->n_pool++] = txn;
+        txn = NULL;
+    }
+    pthread_mutex_unlock(&env->pool_lock);
+    if (txn)
+        mdb_txn_abort(txn);
+    pthread_rwlock_unlock(&env->env_lock);
+}
+
+/* ---- writing ---- */
+
+/* Replace an environment that is damaged, absent or not the one with the name any more. Under write_lock. */
+static void refresh_locked(hth_index_env *env, bool retry_absent)
+{
+    bool damaged = atomic_load(&env->is_damaged);
+    char data[PATH_BYTES];
+    hth_fs_stat st = { .inode = 0 };
+
+    if (env->mdb && !damaged) {
+        int result = join(data, env->path, "data.mdb") ? hth_fs_stat_path(env->fs, data, &st) : -ENAMETOOLONG;
+
+        if (result == 0 ? st.device == env->device && st.inode == env->inode : result != -ENOENT)
+            return;
+    } else if (!retry_absent) {
+        return;
+    }
+    pthread_rwlock_wrlock(&env->env_lock);
+    close_locked(env);
+    open_locked(env, 0, damaged);
+    atomic_store(&env->is_damaged, false);
+    if (env->mdb)
+        atomic_store(&env->was_warned, false);
+    pthread_rwlock_unlock(&env->env_lock);
+}
+
+/* Give the map another size: 0 takes that which another process gave it. Under write_lock. */
+static int resize_locked(hth_index_env *env, size_t n_bytes)
+{
+    int rc;
+
+    pthread_rwlock_wrlock(&env->env_lock);
+    rc = mdb_env_set_mapsize(env->mdb, n_bytes);
+    pthread_rwlock_unlock(&env->env_lock);
+    if (rc != 0)
+        atomic_store(&env->is_damaged, true); /* the old map is gone */
+    return rc;
+}
+
+static int write_once(hth_index_env *env, hth_index_body_fn body, void *user_data)
+{
+    MDB_txn *txn;
+    int rc = mdb_txn_begin(env->mdb, NULL, 0, &txn);
+
+    if (rc != 0)
+        return rc;
+    rc = body(txn, &env->dbs, user_data);
+    if (rc != 0) {
+        mdb_txn_abort(txn);
+        return rc;
+    }
+    hth_fs_step(env->fs, "index commit");
+    rc = mdb_txn_commit(txn);
+    hth_fs_step(env->fs, "index committed");
+    return rc;
+}
+
+int hth_index_env_write(hth_index_env *env, hth_index_body_fn body, void *user_data)
+{
+    int rc = HTH_INDEX_ABSENT;
+
+    pthread_mutex_lock(&env->write_lock);
+    refresh_locked(env, false);
+    for (int i = 0; i < ATTEMPTS_MAX && env->mdb && !atomic_load(&env->is_damaged); i++) {
+        MDB_envinfo info;
+
+        rc = write_once(env, body, user_data);
+        if (rc == MDB_MAP_RESIZED) {
+            rc = resize_locked(env, 0);
+        } else if (rc == MDB_MAP_FULL && mdb_env_info(env->mdb, &info) == 0 && info.me_mapsize < MAP_BYTES_MAX) {
+            rc = resize_locked(env, info.me_mapsize * 2);
+        } else {
+            break;
+        }
+        if (rc != 0)
+            break;
+        rc = HTH_INDEX_ABSENT; /* nothing was written yet, should this have been the last round */
+    }
+    pthread_mutex_unlock(&env->write_lock);
+    return rc;
+}
+
+void hth_index_env_maintain(hth_index_env *env)
+{
+    pthread_mutex_lock(&env->write_lock);
+    refresh_locked(env, true);
+    if (env->mdb)
+        (void)mdb_reader_check(env->mdb, NULL); /* dead readers only make the file grow */
+    pthread_mutex_unlock(&env->write_lock);
+}

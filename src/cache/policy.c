@@ -1,0 +1,84 @@
+/*
+ * policy.c - arithmetic on token counts
+ */
+#include "cache/policy.h"
+
+#include <assert.h>
+#include <inttypes.h>
+
+enum { MIN_TOKENS = 32, CONTINUED_INTERVAL = 256, BOUNDARY_ALIGN = 256 };
+
+hth_policy hth_policy_default(uint32_t n_ctx)
+{
+    return (hth_policy){
+        .min_tokens = MIN_TOKENS,
+        .cold_min_tokens = MIN_TOKENS,
+        /* A context smaller than the minimum keeps nothing; the policy stays valid. */
+        .cold_max_tokens = n_ctx > MIN_TOKENS ? n_ctx : MIN_TOKENS,
+        .continued_interval = CONTINUED_INTERVAL,
+        .boundary_trim_tokens = 0,
+        .boundary_align_tokens = BOUNDARY_ALIGN,
+    };
+}
+
+int64_t hth_policy_trim_boundary(int64_t length, int64_t trim, int64_t align)
+{
+    int64_t rest;
+
+    assert(trim >= 0);
+    assert(align > 0);
+    if (__builtin_sub_overflow(length, trim, &rest) || rest < align)
+        return 0;
+    return rest - rest % align;
+}
+
+int64_t hth_policy_cold_save(int64_t length, const hth_policy *policy)
+{
+    if (length < policy->cold_min_tokens || length > policy->cold_max_tokens)
+        return 0;
+    return hth_policy_trim_boundary(length, policy->boundary_trim_tokens, policy->boundary_align_tokens);
+}
+
+bool hth_policy_should_save_continued(int64_t live, int64_t last_saved, const hth_policy *policy)
+{
+    int64_t gained;
+
+    if (live < policy->min_tokens)
+        return false;
+    if (__builtin_sub_overflow(live, last_saved, &gained))
+        return live > last_saved; /* further apart than any interval */
+    return gained >= policy->continued_interval;
+}
+
+bool hth_policy_should_save_finish(int64_t live, const hth_policy *policy)
+{
+    return live >= policy->min_tokens;
+}
+
+static hearth_status below(hearth_error *err, const char *key, int64_t value, int64_t least)
+{
+    return hth_fail(err, HEARTH_MISUSE, "%s is %" PRId64 ", it must be at least %" PRId64, key, value, least);
+}
+
+static hearth_status below_other(hearth_error *err, const char *key, int64_t value, const char *other, int64_t least)
+{
+    return hth_fail(err, HEARTH_MISUSE, "%s is %" PRId64 ", it must be at least %s, which is %" PRId64, key, value,
+                    other, least);
+}
+
+hearth_status hth_policy_validate(const hth_policy *policy, hearth_error *err)
+{
+    if (policy->min_tokens < 0)
+        return below(err, "min_tokens", policy->min_tokens, 0);
+    if (policy->cold_min_tokens < policy->min_tokens)
+        return below_other(err, "cold_min_tokens", policy->cold_min_tokens, "min_tokens", policy->min_tokens);
+    if (policy->cold_max_tokens < policy->cold_min_tokens)
+        return below_other(err, "cold_max_tokens", policy->cold_max_tokens, "cold_min_tokens", policy->cold_min_tokens);
+    if (policy->continued_interval < 1)
+        return below(err, "continued_interval", policy->continued_interval, 1);
+    if (policy->boundary_trim_tokens < 0)
+        return below(err, "boundary_trim_tokens", policy->boundary_trim_tokens, 0);
+    if (policy->boundary_align_tokens < 1)
+        return below(err, "boundary_align_tokens", policy->boundary_align_tokens, 1);
+    return HEARTH_OK;
+}

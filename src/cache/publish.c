@@ -1,0 +1,487 @@
+/*
+ * publish.c - make a row file visible, whole or not at all
+ *
+ *   1. reserve the key in the index, so that one process writes it
+ *   2. write the bytes to an unnamed file (or one with a temporary name) and sync them
+ *   3. see that the reservation still is ours; link the file to its final name and sync the directory
+ *   4. announce it in the index, which drops the reservation
+ *
+ * The files are the truth; the index is a view of them. A crash before 3 leaves nothing to read, at most a temporary
+ * name, which the next start removes; a crash before 4 leaves a row that the next reader or start adopts. A reservation
+ * whose owner died is free to take. When the index does not work, 1 and 4 are left out: the link alone decides.
+ *
+ * A final name that is taken is never ignored: the file that has it is read in full, and adopted if it is this row. If
+ * not, it is replaced by a rename.
+ *
+ * Invariant: a final name never refers to bytes that were not synced.
+ */
+#include "cache/publish.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cache/row_file.h"
+
+enum {
+    PATH_BYTES = 4096,
+    DEADLINE_S = 120, /* for writing and syncing one row; after it another process may write it, too */
+};
+
+/* ---- temporary files ---- */
+
+typedef struct temporary {
+    int fd;
+    bool has_name;
+    char path[PATH_BYTES]; /* its temporary name, where it has one or may get one */
+} temporary;
+
+static bool temporary_path(const char *directory, uint64_t token, uint64_t number, char path[PATH_BYTES])
+{
+    int n = snprintf(path, PATH_BYTES, "%s/%016" PRIx64 "-%" PRIx64, directory, token, number);
+
+    return n > 0 && n < PATH_BYTES;
+}
+
+/* 0 or -errno. */
+static int temporary_open(hth_publisher *publisher, temporary *out)
+{
+    temporary t = { .fd = -1, .has_name = publisher->way != HTH_PUBLISH_UNNAMED };
+
+    if (!temporary_path(publisher->temporary_directory, hth_index_owner_token(publisher->index),
+                        atomic_fetch_add(&publisher->n_temporaries, 1), t.path))
+        return -ENAMETOOLONG;
+    t.fd = t.has_name ? hth_fs_open(publisher->fs, t.path, HTH_FS_CREATE)
+                      : hth_fs_open_unnamed(publisher->fs, publisher->temporary_directory);
+    if (t.fd < 0)
+        return t.fd;
+    *out = t;
+    return 0;
+}
+
+static void temporary_discard(const hth_fs *fs, temporary *t)
+{
+    if (t->has_name)
+        (void)hth_fs_remove(fs, t->path); /* what stays is removed at the next start */
+    hth_fs_close(fs, t->fd);
+    *t = (temporary){ .fd = -1 };
+}
+
+/* Give a complete file its final name. 0, -EEXIST, or -errno. Afterwards the temporary has no name left. */
+static int temporary_link(const hth_publisher *publisher, temporary *t, const char *path)
+{
+    const hth_fs *fs = publisher->fs;
+    hth_fs_stat st;
+    int rc;
+
+    switch (publisher->way) {
+    case HTH_PUBLISH_UNNAMED: return hth_fs_link_unnamed(fs, t->fd, path);
+    case HTH_PUBLISH_LINK:
+        rc = hth_fs_link(fs, t->path, path);
+        if (rc == 0 && hth_fs_remove(fs, t->path) == 0)
+            t->has_name = false;
+        return rc;
+    case HTH_PUBLISH_RENAME:
+        /* Another process may come between the two, but only with the same row, whole and synced. */
+        rc = hth_fs_stat_path(fs, path, &st);
+        if (rc == 0)
+            return -EEXIST;
+        if (rc != -ENOENT)
+            return rc;
+        rc = hth_fs_rename(fs, t->path, path);
+        t->has_name = rc != 0;
+        return rc;
+    }
+    return -EINVAL;
+}
+
+/* Put a complete file in the place of the one that has the final name. */
+static int temporary_replace(const hth_publisher *publisher, temporary *t, const char *path)
+{
+    int rc;
+
+    if (!t->has_name) {
+        rc = hth_fs_link_unnamed(publisher->fs, t->fd, t->path);
+        if (rc != 0)
+            return rc;
+        t->has_name = true;
+    }
+    rc = hth_fs_rename(publisher->fs, t->path, path);
+    t->has_name = rc != 0;
+    return rc;
+}
+
+/* ---- probing ---- */
+
+/* Can an unnamed file be made and be given a name? */
+static bool probe_unnamed(const hth_fs *fs, const char *directory, const char *path)
+{
+    int fd = hth_fs_open_unnamed(fs, directory);
+    bool works;
+
+    if (fd < 0)
+        return false;
+    works = hth_fs_link_unnamed(fs, fd, path) == 0;
+    hth_fs_close(fs, fd);
+    if (works)
+        (void)hth_fs_remove(fs, path); /* what stays is removed at the next start */
+    return works;
+}
+
+hearth_status hth_publish_probe(const hth_fs *fs, const char *temporary_directory, uint64_t token, hth_publish_way *out,
+                                hearth_error *err)
+{
+    char path[PATH_BYTES], second[PATH_BYTES];
+    bool links;
+    int fd;
+
+    if (!temporary_path(temporary_directory, token, UINT64_MAX, path) ||
+        !temporary_path(temporary_directory, token, UINT64_MAX - 1, second))
+        return hth_fail(err, HEARTH_MISUSE, "the path '%.200s...' is too long", temporary_directory);
+    if (probe_unnamed(fs, temporary_directory, path)) {
+        *out = HTH_PUBLISH_UNNAMED;
+        return HEARTH_OK;
+    }
+    fd = hth_fs_open(fs, path, HTH_FS_CREATE);
+    if (fd < 0)
+        return hth_fail_errno(err, -fd, "cannot make a file in '%s'", temporary_directory);
+    links = hth_fs_link(fs, path, second) == 0;
+    *out = links ? HTH_PUBLISH_LINK : HTH_PUBLISH_RENAME;
+    hth_fs_close(fs, fd);
+    (void)hth_fs_remove(fs, path); /* likewise */
+    if (links)
+        (void)hth_fs_remove(fs, second);
+    return HEARTH_OK;
+}
+
+/* ---- directories ---- */
+
+static bool folder_is_synced(hth_publisher *publisher, uint8_t folder)
+{
+    return atomic_load(&publisher->folders_synced[folder / 64]) >> folder % 64 & 1;
+}
+
+static void folder_set_synced(hth_publisher *publisher, uint8_t folder)
+{
+    atomic_fetch_or(&publisher->folders_synced[folder / 64], UINT64_C(1) << folder % 64);
+}
+
+typedef struct folder_set {
+    uint64_t bits[4];
+} folder_set;
+
+static bool collect_folder(const char *name, void *user_data)
+{
+    folder_set *set = user_data;
+    uint8_t folder;
+
+    if (hth_hex_decode(name, &folder, 1))
+        set->bits[folder / 64] |= UINT64_C(1) << folder % 64;
+    return true;
+}
+
+void hth_publish_sync_folders(hth_publisher *publisher)
+{
+    folder_set set = { .bits = { 0 } };
+
+    if (!publisher->durable || hth_fs_list(publisher->fs, publisher->rows_directory, collect_folder, &set) != 0 ||
+        hth_fs_sync_directory(publisher->fs, publisher->rows_directory) != 0)
+        return; /* then each folder is synced when it is written to */
+    for (size_t i = 0; i < 4; i++)
+        atomic_fetch_or(&publisher->folders_synced[i], set.bits[i]);
+}
+
+/* Make a link in a fan-out folder durable, and the folder's own name with it. */
+static int sync_folder(hth_publisher *publisher, const hth_row_id *id)
+{
+    uint8_t number = id->key.bytes[0];
+    char folder[PATH_BYTES];
+    int rc;
+
+    if (!publisher->durable)
+        return 0;
+    if (!hth_row_file_folder(publisher->rows_directory, id, folder, sizeof(folder)))
+        return -ENAMETOOLONG;
+    rc = hth_fs_sync_directory(publisher->fs, folder);
+    if (rc != 0 || folder_is_synced(publisher, number))
+        return rc;
+    rc = hth_fs_sync_directory(publisher->fs, publisher->rows_directory);
+    if (rc == 0)
+        folder_set_synced(publisher, number);
+    return rc;
+}
+
+static int make_folder(const hth_publisher *publisher, const hth_row_id *id)
+{
+    char folder[PATH_BYTES];
+    int rc;
+
+    if (!hth_row_file_folder(publisher->rows_directory, id, folder, sizeof(folder)))
+        return -ENAMETOOLONG;
+    rc = hth_fs_make_directory(publisher->fs, folder);
+    return rc == -EEXIST ? 0 : rc;
+}
+
+/* ---- the file that has the name ---- */
+
+/* Are two images the same row? Their payloads may differ in what does not matter: each was computed for this key. */
+static bool is_same_row(const hth_kvc_info *a, const hth_kvc_info *b)
+{
+    return a->has_kind == b->has_kind && a->kind == b->kind && a->has_own_key == b->has_own_key &&
+           hth_key_equal(&a->own_key, &b->own_key) && a->first_position == b->first_position &&
+           a->has_parent == b->has_parent && hth_key_equal(&a->parent, &b->parent) && a->tokens.n == b->tokens.n &&
+           (a->tokens.n == 0 || memcmp(a->tokens.data, b->tokens.data, a->tokens.n) == 0) &&
+           memcmp(a->keyspace.fingerprint, b->keyspace.fingerprint, sizeof(a->keyspace.fingerprint)) == 0 &&
+           a->keyspace.quant_byte == b->keyspace.quant_byte &&
+           memcmp(a->keyspace.ctx_params_hash, b->keyspace.ctx_params_hash, sizeof(a->keyspace.ctx_params_hash)) == 0;
+}
+
+/* Parse a whole image as a row; on failure the message says what it is not. */
+static hearth_status parse_row(const uint8_t *bytes, size_t n_bytes, const hth_row_id *id, hth_kvc_info *info,
+                               hearth_error *err)
+{
+    hth_kvc_fault fault;
+    char text[200];
+
+    if (!hth_kvc_parse(bytes, n_bytes, &id->key, info, &fault)) {
+        hth_kvc_fault_text(&fault, text, sizeof(text));
+        return hth_fail(err, fault.reason == HTH_KVC_NO_MEMORY ? HEARTH_NO_MEMORY : HEARTH_CORRUPT, "%s", text);
+    }
+    if (!info->has_kind || info->kind != (uint8_t)id->kind || !info->has_own_key ||
+        !hth_key_equal(&info->own_key, &id->key))
+        return hth_fail(err, HEARTH_CORRUPT, "it does not name itself as this row");
+    return HEARTH_OK;
+}
+
+/*
+ * Read the file that has the final name, in full. HEARTH_OK: it is this row, *out. HEARTH_CORRUPT: it is not.
+ * HEARTH_NOT_FOUND: the name is free. Others: it cannot be told.
+ */
+static hearth_status examine(const hth_publisher *publisher, const hth_row_id *id, const hth_kvc_info *ours,
+                             const char *path, hth_row_meta *out, hearth_error *err)
+{
+    const hth_fs *fs = publisher->fs;
+    uint8_t *bytes = NULL;
+    hearth_status status;
+    hth_kvc_info theirs;
+    hth_fs_stat st;
+    size_t n;
+    int fd, rc;
+
+    status = hth_row_file_open(fs, path, &fd, &st, err);
+    if (status != HEARTH_OK)
+        return err->system_errno == ELOOP ? HEARTH_CORRUPT : status; /* a symbolic link is no row */
+    bytes = malloc((size_t)st.bytes);
+    if (!bytes) {
+        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory to check the %" PRIu64 " bytes of '%s'", st.bytes, path);
+        goto out;
+    }
+    rc = hth_fs_read_full(fs, fd, bytes, (size_t)st.bytes, 0, &n);
+    if (rc != 0) {
+        status = hth_fail_errno(err, -rc, "cannot read '%s'", path);
+        goto out;
+    }
+    if (n < st.bytes) {
+        status = hth_fail(err, HEARTH_CORRUPT, "it became shorter while it was read");
+        goto out;
+    }
+    status = parse_row(bytes, n, id, &theirs, err);
+    if (status == HEARTH_OK &&
+        (!is_same_row(ours, &theirs) || !hth_row_file_meta_of(&theirs, id, st.bytes, st.mtime, out)))
+        status = hth_fail(err, HEARTH_CORRUPT, "it covers other positions or belongs to another model");
+out:
+    free(bytes);
+    hth_fs_close(fs, fd);
+    return status;
+}
+
+/* ---- the protocol ---- */
+
+/* One row on its way. */
+typedef struct passage {
+    hth_publisher *publisher;
+    const hth_row_meta *meta;
+    const uint8_t *bytes;
+    size_t n_bytes;
+    hth_kvc_info info; /* of bytes */
+    bool is_reserved;
+    char path[PATH_BYTES]; /* its final name */
+} passage;
+
+/* Step 1. *done_out: there is nothing to do, and *result_out says why. */
+static void reserve(passage *p, bool *done_out, hth_publish_result *result_out)
+{
+    hth_index *index = p->publisher->index;
+    const hth_row_id *id = &p->meta->id;
+    hth_reserve_result result = HTH_RESERVE_TAKEN;
+    hth_fs_stat st;
+
+    *done_out = false;
+    for (int i = 0; i < 2; i++) {
+        /* Without an index there is nobody to ask: the link decides. The index has said what is wrong with it. */
+        if (hth_index_reserve(index, id, 1, DEADLINE_S, &result, NULL) != HEARTH_OK)
+            return;
+        if (result != HTH_RESERVE_EXISTS || hth_fs_stat_path(p->publisher->fs, p->path, &st) != -ENOENT)
+            break;
+        (void)hth_index_remove(index, id, 1, NULL); /* somebody took the file away: it may be written again */
+    }
+    p->is_reserved = result == HTH_RESERVED;
+    *done_out = result != HTH_RESERVED;
+    *result_out = result == HTH_RESERVE_EXISTS ? HTH_PUBLISH_EXISTED : HTH_PUBLISH_TAKEN;
+}
+
+/* Step 2. */
+static hearth_status write_temporary(passage *p, temporary *out, hearth_error *err)
+{
+    hth_publisher *publisher = p->publisher;
+    temporary t;
+    int rc = temporary_open(publisher, &t);
+
+    if (rc != 0)
+        return hth_fail_errno(err, -rc, "cannot make a file in '%s'", publisher->temporary_directory);
+    rc = hth_fs_write_all(publisher->fs, t.fd, p->bytes, p->n_bytes);
+    if (rc == 0 && publisher->durable)
+        rc = hth_fs_sync_data(publisher->fs, t.fd);
+    if (rc != 0) {
+        temporary_discard(publisher->fs, &t);
+        return hth_fail_errno(err, -rc, "cannot write %zu bytes of the row '%s'", p->n_bytes, p->path);
+    }
+    *out = t;
+    return HEARTH_OK;
+}
+
+/* Step 3 but for the sync. known: what has the name already was examined (HEARTH_CORRUPT: to be replaced). */
+static hearth_status name_temporary(passage *p, temporary *t, hearth_status known, hth_row_meta *meta_out,
+                                    hth_publish_result *result_out, hearth_error *err)
+{
+    hth_publisher *publisher = p->publisher;
+    int rc = known == HEARTH_CORRUPT ? -EEXIST : temporary_link(publisher, t, p->path);
+
+    if (rc == -ENOENT) {
+        rc = make_folder(publisher, &p->meta->id);
+        if (rc == 0)
+            rc = temporary_link(publisher, t, p->path);
+    }
+    if (rc == -EEXIST) {
+        hearth_error why = { .message = "" };
+        hearth_status status = known;
+
+        if (known != HEARTH_CORRUPT)
+            status = examine(publisher, &p->meta->id, &p->info, p->path, meta_out, &why);
+        if (status == HEARTH_OK) {
+            *result_out = HTH_PUBLISH_ADOPTED;
+            return HEARTH_OK;
+        }
+        if (status != HEARTH_CORRUPT && status != HEARTH_NOT_FOUND)
+            return hth_fail(err, status, "cannot tell what is in '%s': %s", p->path, why.message);
+        rc = temporary_replace(publisher, t, p->path);
+        *result_out = HTH_PUBLISH_REPLACED;
+    }
+    if (rc != 0)
+        return hth_fail_errno(err, -rc, "cannot give a file the name '%s'", p->path);
+    return HEARTH_OK;
+}
+
+/* Steps 2 and 3: see that the row's file is there. *meta_out: as it is. */
+static hearth_status place(passage *p, hth_row_meta *meta_out, hth_publish_result *result_out, hearth_error *err)
+{
+    hth_publisher *publisher = p->publisher;
+    hearth_error why = { .message = "" };
+    temporary t = { .fd = -1 };
+    bool ours = true;
+    hearth_status known, status;
+    int rc;
+
+    *meta_out = *p->meta;
+    *result_out = HTH_PUBLISH_WRITTEN;
+    known = examine(publisher, &p->meta->id, &p->info, p->path, meta_out, &why);
+    if (known == HEARTH_OK) {
+        *result_out = HTH_PUBLISH_ADOPTED;
+        goto named;
+    }
+    if (known == HEARTH_CORRUPT)
+        hth_warn(publisher->log, "the cached row '%s' is damaged and is replaced: %s", p->path, why.message);
+    else if (known != HEARTH_NOT_FOUND)
+        return hth_fail(err, known, "cannot tell what is in '%s': %s", p->path, why.message);
+
+    status = write_temporary(p, &t, err);
+    if (status != HEARTH_OK)
+        return status;
+    hth_fs_step(publisher->fs, "written");
+    if (p->is_reserved && hth_index_reservation_is_ours(publisher->index, &p->meta->id, &ours, NULL) == HEARTH_OK &&
+        !ours) {
+        temporary_discard(publisher->fs, &t);
+        p->is_reserved = false;
+        *result_out = HTH_PUBLISH_TAKEN;
+        return HEARTH_OK;
+    }
+    status = name_temporary(p, &t, known, meta_out, result_out, err);
+    temporary_discard(publisher->fs, &t);
+    if (status != HEARTH_OK)
+        return status;
+named:
+    hth_fs_step(publisher->fs, "named");
+    rc = sync_folder(publisher, &p->meta->id);
+    return rc == 0 ? HEARTH_OK : hth_fail_errno(err, -rc, "cannot make the name '%s' durable", p->path);
+}
+
+/* Is the image the row that meta says? Checked before it can reach a durable tier, as it is after it is read. */
+static hearth_status check_image(passage *p, hearth_error *err)
+{
+    const hth_row_meta *meta = p->meta;
+    hearth_error why = { .message = "" };
+    hearth_status status;
+
+    if (p->n_bytes != meta->bytes || p->n_bytes < HTH_ROW_FILE_BYTES_MIN || p->n_bytes > HTH_ROW_FILE_BYTES_MAX)
+        return hth_fail(err, HEARTH_MISUSE, "a row of %zu bytes cannot be published as one of %" PRIu64, p->n_bytes,
+                        meta->bytes);
+    status = parse_row(p->bytes, p->n_bytes, &meta->id, &p->info, &why);
+    if (status != HEARTH_OK)
+        return hth_fail(err, status, "the row for '%s' is not written: %s", p->path, why.message);
+    if ((p->info.has_first_position ? p->info.first_position : 0) != meta->first_position ||
+        hth_kvc_n_tokens(&p->info) != meta->n_tokens ||
+        (p->info.has_parent && !hth_key_equal(&p->info.parent, &meta->parent)))
+        return hth_fail(err, HEARTH_MISUSE, "the row for '%s' is not written: it covers other positions than was said",
+                        p->path);
+    return HEARTH_OK;
+}
+
+hearth_status hth_publish(hth_publisher *publisher, const hth_row_meta *meta, const uint8_t *bytes, size_t n_bytes,
+                          hth_publish_result *out, hearth_error *err)
+{
+    passage p = { .publisher = publisher, .meta = meta, .bytes = bytes, .n_bytes = n_bytes };
+    hth_publish_result result = HTH_PUBLISH_TAKEN;
+    hth_row_meta placed;
+    hearth_status status;
+    bool done;
+
+    if (!hth_row_file_path(publisher->rows_directory, &meta->id, p.path, sizeof(p.path)))
+        return hth_fail(err, HEARTH_MISUSE, "the path '%.200s...' is too long", publisher->rows_directory);
+    status = check_image(&p, err);
+    if (status != HEARTH_OK)
+        return status;
+
+    hth_fs_step(publisher->fs, "begin");
+    reserve(&p, &done, &result);
+    hth_fs_step(publisher->fs, "reserved");
+    if (done) {
+        *out = result;
+        return HEARTH_OK;
+    }
+    status = place(&p, &placed, &result, err);
+    if (status == HEARTH_OK && result != HTH_PUBLISH_TAKEN) {
+        hth_fs_step(publisher->fs, "placed");
+        /* Should this fail, the next reader adopts the row by its name. */
+        if (hth_index_publish(publisher->index, &placed, 1, NULL) == HEARTH_OK)
+            p.is_reserved = false;
+    }
+    if (p.is_reserved)
+        (void)hth_index_release(publisher->index, &meta->id, 1, NULL); /* else its deadline does */
+    hth_fs_step(publisher->fs, "announced");
+    if (status == HEARTH_OK)
+        *out = result;
+    return status;
+}

@@ -1,0 +1,55 @@
+/*
+ * publish.h - make a row file visible, whole or not at all
+ */
+#ifndef HTH_CACHE_PUBLISH_H
+#define HTH_CACHE_PUBLISH_H
+
+#include <stdatomic.h>
+
+#include "base/fs.h"
+#include "base/log.h"
+#include "cache/index.h"
+
+/* How a complete file gets its final name; which of them works is found out at the start, best first. */
+typedef enum hth_publish_way {
+    HTH_PUBLISH_UNNAMED, /* a file without a name is linked */
+    HTH_PUBLISH_LINK,    /* a file with a temporary name gets a second name and loses the first */
+    HTH_PUBLISH_RENAME,  /* a file with a temporary name is renamed: where there are no links */
+} hth_publish_way;
+
+typedef struct hth_publisher {
+    const hth_fs *fs;
+    const hth_log *log;
+    hth_index *index;
+    const char *rows_directory;
+    const char *temporary_directory; /* on the same device */
+    hth_publish_way way;
+    bool durable;
+    _Atomic uint64_t n_temporaries;     /* makes their names differ */
+    _Atomic uint64_t folders_synced[4]; /* bit of a fan-out folder: its own name is durable */
+} hth_publisher;
+
+typedef enum hth_publish_result {
+    HTH_PUBLISH_WRITTEN,  /* the row was not there */
+    HTH_PUBLISH_REPLACED, /* what had its name was no such row */
+    HTH_PUBLISH_ADOPTED,  /* the file was there, and the index did not know it */
+    HTH_PUBLISH_EXISTED,  /* the row was there */
+    HTH_PUBLISH_TAKEN,    /* somebody else is writing it */
+} hth_publish_result;
+
+/* Find out which way works in this directory. Fails when none does: then nothing can be written there. */
+hearth_status hth_publish_probe(const hth_fs *fs, const char *temporary_directory, uint64_t token, hth_publish_way *out,
+                                hearth_error *err);
+
+/* Learn which fan-out folders are there and make their names durable. */
+void hth_publish_sync_folders(hth_publisher *publisher);
+
+/*
+ * Publish a complete KVC image as the row meta. It is checked in full before. Any status but HEARTH_OK leaves nothing
+ * of ours behind, or the complete row (when only the sync of its directory failed). HEARTH_MISUSE or HEARTH_CORRUPT
+ * when the image is not that row; HEARTH_FULL, HEARTH_IO, HEARTH_PERMISSION, HEARTH_NO_MEMORY. Writer threads only.
+ */
+hearth_status hth_publish(hth_publisher *publisher, const hth_row_meta *meta, const uint8_t *bytes, size_t n_bytes,
+                          hth_publish_result *out, hearth_error *err);
+
+#endif

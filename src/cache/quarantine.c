@@ -1,0 +1,67 @@
+/*
+ * quarantine.c - moving files aside, the oldest out
+ *
+ * A file's name begins with the time at which it was set aside, twelve digits of Unix seconds, so that the order of
+ * names is that of age.
+ */
+#include "cache/quarantine.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/os.h"
+
+enum { PATH_BYTES = 4096, NAME_BYTES = 256 };
+
+typedef struct census {
+    size_t n;
+    char oldest[NAME_BYTES];
+} census;
+
+static bool count_file(const char *name, void *user_data)
+{
+    census *c = user_data;
+
+    if (strlen(name) >= NAME_BYTES)
+        return true;
+    if (c->n++ == 0 || strcmp(name, c->oldest) < 0)
+        (void)snprintf(c->oldest, sizeof(c->oldest), "%s", name);
+    return true;
+}
+
+static void prune(const hth_fs *fs, const char *directory)
+{
+    char path[PATH_BYTES];
+
+    for (;;) {
+        census c = { .n = 0 };
+
+        if (hth_fs_list(fs, directory, count_file, &c) != 0 || c.n <= HTH_QUARANTINE_FILES_MAX ||
+            snprintf(path, sizeof(path), "%s/%s", directory, c.oldest) >= (int)sizeof(path) ||
+            hth_fs_remove(fs, path) != 0)
+            return;
+    }
+}
+
+int hth_quarantine_file(const hth_fs *fs, const char *directory, const char *path, const char *name)
+{
+    char target[PATH_BYTES];
+    unsigned long long now = hth_os_unix_seconds();
+    int n = snprintf(target, sizeof(target), "%s/%012llu-%s", directory, now, name);
+    int rc;
+
+    if (n < 0 || n >= (int)sizeof(target))
+        return -ENAMETOOLONG;
+    rc = hth_fs_rename(fs, path, target);
+    if (rc == 0)
+        prune(fs, directory);
+    return rc;
+}
+
+size_t hth_quarantine_count(const hth_fs *fs, const char *directory)
+{
+    census c = { .n = 0 };
+
+    return hth_fs_list(fs, directory, count_file, &c) == 0 ? c.n : 0;
+}

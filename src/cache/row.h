@@ -1,0 +1,49 @@
+/*
+ * row.h - what a row is, apart from its bytes
+ *
+ * A row is one cached piece of a prefix: a block, a tail, a whole snapshot, a recurrent state, or the logits at a
+ * prompt's end. Its name is (key, kind), where the key names the prefix that the row ends.
+ */
+#ifndef HTH_CACHE_ROW_H
+#define HTH_CACHE_ROW_H
+
+#include "cache/key.h"
+
+/* Tokens in a block. Part of the rows' meaning, hence of ctx_params_hash. */
+#define HTH_BLOCK_TOKENS 256u
+
+typedef enum hth_row_kind {
+    HTH_ROW_BLOCK = 0,    /* the state of block_tokens tokens at an aligned position */
+    HTH_ROW_TAIL = 1,     /* the state of the tokens after the last full block */
+    HTH_ROW_SNAPSHOT = 2, /* the whole state of a sequence, from position 0 */
+    HTH_ROW_STATE = 3,    /* the recurrent part of the state at a boundary; no tokens of its own */
+    HTH_ROW_LOGITS = 4,   /* logits after the last token of the prefix, f32; no tokens of its own */
+    HTH_ROW_KINDS = 5,
+} hth_row_kind;
+
+typedef struct hth_row_id {
+    hth_key key;
+    hth_row_kind kind;
+} hth_row_id;
+
+/* A row as the index and `hearth cache ls` know it. */
+typedef struct hth_row_meta {
+    hth_row_id id;
+    hth_key parent;          /* key of the prefix [0, first_position); of no tokens where that is 0 */
+    uint32_t first_position; /* position of the row's first token; for rows without tokens: of the next token */
+    uint32_t n_tokens;       /* the row's own tokens */
+    uint64_t bytes;          /* size of the whole KVC file */
+    uint64_t last_used_time; /* Unix seconds */
+    uint32_t hit_count;
+    uint8_t save_reason;     /* hearth_save_reason */
+} hth_row_meta;
+
+/* "block", "tail", "snapshot", "state", "logits"; "unknown" for other values. A static string. */
+const char *hth_row_kind_name(hth_row_kind kind);
+
+static inline bool hth_row_id_equal(const hth_row_id *a, const hth_row_id *b)
+{
+    return a->kind == b->kind && hth_key_equal(&a->key, &b->key);
+}
+
+#endif

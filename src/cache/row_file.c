@@ -1,0 +1,174 @@
+/*
+ * row_file.c - names of row files, and what a file's head says of its row
+ *
+ * The time of the last use is kept in the file's modification time, which costs no write to the row: so the order of
+ * eviction survives the loss of the index.
+ */
+#include "cache/row_file.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    HEAD_BYTES = 8192,          /* holds the whole head of any row of one block */
+    HEAD_BYTES_MAX = 256 << 20, /* of a snapshot: four bytes a token and its prompt */
+    KEY_DIGITS = 2 * HTH_KEY_BYTES,
+};
+
+void hth_row_file_name(const hth_row_id *id, char name[HTH_ROW_FILE_NAME_BYTES])
+{
+    hth_hex_encode(id->key.bytes, HTH_KEY_BYTES, name);
+    (void)snprintf(name + KEY_DIGITS, HTH_ROW_FILE_NAME_BYTES - KEY_DIGITS, "-%s.kvc", hth_row_kind_name(id->kind));
+}
+
+bool hth_row_file_parse_name(const char *name, hth_row_id *out)
+{
+    char hex[KEY_DIGITS + 1], expected[HTH_ROW_FILE_NAME_BYTES];
+    hth_row_id id;
+
+    if (strlen(name) <= KEY_DIGITS)
+        return false;
+    memcpy(hex, name, KEY_DIGITS);
+    hex[KEY_DIGITS] = '\0';
+    if (!hth_hex_decode(hex, id.key.bytes, HTH_KEY_BYTES))
+        return false;
+    for (int kind = 0; kind < HTH_ROW_KINDS; kind++) {
+        id.kind = (hth_row_kind)kind;
+        hth_row_file_name(&id, expected);
+        if (strcmp(name, expected) == 0) { /* the digits, too: only lower case is looked for by name */
+            *out = id;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool hth_row_file_folder(const char *rows_directory, const hth_row_id *id, char *path, size_t capacity)
+{
+    int n = snprintf(path, capacity, "%s/%02x", rows_directory, id->key.bytes[0]);
+
+    return n > 0 && (size_t)n < capacity;
+}
+
+bool hth_row_file_path(const char *rows_directory, const hth_row_id *id, char *path, size_t capacity)
+{
+    char name[HTH_ROW_FILE_NAME_BYTES];
+    int n;
+
+    hth_row_file_name(id, name);
+    n = snprintf(path, capacity, "%s/%.2s/%s", rows_directory, name, name);
+    return n > 0 && (size_t)n < capacity;
+}
+
+hearth_status hth_row_file_open(const hth_fs *fs, const char *path, int *fd_out, hth_fs_stat *stat_out,
+                                hearth_error *err)
+{
+    int fd = hth_fs_open(fs, path, HTH_FS_READ);
+    hth_fs_stat st;
+    int rc;
+
+    if (fd < 0)
+        return hth_fail_errno(err, -fd, "cannot open the row '%s'", path);
+    rc = hth_fs_stat_open(fs, fd, &st);
+    if (rc != 0) {
+        hth_fs_close(fs, fd);
+        return hth_fail_errno(err, -rc, "cannot look at the row '%s'", path);
+    }
+    if (!st.is_regular || st.bytes < HTH_ROW_FILE_BYTES_MIN || st.bytes > HTH_ROW_FILE_BYTES_MAX) {
+        hth_fs_close(fs, fd);
+        return hth_fail(err, HEARTH_CORRUPT, "the row '%s' is no file, or its size of %llu bytes makes no sense", path,
+                        (unsigned long long)st.bytes);
+    }
+    *fd_out = fd;
+    *stat_out = st;
+    return HEARTH_OK;
+}
+
+bool hth_row_file_meta_of(const hth_kvc_info *info, const hth_row_id *id, uint64_t file_bytes, uint64_t mtime,
+                          hth_row_meta *out)
+{
+    hth_row_meta meta = {
+        .id = *id,
+        .parent = info->parent,
+        .first_position = info->has_first_position ? info->first_position : 0,
+        .n_tokens = (uint32_t)hth_kvc_n_tokens(info),
+        .bytes = file_bytes,
+        .last_used_time = mtime > info->last_used_time ? mtime : info->last_used_time,
+        .hit_count = info->hit_count,
+        .save_reason = info->save_reason,
+    };
+
+    if (!info->has_kind || info->kind != (uint8_t)id->kind || !info->has_own_key ||
+        !hth_key_equal(&info->own_key, &id->key))
+        return false;
+    if (!info->has_parent && !hth_key_of_bytes(&info->keyspace, (const uint8_t *)"", 0, &meta.parent))
+        return false;
+    *out = meta;
+    return true;
+}
+
+/* Read and parse the head of an open file. Two reads at most: the first tells how long a long head is. */
+static hearth_status read_meta(const hth_fs *fs, int fd, const char *path, const hth_row_id *id, const hth_fs_stat *st,
+                               hth_row_meta *out, hearth_error *err)
+{
+    uint8_t first[HEAD_BYTES], *longer = NULL;
+    const uint8_t *head = first;
+    size_t n = sizeof(first), n_head, need = 0;
+    hearth_status status = HEARTH_OK;
+    hth_kvc_fault fault;
+    hth_kvc_info info;
+    char text[200];
+    int rc;
+
+    if (n > st->bytes)
+        n = (size_t)st->bytes;
+    for (;;) {
+        rc = hth_fs_read_full(fs, fd, longer ? longer : first, n, 0, &n_head);
+        if (rc != 0) {
+            status = hth_fail_errno(err, -rc, "cannot read the row '%s'", path);
+            goto out;
+        }
+        if (n_head < n) {
+            status = hth_fail(err, HEARTH_CORRUPT, "the row '%s' became shorter while it was read", path);
+            goto out;
+        }
+        if (hth_kvc_parse_meta(head, n_head, st->bytes, &info, &fault, &need))
+            break;
+        if (need <= n_head || need > HEAD_BYTES_MAX) {
+            hth_kvc_fault_text(&fault, text, sizeof(text));
+            status = hth_fail(err, fault.reason == HTH_KVC_NO_MEMORY ? HEARTH_NO_MEMORY : HEARTH_CORRUPT,
+                              "the row '%s' is not sound: %s", path, text);
+            goto out;
+        }
+        free(longer);
+        longer = malloc(need);
+        if (!longer) {
+            status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for %zu bytes of the row '%s'", need, path);
+            goto out;
+        }
+        head = longer;
+        n = need;
+    }
+    if (!hth_row_file_meta_of(&info, id, st->bytes, st->mtime, out))
+        status = hth_fail(err, HEARTH_CORRUPT, "the file '%s' is not the row of its name", path);
+out:
+    free(longer);
+    return status;
+}
+
+hearth_status hth_row_file_meta(const hth_fs *fs, const char *path, const hth_row_id *id, hth_row_meta *out,
+                                hearth_error *err)
+{
+    hth_fs_stat st = { .bytes = 0 };
+    hearth_status status;
+    int fd = -1;
+
+    status = hth_row_file_open(fs, path, &fd, &st, err);
+    if (status != HEARTH_OK)
+        return status;
+    status = read_meta(fs, fd, path, id, &st, out, err);
+    hth_fs_close(fs, fd);
+    return status;
+}

@@ -1,0 +1,41 @@
+/*
+ * row_file.h - names of row files, and what a file's head says of its row
+ */
+#ifndef HTH_CACHE_ROW_FILE_H
+#define HTH_CACHE_ROW_FILE_H
+
+#include "base/fs.h"
+#include "cache/kvc.h"
+
+#define HTH_ROW_FILE_BYTES_MIN 80u
+#define HTH_ROW_FILE_BYTES_MAX (UINT64_C(4) << 30)
+/* "<64 hex>-snapshot.kvc" and the end. */
+#define HTH_ROW_FILE_NAME_BYTES (64 + 1 + 8 + 4 + 1)
+
+void hth_row_file_name(const hth_row_id *id, char name[HTH_ROW_FILE_NAME_BYTES]);
+/* The row that a file of this name holds; false when it is no row file's name. */
+bool hth_row_file_parse_name(const char *name, hth_row_id *out);
+/* <rows_directory>/ab/ab...-block.kvc; false when it does not fit. */
+bool hth_row_file_path(const char *rows_directory, const hth_row_id *id, char *path, size_t capacity);
+/* <rows_directory>/ab; false when it does not fit. */
+bool hth_row_file_folder(const char *rows_directory, const hth_row_id *id, char *path, size_t capacity);
+
+/*
+ * Open a row's file and learn its size. HEARTH_NOT_FOUND; HEARTH_CORRUPT when it is no file or its size makes no sense;
+ * HEARTH_PERMISSION, HEARTH_IO. Close with hth_fs_close.
+ */
+hearth_status hth_row_file_open(const hth_fs *fs, const char *path, int *fd_out, hth_fs_stat *stat_out,
+                                hearth_error *err);
+
+/*
+ * What the head of the file says of the row id. The payload is not read. HEARTH_CORRUPT when the head is not sound or
+ * is another row's; otherwise as hth_row_file_open, and HEARTH_NO_MEMORY.
+ */
+hearth_status hth_row_file_meta(const hth_fs *fs, const char *path, const hth_row_id *id, hth_row_meta *out,
+                                hearth_error *err);
+
+/* The same for a head that was parsed already; false when it is another row's. file_bytes and mtime are the file's. */
+bool hth_row_file_meta_of(const hth_kvc_info *info, const hth_row_id *id, uint64_t file_bytes, uint64_t mtime,
+                          hth_row_meta *out);
+
+#endif

@@ -1,0 +1,184 @@
+/*
+ * scan.c - going through a tier's files: after a crash, and to fill the index
+ *
+ * Both only add what is there as a complete row, so they may run while rows are published, read and removed, here and
+ * in other processes. A row that disappears between the look at its file and its adoption leaves an entry in the index
+ * that the first read takes out again.
+ */
+#include "cache/scan.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/os.h"
+#include "cache/row_file.h"
+
+enum {
+    PATH_BYTES = 4096,
+    BATCH_ROWS = 256,          /* rows of one transaction */
+    TEMPORARY_AGE_S = 60 * 60, /* nobody writes one row for so long */
+    TOKEN_DIGITS = 16,
+};
+
+static bool is_stopped(const hth_scan *scan)
+{
+    return atomic_load(scan->stop);
+}
+
+/* ---- after a crash ---- */
+
+/* The owner's token at the beginning of a temporary file's name; 0 when it is no such name. */
+static uint64_t temporary_owner(const char *name)
+{
+    if (strlen(name) < TOKEN_DIGITS + 2 || strspn(name, "0123456789abcdef") != TOKEN_DIGITS ||
+        name[TOKEN_DIGITS] != '-')
+        return 0;
+    return strtoull(name, NULL, 16);
+}
+
+static bool remove_temporary(const char *name, void *user_data)
+{
+    const hth_scan *scan = user_data;
+    uint64_t owner = temporary_owner(name), now = hth_os_unix_seconds();
+    char path[PATH_BYTES];
+    hth_fs_stat st;
+
+    if (is_stopped(scan))
+        return false;
+    if (snprintf(path, sizeof(path), "%s/%s", scan->temporary_directory, name) >= (int)sizeof(path))
+        return true;
+    if (owner != 0 ? !hth_index_owner_lives(scan->index, owner)
+                   : hth_fs_stat_path(scan->fs, path, &st) == 0 && st.is_regular && st.mtime + TEMPORARY_AGE_S < now)
+        (void)hth_fs_remove(scan->fs, path); /* what stays is met again at the next start */
+    return true;
+}
+
+/* Adopt what a dead owner linked, and drop its reservation in any case. */
+static bool recover_rows(hth_scan *scan, const hth_row_id *ids, size_t n)
+{
+    hth_row_meta found[BATCH_ROWS];
+    size_t n_found = 0, n_adopted = 0;
+    char path[PATH_BYTES];
+
+    for (size_t i = 0; i < n; i++)
+        if (hth_row_file_path(scan->rows_directory, &ids[i], path, sizeof(path)) &&
+            hth_row_file_meta(scan->fs, path, &ids[i], &found[n_found], NULL) == HEARTH_OK)
+            n_found++;
+    if (n_found > 0 && hth_index_adopt(scan->index, found, n_found, &n_adopted, NULL) != HEARTH_OK)
+        return false;
+    scan->n_adopted += n_adopted;
+    return hth_index_release(scan->index, ids, n, NULL) == HEARTH_OK;
+}
+
+void hth_scan_recover(hth_scan *scan)
+{
+    hth_row_id ids[BATCH_ROWS];
+    size_t n = BATCH_ROWS;
+
+    (void)hth_fs_list(scan->fs, scan->temporary_directory, remove_temporary, scan); /* likewise */
+    while (n == BATCH_ROWS && !is_stopped(scan)) {
+        if (hth_index_orphans(scan->index, ids, BATCH_ROWS, &n, NULL) != HEARTH_OK || n == 0 ||
+            !recover_rows(scan, ids, n))
+            return;
+    }
+}
+
+/* ---- filling the index ---- */
+
+typedef struct rebuild {
+    hth_scan *scan;
+    const char *folder; /* its name, two digits */
+    hth_row_meta batch[BATCH_ROWS];
+    size_t n_batch;
+    uint64_t n_foreign;
+    char first_foreign[PATH_BYTES];
+    bool failed;
+} rebuild;
+
+static void flush_batch(rebuild *r)
+{
+    size_t n_adopted = 0;
+
+    /* Without an index the scan goes on to the end: the sum of the sizes is wanted all the same. */
+    if (r->n_batch > 0 && hth_index_adopt(r->scan->index, r->batch, r->n_batch, &n_adopted, NULL) != HEARTH_OK)
+        r->failed = true;
+    r->scan->n_adopted += n_adopted;
+    r->n_batch = 0;
+}
+
+static void note_foreign(rebuild *r, const char *path)
+{
+    if (r->n_foreign++ == 0)
+        (void)snprintf(r->first_foreign, sizeof(r->first_foreign), "%s", path);
+}
+
+static bool rebuild_file(const char *name, void *user_data)
+{
+    rebuild *r = user_data;
+    char path[PATH_BYTES];
+    hearth_status status;
+    hth_row_id id;
+
+    if (is_stopped(r->scan))
+        return false;
+    if (snprintf(path, sizeof(path), "%s/%s/%s", r->scan->rows_directory, r->folder, name) >= (int)sizeof(path))
+        return true;
+    if (!hth_row_file_parse_name(name, &id) || strncmp(name, r->folder, 2) != 0) {
+        note_foreign(r, path);
+        return true;
+    }
+    status = hth_row_file_meta(r->scan->fs, path, &id, &r->batch[r->n_batch], NULL);
+    if (status == HEARTH_OK) {
+        r->scan->bytes += r->batch[r->n_batch].bytes;
+        if (++r->n_batch == BATCH_ROWS)
+            flush_batch(r);
+    } else if (status != HEARTH_NOT_FOUND) { /* it went away meanwhile */
+        note_foreign(r, path);
+    }
+    return true;
+}
+
+static bool rebuild_folder(const char *name, void *user_data)
+{
+    rebuild *r = user_data;
+    char path[PATH_BYTES];
+    int rc;
+
+    if (is_stopped(r->scan))
+        return false;
+    if (snprintf(path, sizeof(path), "%s/%s", r->scan->rows_directory, name) >= (int)sizeof(path))
+        return true;
+    if (strlen(name) != 2 || strspn(name, "0123456789abcdef") != 2) {
+        note_foreign(r, path);
+        return true;
+    }
+    r->folder = name;
+    rc = hth_fs_list(r->scan->fs, path, rebuild_file, r);
+    if (rc == -ENOTDIR)
+        note_foreign(r, path);
+    else if (rc != 0 && rc != -ENOENT)
+        r->failed = true;
+    return true;
+}
+
+bool hth_scan_rebuild(hth_scan *scan)
+{
+    rebuild *r = calloc(1, sizeof(*r));
+    bool complete;
+
+    if (!r)
+        return false; /* no memory now: the next start tries again */
+    r->scan = scan;
+    scan->bytes = 0;
+    if (hth_fs_list(scan->fs, scan->rows_directory, rebuild_folder, r) != 0)
+        r->failed = true;
+    flush_batch(r);
+    if (r->n_foreign > 0)
+        hth_warn(scan->log, "%llu files in '%s' are no rows and are left alone, such as '%s'; they may be removed",
+                 (unsigned long long)r->n_foreign, scan->rows_directory, r->first_foreign);
+    complete = !r->failed && !is_stopped(scan);
+    free(r);
+    return complete;
+}
