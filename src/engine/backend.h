@@ -1,0 +1,223 @@
+/*
+ * backend.h - what the layers above know of an inference engine
+ *
+ * An engine is a table of functions over two opaque objects: a model (weights and vocabulary, shared by any number of
+ * contexts) and a context (KV cells, used by one thread at a time). Two engines implement it: llama.cpp, in a module
+ * that is loaded only where a model is, and a deterministic stub for tests. Nothing above this header includes llama.h.
+ *
+ * Rules for implementations: no function aborts, throws or writes to a stream, whatever the arguments; a precondition
+ * that the caller broke is HEARTH_MISUSE, a failure of the engine HEARTH_ENGINE with the cause. Log lines go to the
+ * sink.
+ *
+ * Sequences: ids 0 .. n_seq_max-1. Positions count from 0. A sequence holds the cells [0, n) of its n tokens.
+ */
+#ifndef HTH_ENGINE_BACKEND_H
+#define HTH_ENGINE_BACKEND_H
+
+#include "base/log.h"
+#include "base/status.h"
+
+/* Raised when anything in this header changes; a module with another number is refused. */
+#define HTH_BACKEND_ABI 1u
+
+/* The symbol that an engine module exports: const hth_backend *hearth_backend(void). */
+#define HTH_BACKEND_SYMBOL "hearth_backend"
+
+typedef struct hth_engine_model hth_engine_model;
+typedef struct hth_engine_context hth_engine_context;
+typedef struct hth_engine_sampler hth_engine_sampler;
+
+/* How a model's state can be cut; docs/engine.md says how each was measured. */
+typedef enum hth_model_kind {
+    HTH_MODEL_PLAIN,     /* attention over everything: blocks and tails */
+    HTH_MODEL_WINDOW,    /* some layers see a window only */
+    HTH_MODEL_RECURRENT, /* state "as of now" only */
+    HTH_MODEL_HYBRID,    /* attention and recurrent layers, perhaps a window too */
+    HTH_MODEL_UNCACHED,  /* not measured and not trusted: rows are neither cut nor restored */
+} hth_model_kind;
+
+typedef struct hth_engine_model_params {
+    int32_t n_gpu_layers; /* -1: all that fit */
+    bool no_mmap;
+    const char *chat_template; /* Jinja source, or NULL for the model's own */
+    hearth_load_progress_fn progress; /* may be NULL */
+    void *progress_user_data;
+    const hth_log *log; /* outlives the model; never NULL */
+} hth_engine_model_params;
+
+typedef struct hth_engine_model_info {
+    hth_model_kind kind;
+    char architecture[64];
+    char description[128];
+    char chat_template_kind[32]; /* "model", "given" or "none" */
+    char quant_type[16];         /* name as in the key's quant table, "unknown" otherwise */
+    uint64_t n_params;
+    uint64_t weight_bytes;
+    uint32_t n_ctx_train;
+    uint32_t n_vocab;
+    uint32_t n_layers;
+} hth_engine_model_info;
+
+typedef struct hth_engine_context_params {
+    uint32_t n_ctx;     /* cells, for all sequences together */
+    uint32_t n_batch;   /* most tokens of one decode call */
+    uint32_t n_seq_max; /* sequences, scratch ones included; 1..256 */
+    uint32_t n_threads; /* 0: the machine's CPUs */
+    const char *type_k; /* NULL: f16 */
+    const char *type_v;
+    /* Asked between graph nodes while a decode runs; true ends it. Called on the decoding thread; may be NULL. */
+    bool (*abort)(void *user_data);
+    void *abort_user_data;
+} hth_engine_context_params;
+
+typedef struct hth_engine_context_info {
+    uint32_t n_ctx;
+    uint32_t n_batch;
+    uint32_t n_seq_max;
+    /*
+     * Everything that changes the layout or the bits of the state, as one canonical text ("k=f16 v=f16 fa=1 ..."),
+     * terminated. ctx_params_hash is its SHA-256. See docs/engine.md, "ctx_params_hash".
+     */
+    char params_text[1024];
+} hth_engine_context_info;
+
+/* One row of a batch: one token of one sequence. */
+typedef struct hth_batch_row {
+    hearth_token token;
+    uint32_t position; /* must be the sequence's next one */
+    uint32_t sequence;
+    bool wants_logits;
+} hth_batch_row;
+
+typedef enum hth_decode_result {
+    HTH_DECODE_OK,
+    HTH_DECODE_NO_ROOM, /* not enough free cells; the state is unchanged */
+    HTH_DECODE_ABORTED, /* the abort callback ended it; the sequences of the batch must be emptied */
+} hth_decode_result;
+
+typedef enum hth_tokenize_result { HTH_TOKENIZE_OK, HTH_TOKENIZE_MORE_ROOM } hth_tokenize_result;
+
+/* A candidate token after sampling's filters. */
+typedef struct hth_candidate {
+    hearth_token token;
+    float probability; /* over the candidates that are left; they sum to 1 */
+} hth_candidate;
+
+/* The most recent tokens that a repeat penalty can look at. */
+#define HTH_REPEAT_LAST_N_MAX 65536u
+
+/* What is wrong with sampling values, to follow the word "sampling" in a message; NULL when nothing is. */
+static inline const char *hth_sampling_problem(const hearth_sampling *sampling)
+{
+    /* Written so that a NaN is a problem. */
+    if (!(sampling->temperature >= 0 && sampling->temperature <= 1000))
+        return "temperature must be 0 to 1000";
+    if (sampling->top_k < 0)
+        return "top_k must not be negative";
+    if (!(sampling->top_p >= 0 && sampling->top_p <= 1))
+        return "top_p must be 0 to 1";
+    if (!(sampling->min_p >= 0 && sampling->min_p <= 1))
+        return "min_p must be 0 to 1";
+    if (!(sampling->repeat_penalty > 0 && sampling->repeat_penalty <= 1000))
+        return "repeat_penalty must be above 0 and at most 1000";
+    if (sampling->repeat_last_n > HTH_REPEAT_LAST_N_MAX)
+        return "repeat_last_n must be at most 65536";
+    return NULL;
+}
+
+typedef struct hth_backend {
+    uint32_t abi;
+    const char *name; /* "llama.cpp", "stub" */
+
+    /* One line naming version, build and CPU features; static string. Does not initialise the engine. */
+    const char *(*build)(void);
+
+    /* ---- model: any thread; the functions below that take only a model may run at once on one model ---- */
+
+    hearth_status (*model_load)(const char *path, const hth_engine_model_params *params, hth_engine_model **out,
+                                hearth_error *err);
+    void (*model_free)(hth_engine_model *model); /* after its contexts; accepts NULL */
+    /* kind can change to HTH_MODEL_UNCACHED, when a context finds the model's state in an unexpected form. */
+    void (*model_info)(const hth_engine_model *model, hth_engine_model_info *out);
+
+    /* *n_out is the number of tokens, also beyond capacity (then HTH_TOKENIZE_MORE_ROOM and tokens are undefined). */
+    hearth_status (*tokenize)(const hth_engine_model *model, const char *text, size_t n_bytes, unsigned flags,
+                              hearth_token *tokens, size_t capacity, size_t *n_out, hth_tokenize_result *result,
+                              hearth_error *err);
+    /*
+     * The bytes of one token, at most capacity, *n_out how many; control tokens give none unless special. Bytes need
+     * not be whole characters. HEARTH_MISUSE for ids outside the vocabulary or a piece longer than capacity.
+     */
+    hearth_status (*piece)(const hth_engine_model *model, hearth_token token, bool special, char *bytes,
+                           size_t capacity, size_t *n_out, hearth_error *err);
+    bool (*is_end)(const hth_engine_model *model, hearth_token token); /* ends a reply */
+    /* A malloc'ed terminated string in *text_out. */
+    hearth_status (*chat_render)(const hth_engine_model *model, const hearth_chat_message *messages, size_t n_messages,
+                                 char **text_out, hearth_error *err);
+
+    /* ---- context: one thread at a time ---- */
+
+    hearth_status (*context_new)(hth_engine_model *model, const hth_engine_context_params *params,
+                                 hth_engine_context **out, hearth_error *err);
+    void (*context_free)(hth_engine_context *context); /* accepts NULL */
+    void (*context_info)(const hth_engine_context *context, hth_engine_context_info *out);
+
+    /* Evaluate 1 .. n_batch rows. Rows of one sequence follow one another with increasing positions. */
+    hearth_status (*decode)(hth_engine_context *context, const hth_batch_row *rows, size_t n_rows,
+                            hth_decode_result *result, hearth_error *err);
+    /* Logits of row i of the last decode, [n_vocab], valid until the next call; NULL where none were asked for. */
+    const float *(*logits)(hth_engine_context *context, size_t row);
+
+    /*
+     * Positions [begin, end) of a sequence; end UINT32_MAX: to its end. false: the engine cannot, nothing changed. A
+     * whole sequence can always be removed; a part of one only with HTH_MODEL_PLAIN.
+     */
+    bool (*seq_remove)(hth_engine_context *context, uint32_t sequence, uint32_t begin, uint32_t end);
+    /* Share the cells [begin, end) of from, which has them, with to, which has none of them. HTH_MODEL_PLAIN only. */
+    hearth_status (*seq_copy)(hth_engine_context *context, uint32_t from, uint32_t to, uint32_t begin, uint32_t end,
+                              hearth_error *err);
+    /* One more than the highest position of the sequence; 0 when it is empty. */
+    uint32_t (*seq_end)(hth_engine_context *context, uint32_t sequence);
+
+    /*
+     * State of one whole sequence as a blob. size: bytes that get would write, 0 for an empty sequence or a failure.
+     * Both are HEARTH_UNSUPPORTED for HTH_MODEL_UNCACHED.
+     * get: writes exactly *n_out <= capacity bytes. set: checks the blob (magic, streams, cell count, exact positions
+     * [begin, end), types, layers, recurrent count) before the engine sees it, then requires that the engine took all
+     * of it and that the sequence ends at end; on any failure the sequence is left empty and the status is
+     * HEARTH_CORRUPT (the blob is bad) or HEARTH_ENGINE (no room, or the engine refused).
+     */
+    size_t (*state_size)(hth_engine_context *context, uint32_t sequence);
+    hearth_status (*state_get)(hth_engine_context *context, uint32_t sequence, uint8_t *bytes, size_t capacity,
+                               size_t *n_out, hearth_error *err);
+    hearth_status (*state_set)(hth_engine_context *context, uint32_t sequence, const uint8_t *bytes, size_t n_bytes,
+                               uint32_t begin, uint32_t end, hearth_error *err);
+
+    /* ---- sampling: one thread at a time ---- */
+
+    /* The chain penalties -> top_k -> top_p -> min_p -> temperature for one request. */
+    hearth_status (*sampler_new)(const hth_engine_model *model, const hearth_sampling *sampling,
+                                 hth_engine_sampler **out, hearth_error *err);
+    void (*sampler_free)(hth_engine_sampler *sampler); /* accepts NULL */
+    hearth_status (*sampler_accept)(hth_engine_sampler *sampler, hearth_token token, hearth_error *err);
+    /*
+     * Filter logits [n_vocab] (not changed) down to candidates, likeliest first; the array belongs to the sampler and
+     * is valid until its next call. At least one candidate. Temperature 0 gives exactly one.
+     */
+    hearth_status (*sampler_apply)(hth_engine_sampler *sampler, const float *logits, const hth_candidate **out,
+                                   size_t *n_out, hearth_error *err);
+} hth_backend;
+
+typedef const hth_backend *(*hth_backend_entry)(void);
+
+/* The stub engine (backend_stub.c): no file, a byte-level vocabulary, logits that are a hash of all tokens so far. */
+const hth_backend *hth_backend_stub(void);
+
+/*
+ * The llama.cpp engine: loads the module on first use and keeps it for the life of the process. directory NULL means
+ * $HEARTH_ENGINE_DIRECTORY, else the "hearth" folder or the folder beside the running library. Thread-safe.
+ * HEARTH_NOT_FOUND when there is no module, naming the places looked at.
+ */
+hearth_status hth_backend_llama(const char *directory, const hth_backend **out, hearth_error *err);
+
+#endif

@@ -1,0 +1,545 @@
+/*
+ * llama_shim.cpp - the only C++ of Hearth: calls of llama.cpp whose exceptions end here
+ *
+ * See llama_shim.h. Every function is noexcept. Where no status can be returned, the value that means failure is.
+ */
+#include "engine/llama_shim.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <new>
+#include <string>
+#include <unordered_set>
+
+#include <build-info.h>
+#include <chat.h>
+#include <ggml-backend.h>
+#include <gguf.h>
+#include <log.h>
+
+namespace
+{
+
+/* Run call; turn what it throws into a status. */
+template <typename Call> hearth_status guarded(hearth_error *err, const char *what, Call call) noexcept
+{
+    try {
+        return call();
+    } catch (const std::bad_alloc &) {
+        return hth_fail(err, HEARTH_NO_MEMORY, "not enough memory to %s", what);
+    } catch (const std::exception &e) {
+        return hth_fail(err, HEARTH_ENGINE, "the engine could not %s: %s", what, e.what());
+    } catch (...) {
+        return hth_fail(err, HEARTH_ENGINE, "the engine could not %s", what);
+    }
+}
+
+/* Run call; what it throws becomes the fallback. */
+template <typename Value, typename Call> Value guarded_value(Value fallback, Call call) noexcept
+{
+    try {
+        return call();
+    } catch (...) {
+        return fallback;
+    }
+}
+
+template <size_t N> void copy_text(char (&to)[N], const char *from)
+{
+    (void)std::snprintf(to, N, "%s", from ? from : ""); /* cut when too long */
+}
+
+/* An unsigned metadata value of a file, whatever its width; fallback when it is missing or something else. */
+uint32_t file_u32(const gguf_context *file, const char *key, uint32_t fallback)
+{
+    int64_t id = gguf_find_key(file, key);
+
+    if (id < 0)
+        return fallback;
+    switch (gguf_get_kv_type(file, id)) {
+    case GGUF_TYPE_UINT8: return gguf_get_val_u8(file, id);
+    case GGUF_TYPE_UINT16: return gguf_get_val_u16(file, id);
+    case GGUF_TYPE_UINT32: return gguf_get_val_u32(file, id);
+    case GGUF_TYPE_INT32: return gguf_get_val_i32(file, id) < 0 ? fallback : (uint32_t)gguf_get_val_i32(file, id);
+    default: return fallback;
+    }
+}
+
+/* The engine's own limit (LLAMA_MAX_LAYERS in v0.5.0). */
+constexpr uint32_t n_layers_max = 512;
+
+/* "llama.attention.layer_norm_rms_epsilon" ends with "epsilon". */
+bool ends_with(const std::string &text, const char *end)
+{
+    size_t n = std::strlen(end);
+
+    return text.size() >= n && text.compare(text.size() - n, n, end) == 0;
+}
+
+/*
+ * Metadata that the engine asserts on instead of refusing it: numbers that are none, negative epsilons, no or too many
+ * layers, two tokens of one name. What is wrong, or nothing.
+ */
+std::string metadata_problem(const gguf_context *file)
+{
+    int64_t tokens = gguf_find_key(file, "tokenizer.ggml.tokens");
+    std::unordered_set<std::string> seen;
+
+    for (int64_t i = 0; i < gguf_get_n_kv(file); i++) {
+        std::string key = gguf_get_key(file, i);
+        gguf_type type = gguf_get_kv_type(file, i);
+        bool ok = true;
+
+        if (type == GGUF_TYPE_FLOAT32)
+            ok = std::isfinite(gguf_get_val_f32(file, i)) &&
+                 (gguf_get_val_f32(file, i) >= 0 || !ends_with(key, "epsilon"));
+        else if (type == GGUF_TYPE_UINT32 && ends_with(key, ".block_count"))
+            ok = gguf_get_val_u32(file, i) >= 1 && gguf_get_val_u32(file, i) <= n_layers_max;
+        if (!ok)
+            return "'" + key + "' has an impossible value";
+    }
+    if (tokens < 0 || gguf_get_kv_type(file, tokens) != GGUF_TYPE_ARRAY ||
+        gguf_get_arr_type(file, tokens) != GGUF_TYPE_STRING)
+        return "";
+    seen.reserve(gguf_get_arr_n(file, tokens));
+    for (size_t i = 0; i < gguf_get_arr_n(file, tokens); i++) {
+        const char *name = gguf_get_arr_str(file, tokens, i);
+
+        if (*name && !seen.insert(name).second) /* the engine makes up names for those that have none */
+            return "token " + std::to_string(i) + " has the name of another one";
+    }
+    return "";
+}
+
+struct gguf_deleter {
+    void operator()(gguf_context *file) const
+    {
+        gguf_free(file);
+    }
+};
+
+} /* namespace */
+
+struct hth_shim_chat {
+    common_chat_templates_ptr templates;
+};
+
+extern "C" {
+
+/* ---- the engine as a whole ---- */
+
+const char *hth_shim_version(void)
+{
+    static char text[96];
+
+    return guarded_value("", [] {
+        static const bool once = [] {
+            (void)std::snprintf(text, sizeof(text), "%s-%s", llama_version(), llama_commit()); /* fits */
+            return true;
+        }();
+
+        (void)once; /* only its initialisation counts: the language runs that on one thread */
+        return static_cast<const char *>(text);
+    });
+}
+
+hearth_status hth_shim_init(ggml_log_callback log, void (*aborting)(const char *message), const char *directory,
+                            hearth_error *err)
+{
+    return guarded(err, "start", [&] {
+        llama_log_set(log, nullptr);
+        (void)ggml_set_abort_callback(aborting); /* there was none to put back */
+        common_log_set_verbosity_thold(-1);      /* this log knows standard error only */
+        if (directory && ggml_backend_reg_count() == 0)
+            ggml_backend_load_all_from_path(directory);
+        llama_backend_init();
+        if (!ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU))
+            return hth_fail(err, HEARTH_ENGINE, "the engine has no CPU backend beside it in '%s'; reinstall it",
+                            directory ? directory : "");
+        return HEARTH_OK;
+    });
+}
+
+hearth_status hth_shim_system_info(char *text, size_t capacity, hearth_error *err)
+{
+    return guarded(err, "name its features", [&] {
+        if ((size_t)std::snprintf(text, capacity, "%s", llama_print_system_info()) >= capacity)
+            return hth_fail(err, HEARTH_ENGINE, "the engine names more features than %zu bytes hold", capacity);
+        return HEARTH_OK;
+    });
+}
+
+/* ---- model files ---- */
+
+hearth_status hth_shim_file_read(const char *path, hth_shim_file *out, hearth_error *err)
+{
+    return guarded(err, "read the model file", [&] {
+        gguf_init_params params = { /* no_alloc = */ true, /* ctx = */ nullptr };
+        std::unique_ptr<gguf_context, gguf_deleter> file(gguf_init_from_file(path, params));
+        hth_shim_file found = {};
+        std::string problem;
+        uint64_t data = 0;
+
+        if (!file)
+            return hth_fail(err, HEARTH_CORRUPT, "'%s' is damaged or incomplete: its GGUF header cannot be read", path);
+        problem = metadata_problem(file.get());
+        if (!problem.empty())
+            return hth_fail(err, HEARTH_CORRUPT, "'%s' is damaged: %s", path, problem.c_str());
+        data = gguf_get_data_offset(file.get());
+        found.bytes_needed = data;
+        for (int64_t i = 0; i < gguf_get_n_tensors(file.get()); i++) {
+            uint64_t size = gguf_get_tensor_size(file.get(), i);
+            uint64_t end = 0;
+
+            if (__builtin_add_overflow(data, gguf_get_tensor_offset(file.get(), i), &end) ||
+                __builtin_add_overflow(end, size, &end))
+                return hth_fail(err, HEARTH_CORRUPT, "'%s' is damaged: tensor %lld lies beyond any file", path,
+                                (long long)i);
+            found.bytes_needed = std::max(found.bytes_needed, end);
+            found.weight_bytes += size;
+        }
+        found.split_no = file_u32(file.get(), "split.no", 0);
+        found.split_count = file_u32(file.get(), "split.count", 0);
+        found.has_long_rope_factors = gguf_find_tensor(file.get(), "rope_factors_long.weight") >= 0 ||
+                                      gguf_find_tensor(file.get(), "blk.0.rope_factors_long.weight") >= 0;
+        *out = found;
+        return HEARTH_OK;
+    });
+}
+
+hearth_status hth_shim_split_path(const char *path, uint32_t split_no, uint32_t split_count, char *out, size_t capacity,
+                                  hearth_error *err)
+{
+    return guarded(err, "name the parts of the model", [&] {
+        std::string prefix(std::strlen(path) + 1, '\0');
+
+        if (llama_split_prefix(&prefix[0], prefix.size(), path, 0, (int32_t)split_count) <= 0)
+            return hth_fail(err, HEARTH_CORRUPT,
+                            "'%s' is the first of %u parts but is not named like it (...-00001-of-%05u.gguf)", path,
+                            split_count, split_count);
+        llama_split_path(out, capacity, prefix.c_str(), (int32_t)split_no, (int32_t)split_count);
+        return HEARTH_OK;
+    });
+}
+
+/* ---- model ---- */
+
+hearth_status hth_shim_model_load(const char *path, int32_t n_gpu_layers, bool no_mmap,
+                                  llama_progress_callback progress, void *progress_user_data, struct llama_model **out,
+                                  hearth_error *err)
+{
+    return guarded(err, "load the model", [&] {
+        llama_model_params params = llama_model_default_params();
+        llama_model *model = nullptr;
+
+        params.n_gpu_layers = n_gpu_layers;
+        params.load_mode = no_mmap ? LLAMA_LOAD_MODE_NONE : LLAMA_LOAD_MODE_MMAP;
+        params.progress_callback = progress;
+        params.progress_callback_user_data = progress_user_data;
+        model = llama_model_load_from_file(path, params);
+        if (!model)
+            return hth_fail(err, HEARTH_ENGINE, "the engine refused it");
+        *out = model;
+        return HEARTH_OK;
+    });
+}
+
+void hth_shim_model_free(struct llama_model *model)
+{
+    (void)guarded_value(false, [&] {
+        llama_model_free(model);
+        return true;
+    });
+}
+
+hearth_status hth_shim_model_facts_read(const struct llama_model *model, hth_shim_model_facts *out, hearth_error *err)
+{
+    return guarded(err, "describe the model", [&] {
+        hth_shim_model_facts facts = {};
+
+        (void)hth_shim_model_meta(model, "general.architecture", facts.architecture, sizeof(facts.architecture));
+        (void)llama_model_desc(model, facts.description, sizeof(facts.description));
+        facts.ftype = llama_model_ftype(model);
+        facts.n_params = llama_model_n_params(model);
+        facts.weight_bytes = llama_model_size(model);
+        facts.n_ctx_train = llama_model_n_ctx_train(model);
+        facts.n_vocab = llama_vocab_n_tokens(llama_model_get_vocab(model));
+        facts.n_layers = llama_model_n_layer(model);
+        facts.n_head = llama_model_n_head(model);
+        facts.n_head_kv = llama_model_n_head_kv(model);
+        facts.n_embd = llama_model_n_embd(model);
+        facts.n_swa = llama_model_n_swa(model);
+        facts.rope_type = llama_model_rope_type(model);
+        facts.rope_freq_scale = llama_model_rope_freq_scale_train(model);
+        facts.is_recurrent = llama_model_is_recurrent(model);
+        facts.is_hybrid = llama_model_is_hybrid(model);
+        facts.is_diffusion = llama_model_is_diffusion(model);
+        facts.has_encoder = llama_model_has_encoder(model);
+        facts.has_decoder = llama_model_has_decoder(model);
+        facts.has_vocabulary = llama_vocab_type(llama_model_get_vocab(model)) != LLAMA_VOCAB_TYPE_NONE;
+        facts.has_gpu = llama_supports_gpu_offload();
+        *out = facts;
+        return HEARTH_OK;
+    });
+}
+
+bool hth_shim_model_meta(const struct llama_model *model, const char *key, char *text, size_t capacity)
+{
+    bool ok = guarded_value(false, [&] {
+        int32_t n = llama_model_meta_val_str(model, key, text, capacity);
+
+        return n >= 0 && (size_t)n < capacity;
+    });
+
+    if (!ok)
+        text[0] = '\0';
+    return ok;
+}
+
+hearth_status hth_shim_tokenize(const struct llama_model *model, const char *text, int32_t n_bytes, bool add_special,
+                                bool parse_special, hearth_token *tokens, int32_t capacity, int32_t *n_out,
+                                hearth_error *err)
+{
+    return guarded(err, "tokenize the text", [&] {
+        *n_out =
+            llama_tokenize(llama_model_get_vocab(model), text, n_bytes, tokens, capacity, add_special, parse_special);
+        return HEARTH_OK;
+    });
+}
+
+hearth_status hth_shim_piece(const struct llama_model *model, hearth_token token, bool special, char *bytes,
+                             int32_t capacity, int32_t *n_out, hearth_error *err)
+{
+    return guarded(err, "write a token as text", [&] {
+        *n_out = llama_token_to_piece(llama_model_get_vocab(model), token, bytes, capacity, /* lstrip = */ 0, special);
+        return HEARTH_OK;
+    });
+}
+
+bool hth_shim_is_end(const struct llama_model *model, hearth_token token)
+{
+    return guarded_value(false, [&] { return llama_vocab_is_eog(llama_model_get_vocab(model), token); });
+}
+
+/* ---- chat template ---- */
+
+hearth_status hth_shim_chat_new(const struct llama_model *model, const char *given, hth_shim_chat **out,
+                                hearth_error *err)
+{
+    return guarded(err, "read the chat template", [&] {
+        const char *source = given ? given : llama_model_chat_template(model, nullptr);
+        std::unique_ptr<hth_shim_chat> chat;
+
+        if (!source || !*source) {
+            *out = nullptr;
+            return HEARTH_OK;
+        }
+        /* common_chat_templates_init rethrows a sliced exception, so what is wrong is learned here. */
+        (void)common_chat_template(source, "", "");
+        chat = std::make_unique<hth_shim_chat>();
+        chat->templates = common_chat_templates_init(model, given ? given : "");
+        *out = chat.release();
+        return HEARTH_OK;
+    });
+}
+
+void hth_shim_chat_free(hth_shim_chat *chat)
+{
+    delete chat;
+}
+
+hearth_status hth_shim_chat_render(const hth_shim_chat *chat, const hearth_chat_message *messages, size_t n_messages,
+                                   char **text_out, hearth_error *err)
+{
+    return guarded(err, "apply the chat template", [&] {
+        common_chat_templates_inputs inputs;
+        std::string prompt;
+        char *text = nullptr;
+
+        for (size_t i = 0; i < n_messages; i++) {
+            common_chat_msg message;
+
+            message.role = messages[i].role;
+            message.content = messages[i].content;
+            inputs.messages.push_back(std::move(message));
+        }
+        prompt = common_chat_templates_apply(chat->templates.get(), inputs).prompt;
+        text = static_cast<char *>(std::malloc(prompt.size() + 1));
+        if (!text)
+            throw std::bad_alloc();
+        std::memcpy(text, prompt.c_str(), prompt.size() + 1);
+        *text_out = text;
+        return HEARTH_OK;
+    });
+}
+
+/* ---- context ---- */
+
+hearth_status hth_shim_context_defaults(struct llama_context_params *out, hearth_error *err)
+{
+    return guarded(err, "give its defaults", [&] {
+        *out = llama_context_default_params();
+        return HEARTH_OK;
+    });
+}
+
+hearth_status hth_shim_context_new(struct llama_model *model, const struct llama_context_params *params,
+                                   struct llama_context **out, hearth_error *err)
+{
+    return guarded(err, "make a context", [&] {
+        llama_context *context = llama_init_from_model(model, *params);
+
+        if (!context)
+            return hth_fail(err, HEARTH_ENGINE, "the engine refused the context");
+        *out = context;
+        return HEARTH_OK;
+    });
+}
+
+void hth_shim_context_free(struct llama_context *context)
+{
+    (void)guarded_value(false, [&] {
+        llama_free(context);
+        return true;
+    });
+}
+
+bool hth_shim_has_memory(const struct llama_context *context)
+{
+    return guarded_value(false, [&] { return llama_get_memory(context) != nullptr; });
+}
+
+void hth_shim_context_sizes(const struct llama_context *context, uint32_t *n_ctx, uint32_t *n_batch,
+                            uint32_t *n_seq_max)
+{
+    (void)guarded_value(false, [&] {
+        *n_ctx = llama_n_ctx(context);
+        *n_batch = llama_n_batch(context);
+        *n_seq_max = llama_n_seq_max(context);
+        return true;
+    });
+}
+
+hearth_status hth_shim_decode(struct llama_context *context, struct llama_batch batch, int32_t *result,
+                              hearth_error *err)
+{
+    return guarded(err, "evaluate a batch", [&] {
+        *result = llama_decode(context, batch);
+        llama_synchronize(context);
+        return HEARTH_OK;
+    });
+}
+
+const float *hth_shim_logits(struct llama_context *context, int32_t row)
+{
+    return guarded_value(static_cast<const float *>(nullptr),
+                         [&] { return static_cast<const float *>(llama_get_logits_ith(context, row)); });
+}
+
+bool hth_shim_seq_remove(struct llama_context *context, llama_seq_id id, llama_pos begin, llama_pos end)
+{
+    return guarded_value(false, [&] { return llama_memory_seq_rm(llama_get_memory(context), id, begin, end); });
+}
+
+hearth_status hth_shim_seq_copy(struct llama_context *context, llama_seq_id from, llama_seq_id to, llama_pos begin,
+                                llama_pos end, hearth_error *err)
+{
+    return guarded(err, "copy a sequence", [&] {
+        llama_memory_seq_cp(llama_get_memory(context), from, to, begin, end);
+        return HEARTH_OK;
+    });
+}
+
+llama_pos hth_shim_seq_pos_min(struct llama_context *context, llama_seq_id id)
+{
+    return guarded_value(-1, [&] { return llama_memory_seq_pos_min(llama_get_memory(context), id); });
+}
+
+llama_pos hth_shim_seq_pos_max(struct llama_context *context, llama_seq_id id)
+{
+    return guarded_value(-1, [&] { return llama_memory_seq_pos_max(llama_get_memory(context), id); });
+}
+
+size_t hth_shim_state_size(struct llama_context *context, llama_seq_id id)
+{
+    return guarded_value((size_t)0, [&] { return llama_state_seq_get_size(context, id); });
+}
+
+size_t hth_shim_state_get(struct llama_context *context, llama_seq_id id, uint8_t *bytes, size_t capacity)
+{
+    return guarded_value((size_t)0, [&] { return llama_state_seq_get_data(context, bytes, capacity, id); });
+}
+
+size_t hth_shim_state_set(struct llama_context *context, llama_seq_id id, const uint8_t *bytes, size_t n_bytes)
+{
+    return guarded_value((size_t)0, [&] { return llama_state_seq_set_data(context, bytes, n_bytes, id); });
+}
+
+/* ---- sampling ---- */
+
+hearth_status hth_shim_sampler_new(const hearth_sampling *sampling, int32_t n_vocab, struct llama_sampler **out,
+                                   hearth_error *err)
+{
+    return guarded(err, "make a sampler", [&] {
+        llama_sampler_chain_params params = llama_sampler_chain_default_params();
+        llama_sampler *chain = nullptr;
+
+        params.no_perf = true;
+        chain = llama_sampler_chain_init(params);
+        if (!chain)
+            return hth_fail(err, HEARTH_ENGINE, "the engine made no sampler");
+        try {
+            llama_sampler_chain_add(chain, llama_sampler_init_penalties(n_vocab, (int32_t)sampling->repeat_last_n,
+                                                                        sampling->repeat_penalty, 0.0f, 0.0f));
+            if (sampling->temperature > 0) {
+                llama_sampler_chain_add(chain, llama_sampler_init_top_k(sampling->top_k));
+                llama_sampler_chain_add(chain, llama_sampler_init_top_p(sampling->top_p, 1));
+                llama_sampler_chain_add(chain, llama_sampler_init_min_p(sampling->min_p, 1));
+            }
+        } catch (...) {
+            llama_sampler_free(chain);
+            throw;
+        }
+        *out = chain;
+        return HEARTH_OK;
+    });
+}
+
+void hth_shim_sampler_free(struct llama_sampler *sampler)
+{
+    (void)guarded_value(false, [&] {
+        llama_sampler_free(sampler);
+        return true;
+    });
+}
+
+hearth_status hth_shim_sampler_accept(struct llama_sampler *sampler, hearth_token token, hearth_error *err)
+{
+    return guarded(err, "accept a token", [&] {
+        llama_sampler_accept(sampler, token);
+        return HEARTH_OK;
+    });
+}
+
+hearth_status hth_shim_sampler_apply(struct llama_sampler *sampler, llama_token_data_array *candidates,
+                                     hearth_error *err)
+{
+    return guarded(err, "sample", [&] {
+        llama_sampler_apply(sampler, candidates);
+        return HEARTH_OK;
+    });
+}
+
+void hth_shim_candidates_sort(llama_token_data *candidates, size_t n)
+{
+    std::sort(candidates, candidates + n, [](const llama_token_data &a, const llama_token_data &b) {
+        return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
+    });
+}
+
+} /* extern "C" */

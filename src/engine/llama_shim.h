@@ -1,0 +1,155 @@
+/*
+ * llama_shim.h - llama.cpp v0.5.0 without exceptions
+ *
+ * Each function is one call of the engine, or the shortest series of calls that belong together. None throws: an
+ * exception becomes HEARTH_ENGINE with its text, or HEARTH_NO_MEMORY; a null result becomes HEARTH_ENGINE. None checks
+ * its arguments: what the engine would abort on is the business of backend_llama.c.
+ */
+#ifndef HTH_ENGINE_LLAMA_SHIM_H
+#define HTH_ENGINE_LLAMA_SHIM_H
+
+#include <llama.h>
+
+#include "hearth.h"
+
+#ifdef __cplusplus
+extern "C" { /* our own headers are C and do not say so themselves */
+#endif
+
+#include "base/status.h"
+
+/* ---- the engine as a whole ---- */
+
+/* "0.5.0-<commit>". A static string; does not initialise anything. */
+const char *hth_shim_version(void);
+
+/*
+ * Start the engine: log callback, tables, backends. aborting is told the reason before the engine ends the process, in
+ * place of a backtrace on standard error. directory is where to look for backends that are separate
+ * libraries; NULL: none are. To be called once.
+ */
+hearth_status hth_shim_init(ggml_log_callback log, void (*aborting)(const char *message), const char *directory,
+                            hearth_error *err);
+
+/* Features of the CPU and other devices that this build uses, as the engine names them. After init; not thread-safe. */
+hearth_status hth_shim_system_info(char *text, size_t capacity, hearth_error *err);
+
+/* ---- model files ---- */
+
+/* What a GGUF file says about itself. */
+typedef struct hth_shim_file {
+    uint64_t bytes_needed; /* up to the end of the last tensor */
+    uint64_t weight_bytes;
+    uint32_t split_no;
+    uint32_t split_count; /* 0 or 1: one file */
+    bool has_long_rope_factors;
+} hth_shim_file;
+
+/* Read the header of a GGUF file. HEARTH_CORRUPT when the engine cannot read it. */
+hearth_status hth_shim_file_read(const char *path, hth_shim_file *out, hearth_error *err);
+
+/* The path of part split_no of a split model, given that of part 0. HEARTH_CORRUPT when it is not named like a part. */
+hearth_status hth_shim_split_path(const char *path, uint32_t split_no, uint32_t split_count, char *out, size_t capacity,
+                                  hearth_error *err);
+
+/* ---- model ---- */
+
+typedef struct hth_shim_model_facts {
+    char architecture[64];
+    char description[128];
+    enum llama_ftype ftype;
+    uint64_t n_params;
+    uint64_t weight_bytes;
+    int32_t n_ctx_train;
+    int32_t n_vocab;
+    int32_t n_layers;
+    int32_t n_head;
+    int32_t n_head_kv;
+    int32_t n_embd;
+    int32_t n_swa;
+    int32_t rope_type;
+    float rope_freq_scale;
+    bool is_recurrent;
+    bool is_hybrid;
+    bool is_diffusion;
+    bool has_encoder;
+    bool has_decoder;
+    bool has_vocabulary; /* text can be tokenized; the engine aborts otherwise */
+    bool has_gpu;        /* layers can be offloaded to a device of this machine */
+} hth_shim_model_facts;
+
+hearth_status hth_shim_model_load(const char *path, int32_t n_gpu_layers, bool no_mmap,
+                                  llama_progress_callback progress, void *progress_user_data, struct llama_model **out,
+                                  hearth_error *err);
+void hth_shim_model_free(struct llama_model *model);
+hearth_status hth_shim_model_facts_read(const struct llama_model *model, hth_shim_model_facts *out, hearth_error *err);
+/* A metadata value as text; false, with text "", when there is none or it does not fit. */
+bool hth_shim_model_meta(const struct llama_model *model, const char *key, char *text, size_t capacity);
+
+/* *n_out as llama_tokenize returns it: negative when capacity is too small. */
+hearth_status hth_shim_tokenize(const struct llama_model *model, const char *text, int32_t n_bytes, bool add_special,
+                                bool parse_special, hearth_token *tokens, int32_t capacity, int32_t *n_out,
+                                hearth_error *err);
+/* *n_out as llama_token_to_piece returns it: negative when capacity is too small. */
+hearth_status hth_shim_piece(const struct llama_model *model, hearth_token token, bool special, char *bytes,
+                             int32_t capacity, int32_t *n_out, hearth_error *err);
+bool hth_shim_is_end(const struct llama_model *model, hearth_token token);
+
+/* ---- chat template ---- */
+
+typedef struct hth_shim_chat hth_shim_chat;
+
+/* Parse given, or the model's own template when given is NULL. *out is NULL, with HEARTH_OK, when there is none. */
+hearth_status hth_shim_chat_new(const struct llama_model *model, const char *given, hth_shim_chat **out,
+                                hearth_error *err);
+void hth_shim_chat_free(hth_shim_chat *chat);
+/* Thread-safe. *text_out is malloc'ed. */
+hearth_status hth_shim_chat_render(const hth_shim_chat *chat, const hearth_chat_message *messages, size_t n_messages,
+                                   char **text_out, hearth_error *err);
+
+/* ---- context ---- */
+
+hearth_status hth_shim_context_defaults(struct llama_context_params *out, hearth_error *err);
+hearth_status hth_shim_context_new(struct llama_model *model, const struct llama_context_params *params,
+                                   struct llama_context **out, hearth_error *err);
+void hth_shim_context_free(struct llama_context *context);
+/* False for models that keep no state between evaluations. */
+bool hth_shim_has_memory(const struct llama_context *context);
+void hth_shim_context_sizes(const struct llama_context *context, uint32_t *n_ctx, uint32_t *n_batch,
+                            uint32_t *n_seq_max);
+
+/* *result as llama_decode returns it. */
+hearth_status hth_shim_decode(struct llama_context *context, struct llama_batch batch, int32_t *result,
+                              hearth_error *err);
+const float *hth_shim_logits(struct llama_context *context, int32_t row);
+
+bool hth_shim_seq_remove(struct llama_context *context, llama_seq_id id, llama_pos begin, llama_pos end);
+hearth_status hth_shim_seq_copy(struct llama_context *context, llama_seq_id from, llama_seq_id to, llama_pos begin,
+                                llama_pos end, hearth_error *err);
+/* -1 when the sequence is empty. */
+llama_pos hth_shim_seq_pos_min(struct llama_context *context, llama_seq_id id);
+llama_pos hth_shim_seq_pos_max(struct llama_context *context, llama_seq_id id);
+
+/* Bytes, 0 on failure. */
+size_t hth_shim_state_size(struct llama_context *context, llama_seq_id id);
+size_t hth_shim_state_get(struct llama_context *context, llama_seq_id id, uint8_t *bytes, size_t capacity);
+size_t hth_shim_state_set(struct llama_context *context, llama_seq_id id, const uint8_t *bytes, size_t n_bytes);
+
+/* ---- sampling ---- */
+
+/* The chain penalties -> top_k -> top_p -> min_p; of penalties alone where temperature is 0. */
+hearth_status hth_shim_sampler_new(const hearth_sampling *sampling, int32_t n_vocab, struct llama_sampler **out,
+                                   hearth_error *err);
+void hth_shim_sampler_free(struct llama_sampler *sampler);
+hearth_status hth_shim_sampler_accept(struct llama_sampler *sampler, hearth_token token, hearth_error *err);
+/* Change logits and shrink the array, in no particular order. */
+hearth_status hth_shim_sampler_apply(struct llama_sampler *sampler, llama_token_data_array *candidates,
+                                     hearth_error *err);
+/* Highest logit first, then by id. No logit may be NaN. */
+void hth_shim_candidates_sort(llama_token_data *candidates, size_t n);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
