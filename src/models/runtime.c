@@ -1,0 +1,306 @@
+/*
+ * runtime.c - opening and closing of everything
+ *
+ * Lifetimes: the caller holds one reference on the runtime, every model another. Closing shuts every model down (its
+ * engine part is freed, its handle stays), then the cache, and drops the caller's reference; the memory goes with the
+ * last model handle.
+ */
+#include "models/runtime.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/os.h"
+#include "cache/directory.h"
+#include "models/model.h"
+
+enum { CLOSE_WRITES_MS = 10000 };
+
+/* A list of borrowed model handles; small, so an array. */
+struct hearth_runtime {
+    /* Fixed while open. */
+    hth_log log;
+    hth_cache *cache; /* NULL: disabled, or closed */
+    char *memo_directory;
+    char *engine_directory;
+    hth_request_counters request_counters;
+    _Atomic uint64_t last_request_id;
+    _Atomic unsigned holders;
+
+    /* Guards the fields below. Held around hth_model_try_ref, no other lock. */
+    pthread_mutex_t lock;
+    pthread_cond_t models_changed;
+    hearth_model **models;
+    size_t n_models;
+    size_t capacity_models;
+    bool closing;
+};
+
+const char *hearth_version(void)
+{
+    return HEARTH_VERSION;
+}
+
+void hearth_free(void *memory)
+{
+    free(memory);
+}
+
+const hth_log *hth_runtime_log(const hearth_runtime *runtime)
+{
+    return &runtime->log;
+}
+
+hth_cache *hth_runtime_cache(const hearth_runtime *runtime)
+{
+    return runtime->cache;
+}
+
+const char *hth_runtime_memo_directory(const hearth_runtime *runtime)
+{
+    return runtime->memo_directory;
+}
+
+const char *hth_runtime_engine_directory(const hearth_runtime *runtime)
+{
+    return runtime->engine_directory;
+}
+
+hth_request_counters *hth_runtime_request_counters(hearth_runtime *runtime)
+{
+    return &runtime->request_counters;
+}
+
+uint64_t hth_runtime_next_request_id(hearth_runtime *runtime)
+{
+    return atomic_fetch_add_explicit(&runtime->last_request_id, 1, memory_order_relaxed) + 1;
+}
+
+void hth_runtime_ref(hearth_runtime *runtime)
+{
+    atomic_fetch_add_explicit(&runtime->holders, 1, memory_order_relaxed);
+}
+
+void hth_runtime_unref(hearth_runtime *runtime)
+{
+    if (atomic_fetch_sub_explicit(&runtime->holders, 1, memory_order_acq_rel) != 1)
+        return;
+    pthread_cond_destroy(&runtime->models_changed);
+    pthread_mutex_destroy(&runtime->lock);
+    free(runtime->models);
+    free(runtime->memo_directory);
+    free(runtime->engine_directory);
+    free(runtime);
+}
+
+/* ---- options ---- */
+
+static uint64_t default_ram_bytes(void)
+{
+    uint64_t eighth = hth_os_memory_bytes() / 8;
+
+    return eighth < UINT64_C(4) << 30 ? eighth : UINT64_C(4) << 30;
+}
+
+/* The caller's options in a struct of our size: what a smaller, older one does not have keeps its default. */
+static hearth_status read_options(const hearth_runtime_options *options, hearth_runtime_options *out, hearth_error *err)
+{
+    *out = hearth_runtime_options_default();
+    if (options) {
+        if (options->struct_size < sizeof(size_t) || options->struct_size > sizeof(*out))
+            return hth_fail(err, HEARTH_MISUSE,
+                            "hearth_runtime_options.struct_size is %zu; make the struct with its default function, "
+                            "compiled against this version of hearth.h",
+                            options->struct_size);
+        memcpy(out, options, options->struct_size);
+    }
+    if (out->ram_bytes_max == 0)
+        out->ram_bytes_max = default_ram_bytes();
+    if (out->disk_bytes_max == 0)
+        out->disk_bytes_max = UINT64_C(32) << 30;
+    return HEARTH_OK;
+}
+
+static hearth_status open_cache(hearth_runtime *runtime, const hearth_runtime_options *options, hearth_error *err)
+{
+    char directory[PATH_MAX];
+    hth_cache_options cache_options = {
+        .ram_bytes_max = options->ram_bytes_max,
+        .disk_bytes_max = options->disk_bytes_max,
+        .disk_free_min = options->disk_free_min,
+        .write_queue_bytes_max = options->write_queue_bytes_max,
+        .log = &runtime->log,
+    };
+
+    if (options->cache_directory)
+        cache_options.directory = options->cache_directory;
+    else if (hth_cache_default_directory(directory, sizeof(directory)))
+        cache_options.directory = directory;
+    else
+        hth_warn(&runtime->log,
+                 "nothing will be cached on disk: neither HEARTH_CACHE nor HOME is set; set one of them");
+
+    if (cache_options.directory) {
+        size_t n = strlen(cache_options.directory) + sizeof("/fingerprints");
+
+        runtime->memo_directory = malloc(n);
+        if (!runtime->memo_directory)
+            return hth_fail(err, HEARTH_NO_MEMORY, "no memory to open a runtime");
+        (void)snprintf(runtime->memo_directory, n, "%s/fingerprints", cache_options.directory); /* sized above */
+    }
+    return hth_cache_open(&cache_options, &runtime->cache, err);
+}
+
+hearth_status hearth_runtime_open(const hearth_runtime_options *options, hearth_runtime **out, hearth_error *err)
+{
+    hearth_runtime_options given;
+    hearth_runtime *runtime;
+    hearth_status status;
+
+    if (!out)
+        return hth_fail(err, HEARTH_MISUSE, "hearth_runtime_open: out is NULL");
+    status = read_options(options, &given, err);
+    if (status != HEARTH_OK)
+        return status;
+    runtime = calloc(1, sizeof(*runtime));
+    if (!runtime)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to open a runtime");
+    runtime->log = (hth_log){ .level = given.log_level, .write = given.log, .user_data = given.log_user_data };
+    pthread_mutex_init(&runtime->lock, NULL);
+    pthread_cond_init(&runtime->models_changed, NULL);
+    atomic_init(&runtime->holders, 1);
+    if (given.engine_directory) {
+        runtime->engine_directory = strdup(given.engine_directory);
+        if (!runtime->engine_directory)
+            status = hth_fail(err, HEARTH_NO_MEMORY, "no memory to open a runtime");
+    }
+    if (status == HEARTH_OK && !given.cache_disabled)
+        status = open_cache(runtime, &given, err);
+    if (status != HEARTH_OK) {
+        hth_runtime_unref(runtime);
+        return status;
+    }
+    *out = runtime;
+    return HEARTH_OK;
+}
+
+void hearth_runtime_close(hearth_runtime *runtime)
+{
+    if (!runtime)
+        return;
+    pthread_mutex_lock(&runtime->lock);
+    runtime->closing = true;
+    while (runtime->n_models > 0) {
+        hearth_model *model = runtime->models[runtime->n_models - 1];
+
+        if (!hth_model_try_ref(model)) {
+            pthread_cond_wait(&runtime->models_changed, &runtime->lock); /* its last reference is being given back */
+            continue;
+        }
+        runtime->n_models--;
+        pthread_mutex_unlock(&runtime->lock);
+        hth_model_shut_down(model);
+        hearth_model_unref(model);
+        pthread_mutex_lock(&runtime->lock);
+    }
+    pthread_mutex_unlock(&runtime->lock);
+    hth_cache_close(runtime->cache, CLOSE_WRITES_MS);
+    runtime->cache = NULL;
+    hth_runtime_unref(runtime);
+}
+
+hearth_status hearth_runtime_flush(hearth_runtime *runtime, uint32_t timeout_ms, hearth_error *err)
+{
+    if (!runtime)
+        return hth_fail(err, HEARTH_MISUSE, "hearth_runtime_flush: runtime is NULL");
+    if (runtime->cache && !hth_cache_flush(runtime->cache, timeout_ms))
+        return hth_fail(err, HEARTH_TIMED_OUT, "not all rows were written within %u ms; writing goes on", timeout_ms);
+    return HEARTH_OK;
+}
+
+hearth_status hearth_runtime_counters(hearth_runtime *runtime, hearth_counters *out, hearth_error *err)
+{
+    hearth_counters counters = { .struct_size = sizeof(counters) };
+    const hth_request_counters *requests;
+    size_t n_bytes;
+
+    if (!runtime || !out || out->struct_size < sizeof(size_t))
+        return hth_fail(err, HEARTH_MISUSE, "hearth_runtime_counters: set out->struct_size to sizeof(hearth_counters)");
+    requests = &runtime->request_counters;
+    counters.requests = atomic_load_explicit(&requests->requests, memory_order_relaxed);
+    counters.hits_live = atomic_load_explicit(&requests->hits[HEARTH_HIT_LIVE], memory_order_relaxed);
+    counters.hits_exact = atomic_load_explicit(&requests->hits[HEARTH_HIT_EXACT], memory_order_relaxed);
+    counters.hits_resume = atomic_load_explicit(&requests->hits[HEARTH_HIT_RESUME], memory_order_relaxed);
+    counters.hits_prefix = atomic_load_explicit(&requests->hits[HEARTH_HIT_PREFIX], memory_order_relaxed);
+    counters.misses = atomic_load_explicit(&requests->hits[HEARTH_HIT_NONE], memory_order_relaxed);
+    counters.tokens_prompt = atomic_load_explicit(&requests->tokens_prompt, memory_order_relaxed);
+    counters.tokens_cached = atomic_load_explicit(&requests->tokens_cached, memory_order_relaxed);
+    counters.tokens_generated = atomic_load_explicit(&requests->tokens_generated, memory_order_relaxed);
+    if (runtime->cache)
+        hth_cache_counters(runtime->cache, &counters);
+    n_bytes = out->struct_size < sizeof(counters) ? out->struct_size : sizeof(counters);
+    counters.struct_size = out->struct_size;
+    memcpy(out, &counters, n_bytes);
+    return HEARTH_OK;
+}
+
+/* ---- the list ---- */
+
+bool hth_runtime_add(hearth_runtime *runtime, hearth_model *model)
+{
+    bool added = false;
+
+    pthread_mutex_lock(&runtime->lock);
+    if (runtime->n_models == runtime->capacity_models) {
+        size_t capacity = 2 * runtime->capacity_models + 8;
+        hearth_model **models = realloc(runtime->models, capacity * sizeof(hearth_model *));
+
+        if (models) {
+            runtime->models = models;
+            runtime->capacity_models = capacity;
+        }
+    }
+    if (!runtime->closing && runtime->n_models < runtime->capacity_models) {
+        runtime->models[runtime->n_models++] = model;
+        added = true;
+    }
+    pthread_mutex_unlock(&runtime->lock);
+    return added;
+}
+
+void hth_runtime_remove(hearth_runtime *runtime, hearth_model *model)
+{
+    pthread_mutex_lock(&runtime->lock);
+    for (size_t i = 0; i < runtime->n_models; i++)
+        if (runtime->models[i] == model) {
+            memmove(&runtime->models[i], &runtime->models[i + 1],
+                    (runtime->n_models - i - 1) * sizeof(runtime->models[0]));
+            runtime->n_models--;
+            break;
+        }
+    pthread_cond_broadcast(&runtime->models_changed);
+    pthread_mutex_unlock(&runtime->lock);
+}
+
+hearth_status hearth_runtime_models(hearth_runtime *runtime, hearth_model **models, size_t capacity, size_t *n_out,
+                                    hearth_error *err)
+{
+    size_t n = 0;
+
+    if (!runtime || !n_out || (capacity > 0 && !models))
+        return hth_fail(err, HEARTH_MISUSE, "hearth_runtime_models: runtime, n_out or models is NULL");
+    pthread_mutex_lock(&runtime->lock);
+    for (size_t i = 0; i < runtime->n_models; i++) {
+        if (n < capacity) {
+            if (!hth_model_try_ref(runtime->models[i]))
+                continue;
+            models[n] = runtime->models[i];
+        }
+        n++;
+    }
+    pthread_mutex_unlock(&runtime->lock);
+    *n_out = n;
+    return HEARTH_OK;
+}

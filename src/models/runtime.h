@@ -1,0 +1,25 @@
+/*
+ * runtime.h - what all models of a process share: cache, log, counters, the list of models
+ */
+#ifndef HTH_MODELS_RUNTIME_H
+#define HTH_MODELS_RUNTIME_H
+
+#include "cache/cache.h"
+#include "sched/scheduler.h"
+
+/* Take and give back a hold on the runtime's memory; a model holds it, so that close leaves it valid handles. */
+void hth_runtime_ref(hearth_runtime *runtime);
+void hth_runtime_unref(hearth_runtime *runtime);
+
+const hth_log *hth_runtime_log(const hearth_runtime *runtime);
+hth_cache *hth_runtime_cache(const hearth_runtime *runtime);             /* NULL: disabled */
+const char *hth_runtime_memo_directory(const hearth_runtime *runtime);   /* NULL: none */
+const char *hth_runtime_engine_directory(const hearth_runtime *runtime); /* NULL: the default */
+hth_request_counters *hth_runtime_request_counters(hearth_runtime *runtime);
+uint64_t hth_runtime_next_request_id(hearth_runtime *runtime);
+
+/* Enter a model into the list; false when the runtime is closing. */
+bool hth_runtime_add(hearth_runtime *runtime, hearth_model *model);
+void hth_runtime_remove(hearth_runtime *runtime, hearth_model *model);
+
+#endif

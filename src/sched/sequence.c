@@ -1,0 +1,510 @@
+/*
+ * sequence.c - cells and rows of one sequence
+ *
+ * Cutting: the range is shared with the scratch sequence, whose state is then exactly that range; it is packed straight
+ * into a slab of the cache and the scratch sequence emptied. Putting back is the reverse. The blob contains the id of
+ * the sequence it was cut through, so it always goes through the same one: equal KV gives equal bytes.
+ *
+ * A block must be cut right after the evaluation that ends it; hth_sequence_save_block is called then.
+ */
+#include "sched/sequence.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/bytes.h"
+#include "cache/read_ahead.h"
+
+struct hth_sequence {
+    const hth_workplace *place;
+    uint32_t id;
+    uint32_t scratch;
+    hearth_token *tokens; /* [n_ctx] */
+    uint32_t n_tokens;
+
+    /*
+     * Keys of the prefixes of keyed tokens: boundary_keys[i] names the first i blocks, for i <= n_keyed /
+     * HTH_BLOCK_TOKENS; the stream stands after n_keyed tokens. During a prompt's prefill n_keyed runs ahead of
+     * n_tokens: the lookup has hashed the whole prompt.
+     */
+    hth_key_stream *stream;
+    hth_key *boundary_keys; /* [n_ctx / HTH_BLOCK_TOKENS + 1] */
+    uint32_t n_keyed;
+    hth_key end_key;      /* of n_keyed tokens */
+    hth_batch_row *batch; /* [n_batch] */
+    bool cannot_save;     /* the engine gave state that cannot be trusted; said once */
+};
+
+void hth_sequence_close(hth_sequence *sequence)
+{
+    if (!sequence)
+        return;
+    hth_key_stream_free(sequence->stream);
+    free(sequence->boundary_keys);
+    free(sequence->tokens);
+    free(sequence->batch);
+    free(sequence);
+}
+
+hearth_status hth_sequence_open(const hth_workplace *workplace, uint32_t id, uint32_t scratch, hth_sequence **out,
+                                hearth_error *err)
+{
+    hth_sequence *sequence = calloc(1, sizeof(*sequence));
+
+    assert(id != scratch);
+    if (sequence) {
+        sequence->place = workplace;
+        sequence->id = id;
+        sequence->scratch = scratch;
+        sequence->tokens = calloc(workplace->n_ctx, sizeof(*sequence->tokens));
+        sequence->boundary_keys = calloc(workplace->n_ctx / HTH_BLOCK_TOKENS + 1, sizeof(*sequence->boundary_keys));
+        sequence->batch = calloc(workplace->n_batch, sizeof(*sequence->batch));
+        sequence->stream = hth_key_stream_new(&workplace->keyspace);
+    }
+    if (!sequence || !sequence->tokens || !sequence->boundary_keys || !sequence->batch || !sequence->stream) {
+        hth_sequence_close(sequence);
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a sequence of %u tokens", workplace->n_ctx);
+    }
+    hth_key_stream_key(sequence->stream, &sequence->boundary_keys[0]);
+    sequence->end_key = sequence->boundary_keys[0];
+    *out = sequence;
+    return HEARTH_OK;
+}
+
+uint32_t hth_sequence_n_tokens(const hth_sequence *sequence)
+{
+    return sequence->n_tokens;
+}
+
+const hearth_token *hth_sequence_tokens(const hth_sequence *sequence)
+{
+    return sequence->tokens;
+}
+
+uint32_t hth_sequence_common(const hth_sequence *sequence, const hearth_token *tokens, size_t n_tokens)
+{
+    uint32_t n = 0;
+
+    while (n < sequence->n_tokens && n < n_tokens && sequence->tokens[n] == tokens[n])
+        n++;
+    return n;
+}
+
+static bool has_blocks(const hth_sequence *sequence)
+{
+    return sequence->place->kind == HTH_MODEL_PLAIN;
+}
+
+static bool is_cached(const hth_sequence *sequence)
+{
+    return sequence->place->cache && sequence->place->kind != HTH_MODEL_UNCACHED;
+}
+
+/* Empty a sequence of the context; that the engine could not even do this would be its bug and ours. */
+static void empty(hth_sequence *sequence, uint32_t id)
+{
+    bool removed = sequence->place->backend->seq_remove(sequence->place->context, id, 0, UINT32_MAX);
+
+    assert(removed);
+    (void)removed; /* read by the assertion only */
+    if (id == sequence->id)
+        sequence->n_tokens = 0;
+}
+
+uint32_t hth_sequence_shorten(hth_sequence *sequence, uint32_t n_tokens)
+{
+    if (n_tokens >= sequence->n_tokens)
+        return sequence->n_tokens;
+    if (n_tokens > 0 && has_blocks(sequence) &&
+        sequence->place->backend->seq_remove(sequence->place->context, sequence->id, n_tokens, UINT32_MAX))
+        sequence->n_tokens = n_tokens;
+    else
+        empty(sequence, sequence->id);
+    return sequence->n_tokens;
+}
+
+/* ---- keys ---- */
+
+hearth_status hth_sequence_lookup(hth_sequence *sequence, const hearth_token *prompt, size_t n_prompt, bool read_cache,
+                                  hth_lookup *lookup, hearth_error *err)
+{
+    hth_lookup_way way = !read_cache || !is_cached(sequence) ? HTH_LOOKUP_KEYS
+                       : has_blocks(sequence)                ? HTH_LOOKUP_BLOCKS
+                                                             : HTH_LOOKUP_SNAPSHOTS;
+    hearth_status status;
+
+    assert(n_prompt <= sequence->place->n_ctx);
+    status = hth_lookup_init(lookup, sequence->place->cache, &sequence->place->keyspace, sequence->stream, way, prompt,
+                             n_prompt, err);
+    if (status != HEARTH_OK)
+        return status;
+    memcpy(sequence->boundary_keys, lookup->boundary_keys,
+           (n_prompt / HTH_BLOCK_TOKENS + 1) * sizeof(*sequence->boundary_keys));
+    sequence->n_keyed = (uint32_t)n_prompt;
+    sequence->end_key = lookup->prompt_key;
+    return HEARTH_OK;
+}
+
+/* Hash the tokens that were evaluated since; afterwards n_keyed >= n_tokens. */
+static void catch_up_keys(hth_sequence *sequence)
+{
+    while (sequence->n_keyed < sequence->n_tokens) {
+        uint32_t boundary = (sequence->n_keyed / HTH_BLOCK_TOKENS + 1) * HTH_BLOCK_TOKENS;
+        uint32_t end = boundary < sequence->n_tokens ? boundary : sequence->n_tokens;
+
+        hth_key_stream_push(sequence->stream, sequence->tokens + sequence->n_keyed, end - sequence->n_keyed);
+        hth_key_stream_key(sequence->stream, &sequence->end_key);
+        sequence->n_keyed = end;
+        if (end == boundary)
+            sequence->boundary_keys[end / HTH_BLOCK_TOKENS] = sequence->end_key;
+    }
+}
+
+void hth_sequence_key(hth_sequence *sequence, hth_key *out)
+{
+    catch_up_keys(sequence);
+    if (sequence->n_tokens == sequence->n_keyed)
+        *out = sequence->end_key;
+    else if (sequence->n_tokens % HTH_BLOCK_TOKENS == 0)
+        *out = sequence->boundary_keys[sequence->n_tokens / HTH_BLOCK_TOKENS];
+    else if (!hth_key_of(&sequence->place->keyspace, sequence->tokens, sequence->n_tokens, out))
+        *out = (hth_key){ { 0 } }; /* no memory for one digest: a key that names nothing */
+}
+
+/* ---- rows into the context ---- */
+
+/* A row's tokens must be the prompt's, and a row of which only a part is used must have the key of its own tokens. */
+static bool row_is_of_prompt(const hth_sequence *sequence, const hth_kvc_info *info, const hth_lookup_row *row,
+                             const hearth_token *prompt)
+{
+    const hearth_token *tokens = prompt + row->meta.first_position;
+    size_t n_tokens = hth_kvc_n_tokens(info);
+    hth_key_stream *stream;
+    hth_key key;
+
+    for (size_t i = 0; i < row->n_use; i++)
+        if (hth_kvc_token(info, i) != tokens[i])
+            return false;
+    if (row->n_use == n_tokens)
+        return true; /* its id was made from these very tokens */
+
+    stream = hth_key_stream_new(&sequence->place->keyspace);
+    if (!stream)
+        return false;
+    hth_key_stream_push(stream, prompt, row->meta.first_position);
+    for (size_t i = 0; i < n_tokens; i++) {
+        hearth_token token = hth_kvc_token(info, i);
+
+        hth_key_stream_push(stream, &token, 1);
+    }
+    hth_key_stream_key(stream, &key);
+    hth_key_stream_free(stream);
+    return hth_key_equal(&key, &row->meta.id.key);
+}
+
+/* Put the payload into the context: through the scratch sequence, or in place for a snapshot. */
+static hearth_status put_back(hth_sequence *sequence, const hth_borrowed_row *borrowed, const hth_lookup_row *row,
+                              uint32_t n_use, hearth_error *err)
+{
+    const hth_backend *backend = sequence->place->backend;
+    hth_engine_context *context = sequence->place->context;
+    uint32_t begin = row->meta.first_position;
+    uint32_t end = begin + row->meta.n_tokens;
+    hearth_status status;
+
+    if (row->meta.id.kind == HTH_ROW_SNAPSHOT)
+        return backend->state_set(context, sequence->id, borrowed->payload, borrowed->payload_bytes, begin, end, err);
+    status =
+        backend->state_set(context, sequence->scratch, borrowed->payload, borrowed->payload_bytes, begin, end, err);
+    if (status == HEARTH_OK)
+        status = backend->seq_copy(context, sequence->scratch, sequence->id, sequence->n_tokens, begin + n_use, err);
+    empty(sequence, sequence->scratch);
+    return status;
+}
+
+static hearth_tier slower(hearth_tier a, hearth_tier b)
+{
+    return a > b ? a : b;
+}
+
+/* Check a borrowed row against the prompt and put it into the context; what it turns out to be decides what is said. */
+static bool use_row(hth_sequence *sequence, const hth_borrowed_row *borrowed, const hth_lookup_row *row,
+                    const hearth_token *prompt)
+{
+    hth_cache *cache = sequence->place->cache;
+    uint32_t end = row->meta.first_position + row->n_use;
+    hearth_error err = { .message = "" };
+    hearth_status status;
+
+    if (!row_is_of_prompt(sequence, &borrowed->info, row, prompt)) {
+        hth_cache_reject(cache, &row->meta.id, "its tokens are not those of its key");
+        return false;
+    }
+    if (row->meta.id.kind == HTH_ROW_SNAPSHOT)
+        empty(sequence, sequence->id);
+    status = put_back(sequence, borrowed, row, row->n_use, &err);
+    if (status == HEARTH_CORRUPT)
+        hth_cache_reject(cache, &row->meta.id, "the engine's state in it is malformed");
+    else if (status != HEARTH_OK)
+        hth_warn(sequence->place->log, "cache row not restored, the prompt is computed instead: %s", err.message);
+    if (status != HEARTH_OK)
+        return false;
+    memcpy(sequence->tokens + sequence->n_tokens, prompt + sequence->n_tokens,
+           (end - sequence->n_tokens) * sizeof(*prompt));
+    sequence->n_tokens = end;
+    hth_cache_touch(cache, &row->meta.id, 1);
+    return true;
+}
+
+/* The rows of lookup that reach beyond the present end and fit: [*first_out, *first_out + result). */
+static size_t rows_to_restore(const hth_sequence *sequence, const hth_lookup *lookup, size_t *first_out)
+{
+    size_t first = 0, n = 0;
+
+    while (first < lookup->n_rows &&
+           lookup->rows[first].meta.first_position + lookup->rows[first].n_use <= sequence->n_tokens)
+        first++; /* their cells are still in the context */
+    while (first + n < lookup->n_rows &&
+           lookup->rows[first + n].meta.first_position + lookup->rows[first + n].meta.n_tokens <=
+               sequence->place->n_ctx)
+        n++; /* of a longer row of which a part is wanted, the rest might not fit for a moment */
+    *first_out = first;
+    return n;
+}
+
+void hth_sequence_restore(hth_sequence *sequence, const hth_lookup *lookup, const hearth_token *prompt,
+                          void (*progress)(uint32_t n_tokens, void *user_data), void *user_data, hth_restored *out)
+{
+    size_t first;
+    size_t n = rows_to_restore(sequence, lookup, &first);
+    hth_read_ahead *ahead;
+    bool used = true;
+
+    if (n == 0)
+        return;
+    ahead = hth_read_ahead_begin(sequence->place->cache, &sequence->place->keyspace, lookup->rows + first, n);
+    for (size_t i = 0; ahead && used && i < n; i++) {
+        const hth_lookup_row *row = &lookup->rows[first + i];
+        hth_borrowed_row borrowed;
+        hearth_error err = { .message = "" };
+        hearth_status status = hth_read_ahead_next(ahead, &borrowed, &err);
+
+        if (status != HEARTH_OK) {
+            if (status != HEARTH_CORRUPT && status != HEARTH_NOT_FOUND) /* those are told, or no trouble at all */
+                hth_warn(sequence->place->log, "cache row not read, the prompt is computed instead: %s", err.message);
+            break;
+        }
+        used = use_row(sequence, &borrowed, row, prompt);
+        if (used) {
+            out->tier = slower(out->tier, borrowed.tier);
+            out->n_rows++;
+            out->n_bytes += borrowed.payload_bytes;
+        }
+        hth_cache_return(sequence->place->cache, &borrowed);
+        if (used && progress)
+            progress(sequence->n_tokens, user_data);
+    }
+    hth_read_ahead_end(ahead);
+}
+
+bool hth_sequence_restore_logits(hth_sequence *sequence, const hth_lookup *lookup, float *logits,
+                                 hth_restored *restored)
+{
+    hth_cache *cache = sequence->place->cache;
+    hth_row_meta meta = {
+        .id = { .key = lookup->prompt_key, .kind = HTH_ROW_LOGITS },
+        .parent = lookup->prompt_key,
+        .first_position = (uint32_t)lookup->n_tokens,
+    };
+    hth_borrowed_row borrowed;
+
+    if (hth_cache_borrow(cache, &sequence->place->keyspace, &meta, &borrowed, NULL) != HEARTH_OK)
+        return false; /* one more evaluation gives them; a damaged row was reported where it was found */
+    if (borrowed.payload_bytes != sequence->place->n_vocab * sizeof(float)) {
+        hth_cache_return(cache, &borrowed);
+        hth_cache_reject(cache, &meta.id, "it has not one logit a token of the vocabulary");
+        return false;
+    }
+    for (size_t i = 0; i < sequence->place->n_vocab; i++) {
+        uint32_t bits = hth_get_u32(borrowed.payload + 4 * i);
+
+        memcpy(&logits[i], &bits, sizeof(bits));
+    }
+    restored->tier = slower(restored->tier, borrowed.tier);
+    restored->n_rows++;
+    restored->n_bytes += borrowed.payload_bytes;
+    hth_cache_return(cache, &borrowed);
+    hth_cache_touch(cache, &meta.id, 1);
+    return true;
+}
+
+/* ---- evaluation ---- */
+
+hearth_status hth_sequence_evaluate(hth_sequence *sequence, const hearth_token *tokens, uint32_t n, bool wants_logits,
+                                    const float **logits_out, hth_decode_result *result, hearth_error *err)
+{
+    const hth_backend *backend = sequence->place->backend;
+    hth_engine_context *context = sequence->place->context;
+    const float *logits = NULL;
+    hearth_status status;
+
+    assert(n > 0);
+    assert(n <= sequence->place->n_batch);
+    if (n > sequence->place->n_ctx - sequence->n_tokens) {
+        *result = HTH_DECODE_NO_ROOM;
+        return HEARTH_OK;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        sequence->batch[i] = (hth_batch_row){
+            .token = tokens[i],
+            .position = sequence->n_tokens + i,
+            .sequence = sequence->id,
+            .wants_logits = wants_logits && i == n - 1,
+        };
+    status = backend->decode(context, sequence->batch, n, result, err);
+    if (status == HEARTH_OK && *result == HTH_DECODE_OK && wants_logits) {
+        logits = backend->logits(context, n - 1);
+        if (!logits)
+            status = hth_fail(err, HEARTH_ENGINE, "the engine computed no logits for the last token");
+    }
+    if (status != HEARTH_OK || *result == HTH_DECODE_ABORTED) {
+        /* Cells of the unfinished evaluation may have stayed: they go, with all before them where need be. */
+        uint32_t kept = sequence->n_tokens;
+
+        if (!(kept > 0 && has_blocks(sequence) && backend->seq_remove(context, sequence->id, kept, UINT32_MAX)))
+            empty(sequence, sequence->id);
+        return status;
+    }
+    if (*result == HTH_DECODE_NO_ROOM)
+        return HEARTH_OK;
+    memcpy(sequence->tokens + sequence->n_tokens, tokens, n * sizeof(*tokens));
+    sequence->n_tokens += n;
+    if (wants_logits)
+        *logits_out = logits;
+    return HEARTH_OK;
+}
+
+/* ---- rows out of the context ---- */
+
+static void stop_saving(hth_sequence *sequence, const char *reason)
+{
+    sequence->cannot_save = true;
+    hth_warn(sequence->place->log, "nothing more of this model is cached: %s", reason);
+}
+
+/* Pack the state of one sequence of the context into a row. */
+static void pack(hth_sequence *sequence, uint32_t id, hth_save *save)
+{
+    const hth_workplace *place = sequence->place;
+    hearth_error err = { .message = "" };
+    hth_save_slot *slot;
+    size_t n_bytes = 0;
+
+    save->payload_bytes = place->backend->state_size(place->context, id);
+    if (save->payload_bytes == 0) {
+        stop_saving(sequence, "the engine gives no state");
+        return;
+    }
+    slot = hth_cache_save_begin(place->cache, save);
+    if (!slot)
+        return; /* no room: counted */
+    if (place->backend->state_get(place->context, id, hth_save_slot_payload(slot), save->payload_bytes, &n_bytes,
+                                  &err) != HEARTH_OK) {
+        stop_saving(sequence, err.message);
+    } else if (n_bytes != save->payload_bytes) {
+        stop_saving(sequence, "the engine's state is not as long as it said");
+    } else {
+        hth_cache_save_commit(place->cache, slot);
+        return;
+    }
+    hth_cache_save_abort(place->cache, slot);
+}
+
+static void save_range(hth_sequence *sequence, const hth_row_id *id, uint32_t begin, uint32_t end,
+                       hearth_save_reason reason)
+{
+    const hth_workplace *place = sequence->place;
+    hth_save save = {
+        .keyspace = &place->keyspace,
+        .id = *id,
+        .parent = sequence->boundary_keys[id->kind == HTH_ROW_SNAPSHOT ? (end - 1) / HTH_BLOCK_TOKENS
+                                                                       : begin / HTH_BLOCK_TOKENS],
+        .first_position = begin,
+        .tokens = sequence->tokens + begin,
+        .n_tokens = end - begin,
+        .context_size = place->n_ctx,
+        .reason = reason,
+        .engine_build = place->engine_build,
+    };
+    hearth_error err = { .message = "" };
+
+    if (hth_cache_find(place->cache, id, NULL) != HEARTH_TIER_NONE)
+        return;
+    if (id->kind == HTH_ROW_SNAPSHOT) {
+        pack(sequence, sequence->id, &save);
+        return;
+    }
+    if (place->backend->seq_copy(place->context, sequence->id, sequence->scratch, begin, end, &err) == HEARTH_OK)
+        pack(sequence, sequence->scratch, &save);
+    else
+        stop_saving(sequence, err.message);
+    empty(sequence, sequence->scratch);
+}
+
+void hth_sequence_save_block(hth_sequence *sequence, hearth_save_reason reason)
+{
+    uint32_t end = sequence->n_tokens;
+    hth_row_id id = { .kind = HTH_ROW_BLOCK };
+
+    if (!is_cached(sequence) || sequence->cannot_save || !has_blocks(sequence) || end == 0 ||
+        end % HTH_BLOCK_TOKENS != 0)
+        return;
+    catch_up_keys(sequence);
+    id.key = sequence->boundary_keys[end / HTH_BLOCK_TOKENS];
+    save_range(sequence, &id, end - HTH_BLOCK_TOKENS, end, reason);
+}
+
+void hth_sequence_save_end(hth_sequence *sequence, hearth_save_reason reason)
+{
+    uint32_t end = sequence->n_tokens;
+    hth_row_id id = { .kind = has_blocks(sequence) ? HTH_ROW_TAIL : HTH_ROW_SNAPSHOT };
+
+    if (!is_cached(sequence) || sequence->cannot_save || end == 0)
+        return;
+    if (has_blocks(sequence) && end % HTH_BLOCK_TOKENS == 0)
+        return; /* the last block is the end */
+    hth_sequence_key(sequence, &id.key);
+    save_range(sequence, &id, has_blocks(sequence) ? end / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS : 0, end, reason);
+}
+
+void hth_sequence_save_logits(hth_sequence *sequence, const float *logits, hearth_save_reason reason)
+{
+    const hth_workplace *place = sequence->place;
+    hth_save save = {
+        .keyspace = &place->keyspace,
+        .id = { .kind = HTH_ROW_LOGITS },
+        .first_position = sequence->n_tokens,
+        .context_size = place->n_ctx,
+        .reason = reason,
+        .engine_build = place->engine_build,
+        .payload_bytes = place->n_vocab * sizeof(float),
+    };
+    hth_save_slot *slot;
+
+    if (!is_cached(sequence) || sequence->cannot_save)
+        return;
+    hth_sequence_key(sequence, &save.id.key);
+    save.parent = save.id.key;
+    if (hth_cache_find(place->cache, &save.id, NULL) != HEARTH_TIER_NONE)
+        return;
+    slot = hth_cache_save_begin(place->cache, &save);
+    if (!slot)
+        return;
+    for (size_t i = 0; i < place->n_vocab; i++) {
+        uint32_t bits;
+
+        memcpy(&bits, &logits[i], sizeof(bits));
+        hth_put_u32(hth_save_slot_payload(slot) + 4 * i, bits);
+    }
+    hth_cache_save_commit(place->cache, slot);
+}

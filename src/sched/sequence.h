@@ -1,0 +1,98 @@
+/*
+ * sequence.h - one sequence of a context: which tokens its cells hold, and how they travel to and from the cache
+ *
+ * The sequence knows its tokens, the keys of their block boundaries, and how much of it is in the cache. It can be
+ * shortened, restored from rows, extended by evaluation, and cut into rows. Plain attention models are cut into blocks
+ * and tails through a scratch sequence; all others are saved and restored as whole snapshots.
+ *
+ * Invariant: the cells of the sequence are those of tokens[0, n_tokens), at positions 0 .. n_tokens-1. Whenever the
+ * engine leaves that in doubt, the sequence is emptied.
+ */
+#ifndef HTH_SCHED_SEQUENCE_H
+#define HTH_SCHED_SEQUENCE_H
+
+#include "cache/lookup.h"
+#include "cache/policy.h"
+#include "engine/backend.h"
+
+/* What a scheduler and its sequences work on. Everything is borrowed from the model that owns it. */
+typedef struct hth_workplace {
+    const hth_backend *backend;
+    hth_engine_model *engine_model;
+    hth_engine_context *context;
+    hth_model_kind kind;
+    uint32_t n_ctx;
+    uint32_t n_batch;
+    uint32_t n_vocab;
+    hth_keyspace keyspace;
+    hth_policy policy;
+    const char *engine_build;
+    hth_cache *cache; /* NULL: nothing is cached */
+    const hth_log *log;
+} hth_workplace;
+
+typedef struct hth_sequence hth_sequence;
+
+/* id and scratch are two different sequence ids of the context. */
+hearth_status hth_sequence_open(const hth_workplace *workplace, uint32_t id, uint32_t scratch, hth_sequence **out,
+                                hearth_error *err);
+void hth_sequence_close(hth_sequence *sequence); /* accepts NULL */
+
+uint32_t hth_sequence_n_tokens(const hth_sequence *sequence);
+const hearth_token *hth_sequence_tokens(const hth_sequence *sequence);
+
+/* Leading tokens that the sequence and those given have in common. */
+uint32_t hth_sequence_common(const hth_sequence *sequence, const hearth_token *tokens, size_t n_tokens);
+
+/*
+ * Keep only the first n_tokens, or nothing where the model cannot be shortened: returns how many are left. Never more
+ * than asked for.
+ */
+uint32_t hth_sequence_shorten(hth_sequence *sequence, uint32_t n_tokens);
+
+typedef struct hth_restored {
+    hearth_tier tier; /* the slowest that served a row */
+    uint32_t n_rows;
+    uint64_t n_bytes;
+} hth_restored;
+
+/*
+ * Find the longest known prefix of a prompt. The sequence's keys become those of the prompt, so the prompt is what the
+ * sequence is about from here on: shorten, restore and evaluate only toward it. *lookup is released by the caller.
+ */
+hearth_status hth_sequence_lookup(hth_sequence *sequence, const hearth_token *prompt, size_t n_prompt, bool read_cache,
+                                  hth_lookup *lookup, hearth_error *err);
+
+/*
+ * Put the rows of lookup that lie beyond the present end into the context. Stops at the first row that cannot be used;
+ * hth_sequence_n_tokens tells how far it came. progress (may be NULL) is called after each row with the tokens so far.
+ */
+void hth_sequence_restore(hth_sequence *sequence, const hth_lookup *lookup, const hearth_token *prompt,
+                          void (*progress)(uint32_t n_tokens, void *user_data), void *user_data, hth_restored *out);
+
+/*
+ * Copy the saved logits after lookup's prompt into logits [n_vocab]. False when they cannot be had (any more). The tier
+ * is added to *restored.
+ */
+bool hth_sequence_restore_logits(hth_sequence *sequence, const hth_lookup *lookup, float *logits,
+                                 hth_restored *restored);
+
+/*
+ * Evaluate tokens [n] after the present end, 1 <= n <= n_batch, and append them. With wants_logits, those of the last
+ * are *logits_out, valid until the next evaluation. On HTH_DECODE_NO_ROOM nothing changed; on HTH_DECODE_ABORTED, or a
+ * failure, the sequence ends where it ended before, or is empty.
+ */
+hearth_status hth_sequence_evaluate(hth_sequence *sequence, const hearth_token *tokens, uint32_t n, bool wants_logits,
+                                    const float **logits_out, hth_decode_result *result, hearth_error *err);
+
+/* Save the block that ends exactly at the present end, if it does and is not cached. Call after each evaluation. */
+void hth_sequence_save_block(hth_sequence *sequence, hearth_save_reason reason);
+/* Save what follows the last block, or the whole state where blocks cannot be cut. */
+void hth_sequence_save_end(hth_sequence *sequence, hearth_save_reason reason);
+/* Save the logits after the present end. */
+void hth_sequence_save_logits(hth_sequence *sequence, const float *logits, hearth_save_reason reason);
+
+/* The key of all its tokens. */
+void hth_sequence_key(hth_sequence *sequence, hth_key *out);
+
+#endif

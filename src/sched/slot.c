@@ -1,0 +1,470 @@
+/*
+ * slot.c - one request, step by step
+ */
+#include "sched/slot.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/os.h"
+#include "sched/draw.h"
+#include "sched/text_stream.h"
+
+enum { PIECE_BYTES_MAX = 4096 };
+
+struct hth_slot {
+    const hth_workplace *place;
+    hth_sequence *sequence;
+    hth_request *request;
+    hth_slot_state state;
+    hth_text_stream *text;
+    hth_engine_sampler *sampler;
+    float *saved_logits; /* [n_vocab], where the first token is sampled from a row */
+    const float *logits; /* the next token is sampled from these; NULL: none yet */
+    uint32_t n_reply_max;
+    size_t text_capacity;
+    size_t tokens_capacity;
+    hearth_result result;
+    uint64_t started_ns;
+    uint64_t prefill_ns; /* spent evaluating the prompt */
+    uint64_t first_token_ns;
+};
+
+static double ms_between(uint64_t begin_ns, uint64_t end_ns)
+{
+    return (double)(end_ns - begin_ns) / 1e6;
+}
+
+static bool is_cancelled(const hth_slot *slot)
+{
+    return atomic_load_explicit(&slot->request->cancelled, memory_order_relaxed);
+}
+
+/* ---- the end ---- */
+
+static void append_text(hth_slot *slot, const char *text, size_t n)
+{
+    hearth_result *result = &slot->result;
+
+    if (!result->text || result->n_bytes + n + 1 > slot->text_capacity) {
+        size_t capacity = 2 * (result->n_bytes + n + 1) + 256;
+        char *grown = realloc(result->text, capacity);
+
+        if (!grown)
+            return; /* the stream got the text; only the collected copy is short */
+        result->text = grown;
+        slot->text_capacity = capacity;
+    }
+    memcpy(result->text + result->n_bytes, text, n);
+    result->n_bytes += n;
+    result->text[result->n_bytes] = '\0';
+}
+
+/* Hand text to the caller and to the result; false when the caller wants no more. */
+static bool emit(hth_slot *slot, const char *text, size_t n)
+{
+    if (n == 0)
+        return true;
+    append_text(slot, text, n);
+    return !slot->request->on_text || slot->request->on_text(slot->request->id, text, n, slot->request->user_data);
+}
+
+static void finish(hth_slot *slot, hearth_finish_reason reason)
+{
+    hearth_stats *stats = &slot->result.stats;
+    uint32_t n_live = hth_sequence_n_tokens(slot->sequence);
+    uint64_t now = hth_os_monotonic_ns();
+    const char *text = "";
+    size_t n = 0;
+
+    if (hth_text_stream_finish(slot->text, &text, &n))
+        (void)emit(slot, text, n); /* it has ended anyway */
+    if (hth_policy_should_save_finish(n_live, &slot->place->policy))
+        hth_sequence_save_end(slot->sequence, HEARTH_SAVE_FINISH);
+    if (n_live > 0) {
+        hth_key key;
+
+        hth_sequence_key(slot->sequence, &key);
+        memcpy(stats->finish_key, key.bytes, sizeof(stats->finish_key));
+    }
+    stats->finish_tokens = n_live;
+    stats->prefill_ms = (double)slot->prefill_ns / 1e6;
+    if (slot->first_token_ns)
+        stats->decode_ms = ms_between(slot->first_token_ns, now);
+    if (stats->completion_tokens > 1 && stats->decode_ms > 0)
+        stats->decode_tps = (stats->completion_tokens - 1) / (stats->decode_ms / 1e3);
+    slot->result.finish_reason = reason;
+    slot->state = HTH_SLOT_DONE;
+}
+
+static void fail(hth_slot *slot, hearth_status status)
+{
+    slot->result.status = status;
+    slot->result.error.status = status;
+    finish(slot, status == HEARTH_CANCELLED ? HEARTH_FINISH_CANCELLED : HEARTH_FINISH_NONE);
+}
+
+static void cancel(hth_slot *slot)
+{
+    (void)hth_fail(&slot->result.error, HEARTH_CANCELLED, "the request was cancelled");
+    fail(slot, HEARTH_CANCELLED);
+}
+
+/* ---- the beginning ---- */
+
+static void report_progress(hth_slot *slot, hearth_phase phase)
+{
+    if (slot->request->on_progress)
+        slot->request->on_progress(slot->request->id, phase, hth_sequence_n_tokens(slot->sequence),
+                                   slot->request->n_prompt, slot->request->user_data);
+}
+
+static void report_restore(uint32_t n_tokens, void *user_data)
+{
+    (void)n_tokens; /* the sequence knows it */
+    report_progress(user_data, HEARTH_PHASE_RESTORE);
+}
+
+/*
+ * Bring the longest known prefix into the sequence: what is still live, then rows. Sets cached_tokens, hit and tier. At
+ * least one prompt token is left to evaluate unless the logits after the prompt are saved.
+ */
+static hearth_status use_what_is_known(hth_slot *slot)
+{
+    hth_request *request = slot->request;
+    hearth_stats *stats = &slot->result.stats;
+    uint32_t live =
+        request->no_cache_read ? 0 : hth_sequence_common(slot->sequence, request->prompt, request->n_prompt);
+    hth_restored restored = { .tier = HEARTH_TIER_NONE };
+    hth_lookup lookup = { .n_tokens = 0 };
+    uint64_t begin = hth_os_monotonic_ns();
+    uint64_t looked_up;
+    uint32_t n_known;
+    hearth_status status;
+
+    status = hth_sequence_lookup(slot->sequence, request->prompt, request->n_prompt, !request->no_cache_read, &lookup,
+                                 &slot->result.error);
+    if (status != HEARTH_OK)
+        return status;
+    memcpy(stats->prompt_key, lookup.prompt_key.bytes, sizeof(stats->prompt_key));
+    looked_up = hth_os_monotonic_ns();
+    stats->lookup_ms = ms_between(begin, looked_up);
+
+    /*
+     * Rows go on where live cells end at a block boundary. When they reach further than the live cells, those are cut
+     * back to the boundary; otherwise the live cells are all that is used.
+     */
+    if (lookup.n_cached > live && live < request->n_prompt)
+        live = live / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS;
+    live = hth_sequence_shorten(slot->sequence, live);
+    if (lookup.n_cached > live)
+        hth_sequence_restore(slot->sequence, &lookup, request->prompt, report_restore, slot, &restored);
+
+    n_known = hth_sequence_n_tokens(slot->sequence);
+    if (n_known == request->n_prompt) {
+        slot->saved_logits = malloc(slot->place->n_vocab * sizeof(float));
+        if (slot->saved_logits && slot->place->cache && !request->no_cache_read &&
+            hth_sequence_restore_logits(slot->sequence, &lookup, slot->saved_logits, &restored))
+            slot->logits = slot->saved_logits;
+        else
+            n_known = hth_sequence_shorten(slot->sequence, n_known - 1);
+    }
+    hth_lookup_deinit(&lookup);
+    stats->restore_ms = ms_between(looked_up, hth_os_monotonic_ns());
+
+    stats->cached_tokens = n_known;
+    stats->rows_restored = restored.n_rows;
+    stats->restored_bytes = restored.n_bytes;
+    stats->tier = restored.tier != HEARTH_TIER_NONE ? restored.tier : n_known > 0 ? HEARTH_TIER_LIVE : HEARTH_TIER_NONE;
+    if (n_known == 0)
+        stats->hit = HEARTH_HIT_NONE;
+    else if (slot->logits)
+        stats->hit = HEARTH_HIT_EXACT;
+    else if (stats->tier == HEARTH_TIER_LIVE)
+        stats->hit = HEARTH_HIT_LIVE;
+    else
+        stats->hit = HEARTH_HIT_PREFIX;
+    if (n_known == 0)
+        stats->tier = HEARTH_TIER_NONE;
+    if (request->has_parent_key && n_known > 0 && stats->hit != HEARTH_HIT_EXACT) {
+        hth_key key;
+
+        hth_sequence_key(slot->sequence, &key);
+        if (memcmp(key.bytes, request->parent_key, sizeof(request->parent_key)) == 0)
+            stats->hit = HEARTH_HIT_RESUME;
+    }
+    return HEARTH_OK;
+}
+
+static hearth_status make_sampler(hth_slot *slot)
+{
+    const hth_backend *backend = slot->place->backend;
+    const hth_request *request = slot->request;
+    uint32_t n_recent =
+        request->sampling.repeat_last_n < request->n_prompt ? request->sampling.repeat_last_n : request->n_prompt;
+    hearth_status status =
+        backend->sampler_new(slot->place->engine_model, &request->sampling, &slot->sampler, &slot->result.error);
+
+    for (uint32_t i = request->n_prompt - n_recent; status == HEARTH_OK && i < request->n_prompt; i++)
+        status = backend->sampler_accept(slot->sampler, request->prompt[i], &slot->result.error);
+    return status;
+}
+
+hearth_status hth_slot_start(const hth_workplace *workplace, hth_sequence *sequence, hth_request *request,
+                             hth_slot **out, hearth_error *err)
+{
+    hth_slot *slot = calloc(1, sizeof(*slot));
+    uint32_t room;
+    hearth_status status;
+
+    if (slot)
+        slot->text = hth_text_stream_new((const char *const *)request->stop, request->n_stop);
+    if (!slot || !slot->text) {
+        hth_slot_free(slot);
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to run a request");
+    }
+    slot->place = workplace;
+    slot->sequence = sequence;
+    slot->request = request;
+    slot->state = HTH_SLOT_PREFILL;
+    slot->started_ns = hth_os_monotonic_ns();
+    slot->result.stats.prompt_tokens = request->n_prompt;
+    slot->result.stats.queue_ms = ms_between(request->submitted_ns, slot->started_ns);
+
+    /* The last token of a reply needs no cell: nothing is evaluated after it. */
+    assert(request->n_prompt <= workplace->n_ctx);
+    room = workplace->n_ctx - request->n_prompt + 1;
+    slot->n_reply_max =
+        request->n_predict < 0 || (uint32_t)request->n_predict > room ? room : (uint32_t)request->n_predict;
+    *out = slot;
+
+    status = use_what_is_known(slot);
+    if (status == HEARTH_OK)
+        status = make_sampler(slot);
+    if (status != HEARTH_OK)
+        fail(slot, status);
+    else if (slot->logits)
+        slot->state = HTH_SLOT_GENERATE;
+    if (slot->state == HTH_SLOT_GENERATE && slot->n_reply_max == 0)
+        finish(slot, HEARTH_FINISH_LENGTH);
+    return HEARTH_OK;
+}
+
+/* ---- prefill ---- */
+
+/* The prompt's end: keep what makes the next exact hit need no evaluation at all. */
+static void prompt_is_evaluated(hth_slot *slot)
+{
+    if (slot->request->n_prompt >= slot->place->policy.min_tokens) {
+        hth_sequence_save_end(slot->sequence, HEARTH_SAVE_COLD);
+        hth_sequence_save_logits(slot->sequence, slot->logits, HEARTH_SAVE_COLD);
+    }
+    slot->state = HTH_SLOT_GENERATE;
+    if (slot->n_reply_max == 0)
+        finish(slot, HEARTH_FINISH_LENGTH);
+}
+
+static void step_prefill(hth_slot *slot)
+{
+    const hth_request *request = slot->request;
+    uint32_t begin = hth_sequence_n_tokens(slot->sequence);
+    uint32_t end = (begin / HTH_BLOCK_TOKENS + 1) * HTH_BLOCK_TOKENS;
+    uint64_t begin_ns = hth_os_monotonic_ns();
+    hth_decode_result result = HTH_DECODE_OK;
+    hearth_status status;
+    bool is_last;
+
+    if (end > request->n_prompt)
+        end = request->n_prompt;
+    if (end - begin > slot->place->n_batch)
+        end = begin + slot->place->n_batch;
+    is_last = end == request->n_prompt;
+    status = hth_sequence_evaluate(slot->sequence, request->prompt + begin, end - begin, is_last, &slot->logits,
+                                   &result, &slot->result.error);
+    slot->prefill_ns += hth_os_monotonic_ns() - begin_ns;
+    slot->result.stats.n_prefill_evaluations++;
+    if (status != HEARTH_OK) {
+        fail(slot, status);
+        return;
+    }
+    if (result == HTH_DECODE_ABORTED) {
+        cancel(slot);
+        return;
+    }
+    if (result == HTH_DECODE_NO_ROOM) {
+        fail(slot, hth_fail(&slot->result.error, HEARTH_ENGINE, "no room for %u prompt tokens in a context of %u",
+                            request->n_prompt, slot->place->n_ctx));
+        return;
+    }
+    if (end <= hth_policy_cold_save(request->n_prompt, &slot->place->policy))
+        hth_sequence_save_block(slot->sequence, HEARTH_SAVE_COLD);
+    report_progress(slot, HEARTH_PHASE_PREFILL);
+    if (is_last)
+        prompt_is_evaluated(slot);
+}
+
+/* ---- generation ---- */
+
+static hearth_status choose(hth_slot *slot, hearth_token *out)
+{
+    const hth_candidate *candidates;
+    size_t n;
+    hearth_status status =
+        slot->place->backend->sampler_apply(slot->sampler, slot->logits, &candidates, &n, &slot->result.error);
+
+    if (status != HEARTH_OK)
+        return status;
+    *out = hth_draw_token(candidates, n, slot->request->sampling.seed,
+                          (uint64_t)slot->request->n_prompt + slot->result.stats.completion_tokens);
+    return slot->place->backend->sampler_accept(slot->sampler, *out, &slot->result.error);
+}
+
+static bool append_token(hth_slot *slot, hearth_token token)
+{
+    hearth_result *result = &slot->result;
+
+    if (result->stats.completion_tokens == slot->tokens_capacity) {
+        size_t capacity = 2 * slot->tokens_capacity + 64;
+        hearth_token *grown = realloc(result->tokens, capacity * sizeof(*grown));
+
+        if (!grown)
+            return false;
+        result->tokens = grown;
+        slot->tokens_capacity = capacity;
+    }
+    result->tokens[result->stats.completion_tokens++] = token;
+    return true;
+}
+
+/* Stamp the times of the first two tokens. */
+static void note_token_time(hth_slot *slot)
+{
+    uint64_t now = hth_os_monotonic_ns();
+    hearth_stats *stats = &slot->result.stats;
+
+    if (stats->completion_tokens == 1) {
+        slot->first_token_ns = now;
+        stats->ttft_ms = ms_between(slot->request->submitted_ns, now);
+    } else if (stats->completion_tokens == 2) {
+        stats->second_token_ms = ms_between(slot->request->submitted_ns, now);
+    }
+}
+
+/* Sample and emit one token; true when it is to be evaluated for the next one. */
+static bool generate_token(hth_slot *slot, hearth_token *token_out)
+{
+    char piece[PIECE_BYTES_MAX];
+    const char *text;
+    size_t n_piece = 0, n_text;
+    bool stopped = false;
+    hearth_token token;
+    hearth_status status = choose(slot, &token);
+
+    if (status != HEARTH_OK) {
+        fail(slot, status);
+        return false;
+    }
+    if (!append_token(slot, token)) {
+        fail(slot, hth_fail(&slot->result.error, HEARTH_NO_MEMORY, "no memory for the reply"));
+        return false;
+    }
+    note_token_time(slot);
+    if (!slot->request->ignore_eos && slot->place->backend->is_end(slot->place->engine_model, token)) {
+        finish(slot, HEARTH_FINISH_STOP);
+        return false;
+    }
+    status = slot->place->backend->piece(slot->place->engine_model, token, false, piece, sizeof(piece), &n_piece,
+                                         &slot->result.error);
+    if (status != HEARTH_OK) {
+        fail(slot, status);
+        return false;
+    }
+    if (!hth_text_stream_feed(slot->text, piece, n_piece, &text, &n_text, &stopped)) {
+        fail(slot, hth_fail(&slot->result.error, HEARTH_NO_MEMORY, "no memory for the reply's text"));
+        return false;
+    }
+    if (!emit(slot, text, n_text)) {
+        cancel(slot);
+        return false;
+    }
+    if (stopped) {
+        finish(slot, HEARTH_FINISH_STOP);
+        return false;
+    }
+    if (slot->result.stats.completion_tokens >= slot->n_reply_max) {
+        finish(slot, HEARTH_FINISH_LENGTH);
+        return false;
+    }
+    *token_out = token;
+    return true;
+}
+
+static void step_generate(hth_slot *slot)
+{
+    hth_decode_result result = HTH_DECODE_OK;
+    hearth_token token;
+    hearth_status status;
+
+    if (!generate_token(slot, &token))
+        return;
+    status = hth_sequence_evaluate(slot->sequence, &token, 1, true, &slot->logits, &result, &slot->result.error);
+    slot->result.stats.n_decode_evaluations++;
+    if (status != HEARTH_OK) {
+        fail(slot, status);
+        return;
+    }
+    if (result == HTH_DECODE_ABORTED) {
+        cancel(slot);
+        return;
+    }
+    if (result == HTH_DECODE_NO_ROOM) {
+        finish(slot, HEARTH_FINISH_LENGTH);
+        return;
+    }
+    if (hth_policy_should_save_finish(hth_sequence_n_tokens(slot->sequence), &slot->place->policy))
+        hth_sequence_save_block(slot->sequence, HEARTH_SAVE_CONTINUED);
+}
+
+void hth_slot_step(hth_slot *slot)
+{
+    if (slot->state == HTH_SLOT_DONE)
+        return;
+    if (is_cancelled(slot))
+        cancel(slot);
+    else if (slot->state == HTH_SLOT_PREFILL)
+        step_prefill(slot);
+    else
+        step_generate(slot);
+}
+
+hth_slot_state hth_slot_state_of(const hth_slot *slot)
+{
+    return slot->state;
+}
+
+const hearth_result *hth_slot_result(hth_slot *slot)
+{
+    if (!slot->result.text)
+        append_text(slot, "", 0); /* an empty reply is an empty text, not a missing one */
+    return &slot->result;
+}
+
+void hth_slot_progress(const hth_slot *slot, uint32_t *n_done_out, uint32_t *n_total_out)
+{
+    bool prefilling = slot->state == HTH_SLOT_PREFILL;
+
+    *n_done_out = prefilling ? hth_sequence_n_tokens(slot->sequence) : slot->result.stats.completion_tokens;
+    *n_total_out = prefilling ? slot->request->n_prompt : slot->n_reply_max;
+}
+
+void hth_slot_free(hth_slot *slot)
+{
+    if (!slot)
+        return;
+    if (slot->sampler)
+        slot->place->backend->sampler_free(slot->sampler);
+    hth_text_stream_free(slot->text);
+    free(slot->saved_logits);
+    hearth_result_free(&slot->result);
+    free(slot);
+}

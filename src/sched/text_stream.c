@@ -1,0 +1,236 @@
+/*
+ * text_stream.c - two stages: bytes to characters, then characters past the stop texts
+ *
+ * `held` keeps, in order, valid text that may begin a stop text, then up to three bytes of an unfinished character.
+ * Stop texts are found by comparison at every position: replies are short and stops are few.
+ */
+#include "sched/text_stream.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct hth_text_stream {
+    char **stop;
+    size_t n_stop;
+    char *held; /* bytes not released yet */
+    size_t n_held;
+    size_t n_text; /* leading bytes of held that are whole characters */
+    size_t capacity;
+    char *out; /* what the last call released */
+    size_t out_capacity;
+    bool stopped;
+};
+
+hth_text_stream *hth_text_stream_new(const char *const *stop, size_t n_stop)
+{
+    hth_text_stream *stream = calloc(1, sizeof(*stream));
+
+    if (!stream)
+        return NULL;
+    stream->stop = calloc(n_stop ? n_stop : 1, sizeof(*stream->stop));
+    if (!stream->stop) {
+        hth_text_stream_free(stream);
+        return NULL;
+    }
+    for (size_t i = 0; i < n_stop; i++) {
+        if (!stop[i] || !stop[i][0])
+            continue;
+        stream->stop[stream->n_stop] = strdup(stop[i]);
+        if (!stream->stop[stream->n_stop]) {
+            hth_text_stream_free(stream);
+            return NULL;
+        }
+        stream->n_stop++;
+    }
+    return stream;
+}
+
+void hth_text_stream_free(hth_text_stream *stream)
+{
+    if (!stream)
+        return;
+    for (size_t i = 0; stream->stop && i < stream->n_stop; i++)
+        free(stream->stop[i]);
+    free(stream->stop);
+    free(stream->held);
+    free(stream->out);
+    free(stream);
+}
+
+/*
+ * Length of the character that begins at bytes: 1..4; 0 when n bytes are a beginning that more bytes may complete; -1
+ * when no character begins so.
+ */
+static int character_length(const unsigned char *bytes, size_t n)
+{
+    unsigned char lead = bytes[0];
+    unsigned char low = 0x80, high = 0xBF;
+    int length;
+
+    if (lead < 0x80)
+        return 1;
+    if (lead < 0xC2 || lead > 0xF4)
+        return -1;
+    length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+    if (lead == 0xE0)
+        low = 0xA0;
+    else if (lead == 0xED)
+        high = 0x9F;
+    else if (lead == 0xF0)
+        low = 0x90;
+    else if (lead == 0xF4)
+        high = 0x8F;
+    for (int i = 1; i < length; i++) {
+        if ((size_t)i >= n)
+            return 0;
+        if (bytes[i] < low || bytes[i] > high)
+            return -1;
+        low = 0x80;
+        high = 0xBF;
+    }
+    return length;
+}
+
+bool hth_utf8_is_valid(const char *bytes, size_t n_bytes)
+{
+    const unsigned char *at = (const unsigned char *)bytes;
+
+    while (n_bytes > 0) {
+        int length = character_length(at, n_bytes);
+
+        if (length <= 0)
+            return false;
+        at += length;
+        n_bytes -= (size_t)length;
+    }
+    return true;
+}
+
+static bool reserve(char **buffer, size_t *capacity, size_t needed)
+{
+    char *grown;
+
+    if (needed <= *capacity)
+        return true;
+    needed = needed < 128 ? 256 : 2 * needed;
+    grown = realloc(*buffer, needed);
+    if (!grown)
+        return false;
+    *buffer = grown;
+    *capacity = needed;
+    return true;
+}
+
+static const char replacement[] = "\xEF\xBF\xBD";
+
+/*
+ * Turn the bytes after the whole characters into characters where they are complete. The caller has made sure that held
+ * has room for every byte to become a replacement.
+ */
+static void settle_characters(hth_text_stream *stream, const char *bytes, size_t n_bytes)
+{
+    /* At most 3 bytes wait; they and the new ones are re-read from a copy, as replacements may overtake them. */
+    unsigned char waiting[4];
+    size_t n_waiting = stream->n_held - stream->n_text;
+    size_t at = 0;
+
+    memcpy(waiting, stream->held + stream->n_text, n_waiting);
+    while (at < n_waiting + n_bytes) {
+        unsigned char window[4];
+        size_t n = 0;
+        int length;
+
+        for (; n < sizeof(window) && at + n < n_waiting + n_bytes; n++)
+            window[n] = at + n < n_waiting ? waiting[at + n] : (unsigned char)bytes[at + n - n_waiting];
+        length = character_length(window, n);
+        if (length == 0) {
+            memcpy(stream->held + stream->n_text, window, n);
+            stream->n_held = stream->n_text + n;
+            return;
+        }
+        if (length < 0) {
+            memcpy(stream->held + stream->n_text, replacement, 3);
+            stream->n_text += 3;
+            at++;
+        } else {
+            memcpy(stream->held + stream->n_text, window, (size_t)length);
+            stream->n_text += (size_t)length;
+            at += (size_t)length;
+        }
+    }
+    stream->n_held = stream->n_text;
+}
+
+/* Where the earliest stop text begins in the settled text; n_text where none is whole. */
+static size_t find_stop(const hth_text_stream *stream)
+{
+    for (size_t at = 0; at < stream->n_text; at++)
+        for (size_t i = 0; i < stream->n_stop; i++) {
+            size_t n = strlen(stream->stop[i]);
+
+            if (n <= stream->n_text - at && memcmp(stream->held + at, stream->stop[i], n) == 0)
+                return at;
+        }
+    return stream->n_text;
+}
+
+/* Where a stop text may have begun that is not complete yet; n_text where none may. */
+static size_t find_beginning(const hth_text_stream *stream)
+{
+    for (size_t at = 0; at < stream->n_text; at++)
+        for (size_t i = 0; i < stream->n_stop; i++) {
+            size_t rest = stream->n_text - at;
+
+            if (strlen(stream->stop[i]) > rest && memcmp(stream->held + at, stream->stop[i], rest) == 0)
+                return at;
+        }
+    return stream->n_text;
+}
+
+static void release(hth_text_stream *stream, size_t n, const char **text_out, size_t *n_out)
+{
+    memcpy(stream->out, stream->held, n);
+    stream->out[n] = '\0';
+    memmove(stream->held, stream->held + n, stream->n_held - n);
+    stream->n_held -= n;
+    stream->n_text -= n;
+    *text_out = stream->out;
+    *n_out = n;
+}
+
+bool hth_text_stream_feed(hth_text_stream *stream, const char *bytes, size_t n_bytes, const char **text_out,
+                          size_t *n_out, bool *stopped_out)
+{
+    size_t needed = stream->n_held + 3 * (n_bytes + 4); /* every byte may become a replacement of three */
+    size_t stop;
+
+    if (!reserve(&stream->held, &stream->capacity, needed) || !reserve(&stream->out, &stream->out_capacity, needed + 1))
+        return false;
+    if (!stream->stopped) {
+        settle_characters(stream, bytes, n_bytes);
+        stop = find_stop(stream);
+        if (stop < stream->n_text) {
+            stream->stopped = true;
+            stream->n_held = stream->n_text = stop;
+        }
+    }
+    *stopped_out = stream->stopped;
+    release(stream, stream->stopped ? stream->n_text : find_beginning(stream), text_out, n_out);
+    return true;
+}
+
+bool hth_text_stream_finish(hth_text_stream *stream, const char **text_out, size_t *n_out)
+{
+    size_t n_waiting = stream->n_held - stream->n_text;
+
+    if (!reserve(&stream->held, &stream->capacity, stream->n_text + 3) ||
+        !reserve(&stream->out, &stream->out_capacity, stream->n_text + 4))
+        return false;
+    if (n_waiting > 0) {
+        memcpy(stream->held + stream->n_text, replacement, 3);
+        stream->n_text += 3;
+        stream->n_held = stream->n_text;
+    }
+    release(stream, stream->n_text, text_out, n_out);
+    return true;
+}
