@@ -1,0 +1,17 @@
+/*
+ * commands.h - the commands of the program, one function each
+ *
+ * argv[0] is the command's name. The result is the exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
+ * Messages go to standard error and begin with "hearth: "; what a command is asked for goes to standard output.
+ */
+#ifndef HTH_CLI_COMMANDS_H
+#define HTH_CLI_COMMANDS_H
+
+int hth_command_run(int argc, char **argv);
+int hth_command_version(int argc, char **argv);
+int hth_command_kvc(int argc, char **argv);
+int hth_command_cache(int argc, char **argv);
+
+enum { HTH_EXIT_OK = 0, HTH_EXIT_FAILED = 1, HTH_EXIT_USAGE = 2, HTH_EXIT_INTERRUPTED = 130 };
+
+#endif

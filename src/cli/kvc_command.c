@@ -1,0 +1,795 @@
+/*
+ * kvc_command.c - `hearth kvc`: what is in a row file, and what its key should be
+ *
+ *   inspect  reads whole files, says what every field holds and whether the file verifies
+ *   key      computes the key of a list of tokens
+ *
+ * Files are read, never mapped: a file that another process cuts short must not end this one.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/status.h"
+#include "cache/kvc.h"
+#include "cli/commands.h"
+
+enum { HEX_KEY_BYTES = 2 * HTH_KEY_BYTES + 1 };
+
+static int usage_error(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static int usage_error(const char *command, const char *format, ...)
+{
+    va_list arguments;
+
+    (void)fputs("hearth: ", stderr);
+    va_start(arguments, format);
+    (void)vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    (void)fprintf(stderr, "; see 'hearth %s --help'\n", command);
+    return HTH_EXIT_USAGE;
+}
+
+/* What getopt_long found wrong; result is '?' or ':', argv as it was given. */
+static int option_error(const char *command, int result, char **argv)
+{
+    const char *option = argv[optind - 1];
+
+    return usage_error(command, result == ':' ? "option '%s' needs a value" : "'%s' is no option, or takes no value",
+                       option);
+}
+
+/* Output that could not be written is a failure, whatever was to be told. */
+static int finish_output(int exit_code)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return exit_code;
+    (void)fprintf(stderr, "hearth: cannot write the output: %s; check the disk or the program that reads it\n",
+                  strerror(errno));
+    return HTH_EXIT_FAILED;
+}
+
+static const char *fingerprint_mode_name(uint8_t mode)
+{
+    switch (mode) {
+    case HEARTH_FINGERPRINT_SAFE: return "safe";
+    case HEARTH_FINGERPRINT_GGUF_CHUNKED: return "gguf_chunked";
+    case HEARTH_FINGERPRINT_FAST_UNSAFE: return "fast_unsafe";
+    default: return "unknown";
+    }
+}
+
+/* ---- one file ---- */
+
+typedef struct inspection {
+    const char *path;
+    uint8_t *bytes; /* the whole file */
+    size_t n_bytes;
+
+    bool head_sound; /* info and key are there */
+    hth_kvc_fault head_fault;
+    hth_kvc_info info; /* borrows from bytes */
+    hth_key key;       /* of the tokens; of a row from the middle: the one it claims */
+
+    bool sound; /* everything verifies, the expected key included */
+    hth_kvc_fault fault;
+} inspection;
+
+static bool starts_at_0(const hth_kvc_info *info)
+{
+    return !info->has_first_position || info->first_position == 0;
+}
+
+static hearth_status read_all(int fd, const char *path, uint8_t *bytes, size_t n_bytes, hearth_error *err)
+{
+    size_t n_read = 0;
+
+    while (n_read < n_bytes) {
+        ssize_t n = read(fd, bytes + n_read, n_bytes - n_read);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return hth_fail_errno(err, errno, "cannot read '%s'", path);
+        if (n == 0)
+            return hth_fail(err, HEARTH_IO, "'%s' became shorter while it was read; try again", path);
+        n_read += (size_t)n;
+    }
+    return HEARTH_OK;
+}
+
+static hearth_status read_file(const char *path, uint8_t **bytes_out, size_t *n_out, hearth_error *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* so that a pipe without a writer does not hold us up */
+    hearth_status status;
+    uint8_t *bytes = NULL;
+    struct stat st;
+
+    if (fd < 0)
+        return hth_fail_errno(err, errno, "cannot open '%s'", path);
+    if (fstat(fd, &st) != 0) {
+        status = hth_fail_errno(err, errno, "cannot look at '%s'", path);
+        goto out;
+    }
+    if (!S_ISREG(st.st_mode)) {
+        status = hth_fail(err, HEARTH_UNSUPPORTED, "'%s' is no regular file; give the path of a row file", path);
+        goto out;
+    }
+    bytes = malloc((size_t)st.st_size + 1); /* an empty file has an address, too */
+    if (!bytes) {
+        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the %jd bytes of '%s'", (intmax_t)st.st_size, path);
+        goto out;
+    }
+    status = read_all(fd, path, bytes, (size_t)st.st_size, err);
+    if (status != HEARTH_OK)
+        goto out;
+
+    *bytes_out = bytes;
+    *n_out = (size_t)st.st_size;
+    bytes = NULL;
+out:
+    free(bytes);
+    (void)close(fd); /* was only read */
+    return status;
+}
+
+static hearth_status inspection_init(inspection *file, const char *path, const hth_key *expected_key, hearth_error *err)
+{
+    hth_kvc_info info;
+    hearth_status status;
+
+    *file = (inspection){ .path = path };
+    status = read_file(path, &file->bytes, &file->n_bytes, err);
+    if (status != HEARTH_OK)
+        return status;
+
+    file->head_sound =
+        hth_kvc_parse_meta(file->bytes, file->n_bytes, file->n_bytes, &file->info, &file->head_fault, NULL);
+    file->sound = hth_kvc_parse(file->bytes, file->n_bytes, expected_key, &info, &file->fault);
+    if (!file->head_sound)
+        return HEARTH_OK;
+    if (!starts_at_0(&file->info)) {
+        file->key = file->info.own_key;
+    } else if (!hth_key_of_bytes(&file->info.keyspace, file->info.tokens.data, file->info.tokens.n, &file->key)) {
+        free(file->bytes);
+        file->bytes = NULL;
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the key of '%s'", path);
+    }
+    return HEARTH_OK;
+}
+
+static void inspection_deinit(inspection *file)
+{
+    free(file->bytes);
+}
+
+/* ---- as JSON: the names of the reference vectors' sidecars, and our own records ---- */
+
+static bool set(json_t *object, const char *name, json_t *value)
+{
+    return json_object_set_new(object, name, value) == 0; /* which refuses NULL, so that no memory is noticed here */
+}
+
+/* As a number where JSON readers take it for one, else in digits: a time can be any 64 bits. */
+static json_t *json_u64(uint64_t value)
+{
+    char digits[24];
+
+    if (value <= INT64_MAX)
+        return json_integer((json_int_t)value);
+    (void)snprintf(digits, sizeof(digits), "%" PRIu64, value); /* fits */
+    return json_string(digits);
+}
+
+static json_t *json_hex(const uint8_t *bytes, size_t n_bytes)
+{
+    char *text = malloc(2 * n_bytes + 1);
+    json_t *value = NULL;
+
+    if (text) {
+        hth_hex_encode(bytes, n_bytes, text);
+        value = json_string(text);
+    }
+    free(text);
+    return value;
+}
+
+static bool is_text(hth_kvc_bytes bytes)
+{
+    json_t *text;
+
+    if (memchr(bytes.data, '\0', bytes.n))
+        return false;
+    text = json_stringn((const char *)bytes.data, bytes.n); /* NULL where it is no UTF-8 */
+    json_decref(text);
+    return text != NULL;
+}
+
+/* null where the record is absent; where it is no text, its bytes in hex stand beside a null. */
+static bool set_text(json_t *object, const char *name, hth_kvc_bytes bytes)
+{
+    char hex_name[64];
+
+    if (!bytes.data)
+        return set(object, name, json_null());
+    if (is_text(bytes))
+        return set(object, name, json_stringn((const char *)bytes.data, bytes.n));
+    (void)snprintf(hex_name, sizeof(hex_name), "%s_hex", name); /* fits: names are ours */
+    return set(object, name, json_null()) && set(object, hex_name, json_hex(bytes.data, bytes.n));
+}
+
+static json_t *json_tokens(const hth_kvc_info *info)
+{
+    json_t *tokens = json_array();
+    bool ok = tokens != NULL;
+
+    for (size_t i = 0; ok && i < hth_kvc_n_tokens(info); i++)
+        ok = json_array_append_new(tokens, json_integer((uint32_t)hth_kvc_token(info, i))) == 0;
+    if (!ok) {
+        json_decref(tokens);
+        return NULL;
+    }
+    return tokens;
+}
+
+static bool set_own_records(json_t *object, const hth_kvc_info *info)
+{
+    bool ok = true;
+
+    if (info->has_parent)
+        ok = set(object, "parent", json_hex(info->parent.bytes, HTH_KEY_BYTES)) && ok;
+    if (info->has_first_position)
+        ok = set(object, "first_position", json_integer(info->first_position)) && ok;
+    if (info->has_kind)
+        ok = set(object, "kind", json_string(hth_row_kind_name(info->kind))) && ok;
+    if (info->has_own_key)
+        ok = set(object, "own_key", json_hex(info->own_key.bytes, HTH_KEY_BYTES)) && ok;
+    if (info->engine_build.data)
+        ok = set_text(object, "engine_build", info->engine_build) && ok;
+    if (info->hmac.data)
+        ok = set(object, "hmac", json_hex(info->hmac.data, info->hmac.n)) && ok;
+    if (info->has_head_crc)
+        ok = set(object, "head_crc32c", json_integer(info->head_crc32c)) && ok;
+    return ok;
+}
+
+/* NULL when there is no memory, like all that make JSON here. */
+static json_t *json_info(const hth_kvc_info *info)
+{
+    json_t *object = json_object();
+    const hth_keyspace *keyspace = &info->keyspace;
+    bool ok =
+        set(object, "magic", json_string("KVC")) && set(object, "version", json_integer(HTH_KVC_VERSION)) &&
+        set(object, "quant_bits", json_integer(info->quant_bits)) &&
+        set(object, "save_reason", json_string(hearth_save_reason_name(info->save_reason))) &&
+        set(object, "save_reason_byte", json_integer(info->save_reason)) &&
+        set(object, "cached_token_count", json_integer(info->cached_token_count)) &&
+        set(object, "hit_count", json_integer(info->hit_count)) &&
+        set(object, "context_size", json_integer(info->context_size)) &&
+        set(object, "creation_time", json_u64(info->creation_time)) &&
+        set(object, "last_used_time", json_u64(info->last_used_time)) &&
+        set(object, "payload_byte_count", json_u64(info->payload_byte_count)) &&
+        set(object, "payload_offset", json_u64(info->payload_offset)) &&
+        set(object, "payload_length", json_u64(info->payload_byte_count)) &&
+        set(object, "payload_crc32c", json_integer(info->payload_crc32c)) &&
+        set(object, "prompt_text",
+            is_text(info->prompt) ? json_stringn((const char *)info->prompt.data, info->prompt.n) : json_null()) &&
+        set(object, "prompt_text_hex", json_hex(info->prompt.data, info->prompt.n)) &&
+        set(object, "fingerprint", json_hex(keyspace->fingerprint, sizeof(keyspace->fingerprint))) &&
+        set(object, "fingerprint_mode", json_string(fingerprint_mode_name(keyspace->fingerprint_mode))) &&
+        set(object, "fingerprint_mode_byte", json_integer(keyspace->fingerprint_mode)) &&
+        set(object, "quant_type", json_string(hth_quant_name(keyspace->quant_byte))) &&
+        set(object, "quant_type_byte", json_integer(keyspace->quant_byte)) &&
+        set(object, "ctx_params_hash", json_hex(keyspace->ctx_params_hash, sizeof(keyspace->ctx_params_hash))) &&
+        set(object, "token_count", json_integer((json_int_t)hth_kvc_n_tokens(info))) &&
+        set(object, "tokens", json_tokens(info)) && set_text(object, "hostname", info->hostname) &&
+        set_text(object, "writer_version", info->writer_version) &&
+        set_text(object, "save_reason_detail", info->save_reason_detail) && set_own_records(object, info);
+
+    if (!ok) {
+        json_decref(object);
+        return NULL;
+    }
+    return object;
+}
+
+static json_t *json_arguments(const hth_kvc_fault *fault)
+{
+    char expected[HEX_KEY_BYTES], computed[HEX_KEY_BYTES];
+
+    switch (fault->reason) {
+    case HTH_KVC_UNSUPPORTED_VERSION:
+    case HTH_KVC_UNKNOWN_SAVE_REASON:
+    case HTH_KVC_UNKNOWN_FINGERPRINT_MODE:
+    case HTH_KVC_UNKNOWN_QUANT_BYTE: return json_pack("[I]", (json_int_t)fault->stored);
+    case HTH_KVC_MISSING_TLV:
+    case HTH_KVC_BAD_ROW: return json_pack("[s]", fault->name);
+    case HTH_KVC_CRC_MISMATCH:
+    case HTH_KVC_HEAD_CRC_MISMATCH: return json_pack("[I,I]", (json_int_t)fault->stored, (json_int_t)fault->computed);
+    case HTH_KVC_KEY_MISMATCH:
+        hth_hex_encode(fault->expected_key.bytes, HTH_KEY_BYTES, expected);
+        hth_hex_encode(fault->computed_key.bytes, HTH_KEY_BYTES, computed);
+        return json_pack("[s,s]", expected, computed);
+    default: return json_array();
+    }
+}
+
+static json_t *json_verdict(bool sound, const hth_kvc_fault *fault)
+{
+    if (sound)
+        return json_pack("{s:b}", "ok", 1);
+    return json_pack("{s:b,s:s,s:o}", "ok", 0, "reason", hth_kvc_reason_name(fault->reason), "args",
+                     json_arguments(fault));
+}
+
+static json_t *json_payload(const inspection *file)
+{
+    const uint8_t *payload = file->bytes + file->info.payload_offset;
+    size_t n_payload = (size_t)file->info.payload_byte_count;
+    uint8_t digest[HTH_SHA256_BYTES];
+
+    hth_sha256_of(payload, n_payload, digest);
+    return json_pack("{s:I,s:o,s:I}", "length", (json_int_t)n_payload, "sha256", json_hex(digest, sizeof(digest)),
+                     "crc32c", (json_int_t)hth_crc32c(0, payload, n_payload));
+}
+
+/* A path is whatever bytes the system allows; JSON is not. */
+static json_t *json_path(const char *path)
+{
+    json_t *text = json_string(path);
+
+    return text ? text : json_null();
+}
+
+static bool print_json(const inspection *file)
+{
+    json_t *object = json_object();
+    bool ok = set(object, "file", json_path(file->path)) && set(object, "file_size", json_u64(file->n_bytes)) &&
+              set(object, "parse_meta", json_verdict(file->head_sound, &file->head_fault)) &&
+              set(object, "parse", json_verdict(file->sound, &file->fault));
+
+    if (ok && file->head_sound)
+        ok = set(object, "key", json_hex(file->key.bytes, HTH_KEY_BYTES)) &&
+             set(object, "key_basis", json_string(starts_at_0(&file->info) ? "tokens" : "own_key")) &&
+             set(object, "info", json_info(&file->info)) && set(object, "payload", json_payload(file));
+    if (ok)
+        ok = json_dumpf(object, stdout, JSON_COMPACT) == 0 && putchar('\n') != EOF;
+    json_decref(object);
+    return ok;
+}
+
+/* ---- for people ---- */
+
+enum { LABEL_WIDTH = 19, TOKENS_SHOWN = 16, TEXT_BYTES_SHOWN = 400 };
+
+static void print_label(const char *label)
+{
+    printf("  %-*s", LABEL_WIDTH, label);
+}
+
+static void print_hex(const char *label, const uint8_t *bytes, size_t n_bytes)
+{
+    print_label(label);
+    for (size_t i = 0; i < n_bytes; i++)
+        printf("%02x", bytes[i]);
+    putchar('\n');
+}
+
+/* DEL and the control characters from U+0080 on, which JSON need not escape and a terminal may obey. */
+static bool has_late_controls(hth_kvc_bytes text)
+{
+    for (uint32_t i = 0; i < text.n; i++)
+        if (text.data[i] == 0x7F || (text.data[i] == 0xC2 && i + 1 < text.n && text.data[i + 1] < 0xA0))
+            return true;
+    return false;
+}
+
+/* The first bytes of a text in quotes, cut at a character; in hex where it is none. A terminal sees no controls. */
+static void print_text(const char *label, hth_kvc_bytes bytes)
+{
+    hth_kvc_bytes shown = bytes;
+    json_t *text = NULL;
+    char *quoted = NULL;
+
+    if (shown.n > TEXT_BYTES_SHOWN) {
+        shown.n = TEXT_BYTES_SHOWN;
+        while (shown.n > TEXT_BYTES_SHOWN - 3 && (shown.data[shown.n] & 0xC0) == 0x80)
+            shown.n--;
+    }
+    if (is_text(shown))
+        text = json_stringn((const char *)shown.data, shown.n);
+    if (text)
+        quoted = json_dumps(text, JSON_ENCODE_ANY | (has_late_controls(shown) ? JSON_ENSURE_ASCII : 0));
+    if (quoted) {
+        print_label(label);
+        printf("%s", quoted);
+        if (shown.n < bytes.n)
+            printf(" ... (%" PRIu32 " bytes in all)", bytes.n);
+        putchar('\n');
+    } else {
+        print_hex(label, shown.data, shown.n);
+    }
+    free(quoted);
+    json_decref(text);
+}
+
+static void print_time(const char *label, uint64_t seconds)
+{
+    time_t at = (time_t)seconds;
+    struct tm utc;
+    char text[64];
+
+    print_label(label);
+    if (seconds <= UINT32_MAX && gmtime_r(&at, &utc) && strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S UTC", &utc) > 0)
+        printf("%s (%" PRIu64 ")\n", text, seconds);
+    else
+        printf("%" PRIu64 "\n", seconds); /* no time that anybody meant */
+}
+
+static void print_tokens(const hth_kvc_info *info)
+{
+    size_t n = hth_kvc_n_tokens(info);
+
+    print_label("tokens");
+    printf("%zu", n);
+    for (size_t i = 0; i < n && i < TOKENS_SHOWN; i++)
+        printf("%s%" PRIu32, i == 0 ? ": " : " ", (uint32_t)hth_kvc_token(info, i));
+    printf("%s\n", n > TOKENS_SHOWN ? " ..." : "");
+}
+
+static void print_own_records(const hth_kvc_info *info)
+{
+    if (info->has_kind) {
+        print_label("row kind");
+        printf("%s\n", hth_row_kind_name(info->kind));
+    }
+    if (info->has_first_position) {
+        print_label("first position");
+        printf("%" PRIu32 "\n", info->first_position);
+    }
+    if (info->has_parent)
+        print_hex("parent key", info->parent.bytes, HTH_KEY_BYTES);
+    if (info->has_own_key)
+        print_hex("own key", info->own_key.bytes, HTH_KEY_BYTES);
+    if (info->engine_build.data)
+        print_text("engine build", info->engine_build);
+    if (info->hmac.data)
+        print_hex("HMAC", info->hmac.data, info->hmac.n);
+    if (info->has_head_crc) {
+        print_label("head CRC32C");
+        printf("%08" PRIx32 "\n", info->head_crc32c);
+    }
+}
+
+static void print_info(const inspection *file)
+{
+    const hth_kvc_info *info = &file->info;
+
+    print_hex(starts_at_0(info) ? "key of its tokens" : "key it claims", file->key.bytes, HTH_KEY_BYTES);
+    print_label("size");
+    printf("%zu bytes: %" PRIu64 " of payload from byte %" PRIu64 ", CRC32C %08" PRIx32 "\n", file->n_bytes,
+           info->payload_byte_count, info->payload_offset, info->payload_crc32c);
+    print_label("save reason");
+    printf("%s\n", hearth_save_reason_name(info->save_reason));
+    if (info->save_reason_detail.data)
+        print_text("detail", info->save_reason_detail);
+    print_time("created", info->creation_time);
+    print_time("last used", info->last_used_time);
+    print_label("hits");
+    printf("%" PRIu32 "\n", info->hit_count);
+    print_hex("fingerprint", info->keyspace.fingerprint, sizeof(info->keyspace.fingerprint));
+    print_label("fingerprint mode");
+    printf("%s\n", fingerprint_mode_name(info->keyspace.fingerprint_mode));
+    print_label("quant type");
+    printf("%s (%u bits)\n", hth_quant_name(info->keyspace.quant_byte), info->quant_bits);
+    print_hex("ctx params hash", info->keyspace.ctx_params_hash, sizeof(info->keyspace.ctx_params_hash));
+    print_label("context size");
+    printf("%" PRIu32 "\n", info->context_size);
+    print_label("cached tokens");
+    printf("%" PRIu32 "\n", info->cached_token_count);
+    print_tokens(info);
+    if (info->prompt.n > 0)
+        print_text("prompt", info->prompt);
+    if (info->hostname.data)
+        print_text("host", info->hostname);
+    if (info->writer_version.data)
+        print_text("writer", info->writer_version);
+    print_own_records(info);
+}
+
+static bool print_for_people(const inspection *file)
+{
+    char text[256];
+
+    if (file->sound) {
+        printf("%s: verifies%s\n", file->path,
+               starts_at_0(&file->info) ? "" : ", but for its key, which names tokens of earlier rows, too");
+    } else {
+        hth_kvc_fault_text(&file->fault, text, sizeof(text));
+        printf("%s: does not verify: %s\n", file->path, text);
+    }
+    if (file->head_sound)
+        print_info(file);
+    return true;
+}
+
+/* ---- hearth kvc inspect ---- */
+
+static const char inspect_help[] = "usage: hearth kvc inspect [--json] [--key HEX] FILE...\n"
+                                   "\n"
+                                   "Reads KVC files whole and shows what they hold and whether they verify.\n"
+                                   "\n"
+                                   "  --json       one JSON object a line for each file, numbers over 2^63 as strings\n"
+                                   "  --key HEX    the key that every file must have\n"
+                                   "  -h, --help\n"
+                                   "\n"
+                                   "Exit codes: 0 all files verify, 1 one does not or cannot be read, 2 wrong usage.\n";
+
+static const char *remedy(hth_kvc_reason reason)
+{
+    switch (reason) {
+    case HTH_KVC_UNSUPPORTED_VERSION: return "another version of hearth may read it";
+    case HTH_KVC_KEY_MISMATCH: return "give the key of this file, or the file of this key";
+    case HTH_KVC_NO_MEMORY: return "close other programs";
+    default: return "delete it, and what it held is computed anew";
+    }
+}
+
+static void report_fault(const inspection *file)
+{
+    char text[256];
+
+    hth_kvc_fault_text(&file->fault, text, sizeof(text));
+    (void)fprintf(stderr, "hearth: '%s' does not verify: %s; %s\n", file->path, text, remedy(file->fault.reason));
+}
+
+/* False, with a message, when the file does not verify or cannot be read. */
+static bool inspect(const char *path, const hth_key *expected_key, bool (*print)(const inspection *file))
+{
+    hearth_error err = { .message = "" };
+    inspection file;
+    bool sound;
+
+    if (inspection_init(&file, path, expected_key, &err) != HEARTH_OK) {
+        (void)fprintf(stderr, "hearth: %s\n", err.message);
+        return false;
+    }
+    sound = file.sound;
+    if (!print(&file) && !ferror(stdout)) {
+        (void)fprintf(stderr, "hearth: no memory to describe '%s'; try it without --json\n", path);
+        sound = false;
+    }
+    (void)fflush(stdout); /* checked at the end; here for the order of the two streams */
+    if (!file.sound)
+        report_fault(&file);
+    inspection_deinit(&file);
+    return sound;
+}
+
+static int command_inspect(int argc, char **argv)
+{
+    static const struct option options[] = {
+        { "json", no_argument, NULL, 'j' },
+        { "key", required_argument, NULL, 'k' },
+        { "help", no_argument, NULL, 'h' },
+        { NULL, 0, NULL, 0 },
+    };
+    bool (*print)(const inspection *file) = print_for_people;
+    bool all_sound = true, has_key = false;
+    hth_key expected_key;
+    int option;
+
+    while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
+        switch (option) {
+        case 'j': print = print_json; break;
+        case 'k':
+            if (!hth_hex_decode(optarg, expected_key.bytes, HTH_KEY_BYTES))
+                return usage_error("kvc inspect", "'%s' is no key, which has %d hex digits", optarg, 2 * HTH_KEY_BYTES);
+            has_key = true;
+            break;
+        case 'h': (void)fputs(inspect_help, stdout); return finish_output(HTH_EXIT_OK);
+        default: return option_error("kvc inspect", option, argv);
+        }
+    }
+    if (optind == argc)
+        return usage_error("kvc inspect", "no file to inspect");
+    for (int i = optind; i < argc; i++) {
+        if (i > optind && print == print_for_people)
+            putchar('\n');
+        all_sound = inspect(argv[i], has_key ? &expected_key : NULL, print) && all_sound;
+    }
+    return finish_output(all_sound ? HTH_EXIT_OK : HTH_EXIT_FAILED);
+}
+
+/* ---- hearth kvc key ---- */
+
+static const char key_help[] =
+    "usage: hearth kvc key --fingerprint HEX --quant NAME --ctx-params-hash HEX [TOKEN... | -]\n"
+    "\n"
+    "Prints the key that names a prefix: SHA-256 over fingerprint, quant type, hash of the context's parameters and\n"
+    "the tokens, which are numbers from 0 to 4294967295. No tokens name the empty prefix.\n"
+    "\n"
+    "  --fingerprint HEX       the model's effective fingerprint, 64 hex digits\n"
+    "  --quant NAME            quant type in lower case, such as q4_k_m\n"
+    "  --ctx-params-hash HEX   64 hex digits\n"
+    "  -                       read the tokens from standard input, separated by spaces, lines or commas\n"
+    "  -h, --help\n"
+    "\n"
+    "Exit codes: 0 done, 1 failed, 2 wrong usage.\n";
+
+/* Tokens while they come in. */
+typedef struct token_list {
+    hearth_token *tokens;
+    size_t n;
+    size_t capacity;
+} token_list;
+
+static bool add_token(token_list *list, uint32_t token)
+{
+    if (list->n == list->capacity) {
+        size_t capacity = list->capacity ? 2 * list->capacity : 1024, n_bytes;
+        hearth_token *tokens;
+
+        if (__builtin_mul_overflow(capacity, sizeof(*tokens), &n_bytes))
+            return false;
+        tokens = realloc(list->tokens, n_bytes);
+        if (!tokens)
+            return false;
+        list->tokens = tokens;
+        list->capacity = capacity;
+    }
+    list->tokens[list->n++] = (hearth_token)token;
+    return true;
+}
+
+/* Add the token written in word. The exit code. */
+static int add_word(token_list *list, const char *word)
+{
+    unsigned long long value = 0;
+    char *end = NULL;
+
+    errno = 0;
+    if (word[0] >= '0' && word[0] <= '9')
+        value = strtoull(word, &end, 10);
+    if (!end || *end || errno || value > UINT32_MAX)
+        return usage_error("kvc key", "'%s' is no token, which is a number from 0 to %" PRIu32, word, UINT32_MAX);
+    if (!add_token(list, (uint32_t)value)) {
+        (void)fprintf(stderr, "hearth: no memory for more than %zu tokens; give fewer\n", list->n);
+        return HTH_EXIT_FAILED;
+    }
+    return HTH_EXIT_OK;
+}
+
+static bool separates_tokens(int c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == ',';
+}
+
+/* Add the tokens of standard input. The exit code. */
+static int add_input(token_list *list)
+{
+    char word[32]; /* a longer one is cut, with an end that no number has */
+    size_t n_word = 0;
+    int c;
+
+    do {
+        c = getchar();
+        if (c != EOF && !separates_tokens(c)) {
+            if (n_word < sizeof(word) - 1)
+                word[n_word++] = c == '\0' ? '?' : (char)c;
+            else
+                word[n_word - 1] = '?';
+        } else if (n_word > 0) {
+            int exit_code;
+
+            word[n_word] = '\0';
+            n_word = 0;
+            exit_code = add_word(list, word);
+            if (exit_code != HTH_EXIT_OK)
+                return exit_code;
+        }
+    } while (c != EOF);
+    if (ferror(stdin)) {
+        (void)fprintf(stderr, "hearth: cannot read the tokens: %s; check where standard input comes from\n",
+                      strerror(errno));
+        return HTH_EXIT_FAILED;
+    }
+    return HTH_EXIT_OK;
+}
+
+static int print_key(const hth_keyspace *keyspace, int n_words, char **words)
+{
+    token_list list = { .tokens = NULL };
+    int exit_code = HTH_EXIT_OK;
+    char hex[HEX_KEY_BYTES];
+    hth_key key;
+
+    if (n_words == 1 && strcmp(words[0], "-") == 0)
+        exit_code = add_input(&list);
+    else
+        for (int i = 0; i < n_words && exit_code == HTH_EXIT_OK; i++)
+            exit_code = add_word(&list, words[i]);
+    if (exit_code == HTH_EXIT_OK) {
+        if (hth_key_of(keyspace, list.tokens, list.n, &key)) {
+            hth_hex_encode(key.bytes, HTH_KEY_BYTES, hex);
+            puts(hex);
+        } else {
+            (void)fprintf(stderr, "hearth: no memory to compute a key; close other programs\n");
+            exit_code = HTH_EXIT_FAILED;
+        }
+    }
+    free(list.tokens);
+    return finish_output(exit_code);
+}
+
+static int command_key(int argc, char **argv)
+{
+    static const struct option options[] = {
+        { "fingerprint", required_argument, NULL, 'f' },
+        { "quant", required_argument, NULL, 'q' },
+        { "ctx-params-hash", required_argument, NULL, 'c' },
+        { "help", no_argument, NULL, 'h' },
+        { NULL, 0, NULL, 0 },
+    };
+    hth_keyspace keyspace = { .quant_byte = 0 };
+    const char *fingerprint = NULL, *quant = NULL, *ctx_params_hash = NULL;
+    int option;
+
+    while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
+        switch (option) {
+        case 'f': fingerprint = optarg; break;
+        case 'q': quant = optarg; break;
+        case 'c': ctx_params_hash = optarg; break;
+        case 'h': (void)fputs(key_help, stdout); return finish_output(HTH_EXIT_OK);
+        default: return option_error("kvc key", option, argv);
+        }
+    }
+    if (!fingerprint || !quant || !ctx_params_hash)
+        return usage_error("kvc key", "a key needs --fingerprint, --quant and --ctx-params-hash");
+    if (!hth_hex_decode(fingerprint, keyspace.fingerprint, sizeof(keyspace.fingerprint)))
+        return usage_error("kvc key", "'%s' is no fingerprint, which has 64 hex digits", fingerprint);
+    if (!hth_hex_decode(ctx_params_hash, keyspace.ctx_params_hash, sizeof(keyspace.ctx_params_hash)))
+        return usage_error("kvc key", "'%s' is no hash of parameters, which has 64 hex digits", ctx_params_hash);
+    keyspace.quant_byte = hth_quant_byte(quant);
+    if (!hth_quant_name(keyspace.quant_byte))
+        (void)fprintf(stderr, "hearth: quant type '%s' is not known; its key is that of every unknown type\n", quant);
+    return print_key(&keyspace, argc - optind, argv + optind);
+}
+
+/* ---- hearth kvc ---- */
+
+static const char kvc_help[] =
+    "usage: hearth kvc inspect [--json] [--key HEX] FILE...\n"
+    "       hearth kvc key --fingerprint HEX --quant NAME --ctx-params-hash HEX [TOKEN... | -]\n"
+    "\n"
+    "  inspect    show what row files hold and whether they verify\n"
+    "  key        compute the key of a list of tokens\n"
+    "\n"
+    "'hearth kvc inspect --help' and 'hearth kvc key --help' explain each.\n";
+
+int hth_command_kvc(int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : NULL;
+
+    if (!name)
+        return usage_error("kvc", "kvc needs a command, 'inspect' or 'key'");
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+        (void)fputs(kvc_help, stdout);
+        return finish_output(HTH_EXIT_OK);
+    }
+    optind = 0; /* from the start, also where getopt was used before */
+    opterr = 0; /* messages are ours */
+    if (strcmp(name, "inspect") == 0)
+        return command_inspect(argc - 1, argv + 1);
+    if (strcmp(name, "key") == 0)
+        return command_key(argc - 1, argv + 1);
+    return usage_error("kvc", "'%s' is no command of kvc, which has 'inspect' and 'key'", name);
+}

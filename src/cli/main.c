@@ -1,0 +1,59 @@
+/*
+ * main.c - the program `hearth`: finds the command and hands over
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/commands.h"
+
+static const struct command {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *summary;
+} commands[] = {
+    { "run", hth_command_run, "generate text from a prompt, warm when the prompt was seen before" },
+    { "cache", hth_command_cache, "look into the cache on disk: stat, ls" },
+    { "kvc", hth_command_kvc, "look into row files: inspect, key" },
+    { "version", hth_command_version, "show versions of program, engine and formats" },
+};
+
+enum { N_COMMANDS = sizeof(commands) / sizeof(commands[0]) };
+
+static void print_help(FILE *out)
+{
+    (void)fputs("Hearth runs large language models and never computes the same prompt twice.\n"
+                "\n"
+                "usage: hearth COMMAND [OPTIONS]\n"
+                "\n",
+                out);
+    for (int i = 0; i < N_COMMANDS; i++)
+        (void)fprintf(out, "  %-9s %s\n", commands[i].name, commands[i].summary);
+    (void)fputs("\n"
+                "'hearth COMMAND --help' explains a command.\n"
+                "\n"
+                "  hearth run models/hearth-tiny.gguf --chat -p 'Tell me a story about a fox.'\n",
+                out);
+}
+
+int main(int argc, char **argv)
+{
+    /* A reader that went away is an error of the write, which is reported, not the end of the process. */
+    (void)signal(SIGPIPE, SIG_IGN);
+
+    if (argc < 2) {
+        print_help(stderr);
+        return HTH_EXIT_USAGE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
+        print_help(stdout);
+        return HTH_EXIT_OK;
+    }
+    if (strcmp(argv[1], "--version") == 0)
+        argv[1] = "version";
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (strcmp(argv[1], commands[i].name) == 0)
+            return commands[i].run(argc - 1, argv + 1);
+    (void)fprintf(stderr, "hearth: there is no command '%s'; 'hearth --help' lists them\n", argv[1]);
+    return HTH_EXIT_USAGE;
+}

@@ -1,0 +1,50 @@
+/*
+ * progress.c - drawing and wiping of the bar
+ */
+#include "cli/progress.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/os.h"
+
+enum { BAR_WIDTH = 30 };
+
+static const uint64_t patience_ns = UINT64_C(200000000);
+static const uint64_t interval_ns = UINT64_C(100000000);
+
+void hth_progress_init(hth_progress *progress, bool wanted)
+{
+    *progress = (hth_progress){ .enabled = wanted && isatty(STDERR_FILENO) };
+}
+
+void hth_progress_draw(hth_progress *progress, const char *label, double fraction, const char *detail)
+{
+    char bar[BAR_WIDTH + 1];
+    uint64_t now;
+    int filled;
+
+    if (!progress->enabled)
+        return;
+    now = hth_os_monotonic_ns();
+    if (progress->begin_ns == 0)
+        progress->begin_ns = now;
+    if (now - progress->begin_ns < patience_ns || (progress->shown && now - progress->drawn_ns < interval_ns))
+        return;
+    fraction = fraction < 0 ? 0 : fraction > 1 ? 1 : fraction;
+    filled = (int)(fraction * BAR_WIDTH);
+    for (int i = 0; i < BAR_WIDTH; i++)
+        bar[i] = i < filled ? '=' : i == filled ? '>' : ' ';
+    bar[BAR_WIDTH] = '\0';
+    (void)fprintf(stderr, "\r%s [%s] %3d%%  %s\033[K", label, bar, (int)(fraction * 100), detail); /* only a display */
+    progress->shown = true;
+    progress->drawn_ns = now;
+}
+
+void hth_progress_end(hth_progress *progress)
+{
+    if (progress->shown)
+        (void)fputs("\r\033[K", stderr); /* only a display */
+    progress->shown = false;
+    progress->begin_ns = 0;
+}
