@@ -1,0 +1,78 @@
+# Makefile - a short front for the build: `make demo` and `make test` are all a newcomer needs.
+#
+# Everything is built with CMake in build/ (sanitizers and fuzzers in build-*/); the engine is built once by
+# scripts/engine.sh into a cache directory outside the checkout. Variables: HEARTH_CUDA=1, HEARTH_VULKAN=1,
+# HEARTH_METAL=1, HEARTH_PORTABLE=1, LLAMA_CPP_DIR=..., JOBS=N, PREFIX=/usr/local, CMAKE_FLAGS=...
+
+JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
+PREFIX ?= /usr/local
+BUILD ?= build
+FUZZ_SECONDS ?= 120
+CTEST_FLAGS ?=
+export HEARTH_CUDA HEARTH_VULKAN HEARTH_METAL HEARTH_PORTABLE LLAMA_CPP_DIR
+
+# In continuous integration a warning is an error.
+ifdef CI
+CMAKE_FLAGS += -DHEARTH_WERROR=ON
+endif
+
+MAKEFLAGS += --no-print-directory
+
+all: build
+
+deps:
+	@scripts/deps.sh
+
+# $(call configure,directory,flags)
+define configure
+	@engine=$$(scripts/engine.sh) && cmake -S . -B $(1) -DHEARTH_ENGINE="$$engine" -DCMAKE_INSTALL_PREFIX=$(PREFIX) \
+	  $(CMAKE_FLAGS) $(2) >$(1).configure.log 2>&1 || { cat $(1).configure.log; exit 1; }
+	@rm -f $(1).configure.log
+endef
+
+build: deps
+	$(call configure,$(BUILD),)
+	@cmake --build $(BUILD) --parallel $(JOBS)
+
+demo: build
+	@scripts/demo.sh $(BUILD)
+
+test: build
+	@cd $(BUILD) && ctest --output-on-failure --no-tests=error $(CTEST_FLAGS)
+
+# The same tests with our code instrumented; the engine is not.
+asan: deps
+	$(call configure,build-asan,-DHEARTH_SANITIZE=address$(comma)undefined -DCMAKE_BUILD_TYPE=Debug)
+	@cmake --build build-asan --parallel $(JOBS)
+	@cd build-asan && ctest --output-on-failure --no-tests=error $(CTEST_FLAGS)
+
+tsan: deps
+	$(call configure,build-tsan,-DHEARTH_SANITIZE=thread -DCMAKE_BUILD_TYPE=Debug)
+	@cmake --build build-tsan --parallel $(JOBS)
+	@cd build-tsan && TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.supp $$TSAN_OPTIONS" \
+	  ctest --output-on-failure --no-tests=error $(CTEST_FLAGS)
+
+fuzz: deps
+	$(call configure,build-fuzz,-DHEARTH_FUZZ=ON -DHEARTH_SANITIZE=address$(comma)undefined -DCMAKE_C_COMPILER=clang \
+	  -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_BUILD_TYPE=RelWithDebInfo)
+	@cmake --build build-fuzz --parallel $(JOBS) --target fuzzers
+	@scripts/fuzz.sh build-fuzz $(FUZZ_SECONDS)
+
+lint: deps
+	$(call configure,$(BUILD),)
+	@scripts/lint.sh $(BUILD)
+
+format:
+	@git ls-files '*.c' '*.h' '*.cpp' | xargs clang-format -i
+
+bench: build
+	@bench/restore.sh $(BUILD)
+
+install: build
+	@cmake --install $(BUILD)
+
+clean:
+	rm -rf build build-asan build-tsan build-fuzz *.configure.log
+
+comma := ,
+.PHONY: all deps build demo test asan tsan fuzz lint format bench install clean

@@ -1,0 +1,32 @@
+# engine.cmake - the engine that scripts/engine.sh built, as the target hth_engine_libs
+
+include(${HEARTH_ENGINE}/engine.cmake)
+message(STATUS "Engine: llama.cpp ${HTH_ENGINE_VERSION} (${HTH_ENGINE_OPTIONS})")
+
+add_library(hth_engine_libs INTERFACE)
+target_include_directories(hth_engine_libs SYSTEM INTERFACE ${HEARTH_ENGINE}/include)
+set(HTH_ENGINE_RUNTIME "")
+if(HTH_ENGINE_SHARED)
+  foreach(name llama-common llama ggml ggml-base)
+    find_library(HTH_LIB_${name} ${name} PATHS ${HEARTH_ENGINE}/lib NO_DEFAULT_PATH REQUIRED NO_CACHE)
+    target_link_libraries(hth_engine_libs INTERFACE ${HTH_LIB_${name}})
+  endforeach()
+  # Everything in lib/ travels with the module; its run path is $ORIGIN.
+  file(GLOB HTH_ENGINE_RUNTIME ${HEARTH_ENGINE}/lib/*)
+else()
+  find_package(OpenMP REQUIRED COMPONENTS CXX)
+  # Static libraries refer to each other both ways, so they are searched as one group.
+  set(libs "")
+  foreach(name llama-common llama-common-base llama ggml ggml-cpu ggml-base)
+    list(APPEND libs ${HEARTH_ENGINE}/lib/lib${name}.a)
+  endforeach()
+  file(GLOB others ${HEARTH_ENGINE}/lib/*.a)
+  list(REMOVE_ITEM others ${libs})
+  if(APPLE)
+    target_link_libraries(hth_engine_libs INTERFACE ${libs} ${others})
+  else()
+    target_link_libraries(hth_engine_libs INTERFACE -Wl,--start-group ${libs} ${others} -Wl,--end-group)
+  endif()
+  target_link_libraries(hth_engine_libs INTERFACE OpenMP::OpenMP_CXX)
+endif()
+target_link_libraries(hth_engine_libs INTERFACE Threads::Threads ${CMAKE_DL_LIBS} m)

@@ -1,0 +1,24 @@
+# install.cmake - what `make install` puts where
+
+include(CMakePackageConfigHelpers)
+
+install(TARGETS hearth RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS hearth_shared hearth_static EXPORT hearth-targets
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(FILES include/hearth.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(TARGETS hearth-llama LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/hearth)
+if(HTH_ENGINE_RUNTIME)
+  install(FILES ${HTH_ENGINE_RUNTIME} DESTINATION ${CMAKE_INSTALL_LIBDIR}/hearth)
+endif()
+install(FILES ${HEARTH_ENGINE}/LICENSE.llama.cpp LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES packaging/hearth.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+
+configure_file(packaging/hearth.pc.in ${CMAKE_BINARY_DIR}/hearth.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/hearth.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+configure_package_config_file(packaging/hearth-config.cmake.in ${CMAKE_BINARY_DIR}/hearth-config.cmake
+  INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/hearth)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/hearth-config-version.cmake COMPATIBILITY SameMajorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/hearth-config.cmake ${CMAKE_BINARY_DIR}/hearth-config-version.cmake
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/hearth)
+install(EXPORT hearth-targets NAMESPACE hearth:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/hearth)
