@@ -1,0 +1,53 @@
+#!/bin/sh
+# The commands that look into the cache tell the truth, and `hearth kvc` agrees with the reference vectors.
+. "$(dirname "$0")/lib.sh"
+
+# Nothing is created by looking.
+status=0
+"$hearth" cache stat >"$work/out" 2>"$work/err" || status=$?
+expect "exit code of stat without a cache" "$status" 1
+[ ! -e "$cache" ] || fail "looking made a cache directory"
+
+words 700 >"$work/prompt"
+"$hearth" run "$tiny" -f "$work/prompt" --temp 0 -n 4 -q >/dev/null
+files=$(find "$cache/rows" -name '*.kvc' | wc -l)
+[ "$files" -ge 4 ] || fail "only $files rows were kept"
+"$hearth" cache stat >"$work/stat"
+"$hearth" cache ls --json >"$work/ls.json"
+expect "rows listed" "$(grep -c '"key"' "$work/ls.json")" "$files"
+"$hearth" cache stat --json >"$work/stat.json"
+bytes=$(find "$cache/rows" -name '*.kvc' -printf '%s\n' | awk '{s += $1} END {print s}')
+grep -q "$bytes" "$work/stat.json" || fail "stat does not say $bytes bytes: $(cat "$work/stat.json")"
+"$hearth" cache ls --kind block >"$work/blocks"
+expect "blocks listed" "$(grep -c block "$work/blocks")" "$(find "$cache/rows" -name '*-block.kvc' | wc -l)"
+
+for row in "$cache"/rows/*/*.kvc; do
+  key=${row##*/}; key=${key%%-*}
+  "$hearth" kvc inspect "$row" >"$work/out" || fail "a fresh row does not verify: $(cat "$work/out")"
+  grep -q "$key" "$work/out" || fail "inspect does not show the key of $row"
+done
+head -c 200 "$row" >"$work/cut.kvc"
+status=0
+"$hearth" kvc inspect "$work/cut.kvc" >"$work/out" 2>&1 || status=$?
+expect "exit code of inspect for a cut row" "$status" 1
+
+# The vectors: sound files verify, damaged ones do not, keys agree.
+fixtures=$source/tests/fixtures/kvc
+for file in "$fixtures"/kvc/*.kvc; do
+  "$hearth" kvc inspect "$file" >/dev/null || fail "a sound fixture does not verify: $file"
+done
+status=0
+"$hearth" kvc inspect "$fixtures/kvc_bad/b26-payload-first-bit.kvc" >/dev/null 2>&1 || status=$?
+expect "exit code of inspect for a damaged fixture" "$status" 1
+line=$(grep -m1 '"id": "k-quant-07"' "$fixtures/keys.jsonl")
+get() { printf '%s\n' "$line" | sed -n "s/.*\"$1\": \"\([^\"]*\)\".*/\1/p"; }
+expect "key" "$("$hearth" kvc key --fingerprint "$(get fingerprint)" --quant "$(get quant_type)" \
+  --ctx-params-hash "$(get ctx_params_hash)" 1 2 3 4 5)" "$(get key)"
+
+# Every command explains itself, and the version is the library's.
+for command in run cache kvc version "cache stat" "cache ls" "kvc inspect" "kvc key"; do
+  # shellcheck disable=SC2086
+  "$hearth" $command --help >"$work/out" 2>&1 || fail "hearth $command --help"
+  grep -q usage "$work/out" || fail "hearth $command --help shows no usage"
+done
+"$hearth" version | grep -q "engine 0.5.0" || fail "the version does not name the engine: $("$hearth" version)"

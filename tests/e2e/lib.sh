@@ -1,0 +1,25 @@
+# lib.sh - what the end-to-end tests share. Sourced with the arguments BUILD SOURCE.
+set -eu
+build=$(cd "$1" && pwd)
+source=$(cd "$2" && pwd)
+hearth=$build/hearth
+tiny=$source/models/hearth-tiny.gguf
+work=$(mktemp -d)
+trap 'chmod -R u+w "$work" 2>/dev/null || true; rm -rf "$work"' EXIT
+trap 'exit 1' INT TERM
+cache=$work/cache
+export HEARTH_CACHE=$cache
+
+fail() { echo "FAILED: $*" >&2; exit 1; }
+
+# field NAME FILE: one value of the JSON that `hearth run --json` prints
+field() { sed -n "s/^  \"$1\": \"\{0,1\}\(.*[^\",]\)\"\{0,1\},\{0,1\}$/\1/p" "$2"; }
+
+# expect WHAT ACTUAL EXPECTED
+expect() { [ "$2" = "$3" ] || fail "$1 is '$2', expected '$3'"; }
+
+# A text of N words, different for every seed.
+words() {
+  awk -v n="$1" -v seed="${2:-1}" 'BEGIN { srand(seed); split("the fox ran over a hill and saw an old river where three birds sang about rain stone bread light", w, " ");
+    for (i = 0; i < n; i++) printf "%s%s", w[int(rand() * 20) + 1], i % 12 == 11 ? ". " : " " }'
+}

@@ -1,0 +1,27 @@
+#!/bin/sh
+# layers.sh - a folder of src/ includes only from itself and from those to its left, and each outside library has one home
+set -eu
+cd "$1/src"
+failed=0
+fail() { echo "$*"; failed=1; }
+
+left=
+for layer in base cache engine sched models api server cli; do
+  left="$left $layer"
+  [ -d $layer ] || continue
+  for file in "$layer"/*.c "$layer"/*.cpp "$layer"/*.h; do
+    [ -f "$file" ] || continue
+    for used in $(sed -n 's|^# *include *"\([a-z]*\)/.*|\1|p' "$file" | sort -u); do
+      case " $left " in *" $used "*) ;; *) fail "src/$file includes from $used/, which is not to the left of $layer/" ;; esac
+    done
+  done
+done
+
+# header:folder
+for pair in lmdb.h:cache llama.h:engine ggml.h:engine isa-l.h:base openssl/evp.h:base liburing.h:cache; do
+  header=${pair%%:*}; home=${pair##*:}
+  for file in $(grep -rlE "^# *include *<$header>" . || true); do
+    case $file in ./$home/*) ;; *) fail "src/${file#./} includes <$header>, whose home is src/$home" ;; esac
+  done
+done
+exit $failed

@@ -1,0 +1,31 @@
+# more.cmake - tests that are not one cmocka program: headers, layers, symbols, installation, whole programs
+
+# The public header compiles alone, as C11 and as C++17, with every warning an error.
+foreach(language c cpp)
+  add_executable(test_header_${language} headers/public_header.${language})
+  target_include_directories(test_header_${language} PRIVATE ${CMAKE_SOURCE_DIR}/include)
+  target_compile_options(test_header_${language} PRIVATE -Werror -Wpedantic)
+  target_link_libraries(test_header_${language} PRIVATE hearth_shared)
+  add_test(NAME headers/public_${language} COMMAND test_header_${language})
+endforeach()
+
+add_test(NAME headers/layers COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/headers/layers.sh ${CMAKE_SOURCE_DIR})
+add_test(NAME headers/symbols COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/headers/symbols.sh $<TARGET_FILE:hearth_shared>
+  $<TARGET_FILE:hearth-llama>)
+
+# Whole programs: shell scripts that get the build directory. Each works in a directory of its own.
+file(GLOB scripts CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/e2e/*_test.sh)
+foreach(script ${scripts})
+  get_filename_component(name ${script} NAME_WE)
+  string(REGEX REPLACE "_test$" "" name ${name})
+  add_test(NAME e2e/${name} COMMAND ${script} ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR})
+  set_tests_properties(e2e/${name} PROPERTIES TIMEOUT 900)
+endforeach()
+
+add_custom_target(fuzzers)
+get_property(targets DIRECTORY PROPERTY BUILDSYSTEM_TARGETS)
+foreach(target ${targets})
+  if(target MATCHES "^fuzz_")
+    add_dependencies(fuzzers ${target})
+  endif()
+endforeach()

@@ -1,0 +1,67 @@
+/*
+ * support.c - see support.h
+ */
+#include "support/support.h"
+
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+char *hth_test_directory_new(void)
+{
+    const char *base = getenv("TMPDIR");
+    char path[4096];
+
+    (void)snprintf(path, sizeof(path), "%s/hearth-test-XXXXXX", base ? base : "/tmp");
+    if (!mkdtemp(path)) {
+        perror(path);
+        abort();
+    }
+    return strdup(path);
+}
+
+static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *place)
+{
+    (void)st, (void)type, (void)place;
+    return remove(path);
+}
+
+void hth_test_directory_remove(char *directory)
+{
+    if (!directory)
+        return;
+    (void)nftw(directory, remove_entry, 16, FTW_DEPTH | FTW_PHYS); /* what stays lies in a temporary directory */
+    free(directory);
+}
+
+uint64_t hth_test_number(const char *name, uint64_t fallback)
+{
+    const char *text = getenv(name);
+
+    return text && *text ? strtoull(text, NULL, 10) : fallback;
+}
+
+uint64_t hth_test_seed(void)
+{
+    uint64_t fresh = 1;
+    uint64_t seed;
+
+    if (getentropy(&fresh, sizeof(fresh)) != 0)
+        fresh = (uint64_t)getpid();
+    seed = hth_test_number("HTH_SEED", fresh % 1000000000u);
+    printf("seed %llu (HTH_SEED replays it)\n", (unsigned long long)seed);
+    return seed;
+}
+
+uint64_t hth_test_random(uint64_t *state, uint64_t bound)
+{
+    uint64_t x = *state += UINT64_C(0x9E3779B97F4A7C15);
+
+    x = (x ^ (x >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return (x ^ (x >> 31)) % bound;
+}

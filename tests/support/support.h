@@ -1,0 +1,24 @@
+/*
+ * support.h - what tests share: directories that go away, seeds that replay, random numbers
+ */
+#ifndef HTH_TESTS_SUPPORT_H
+#define HTH_TESTS_SUPPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A new empty directory, mode 0700. The string is released with hth_test_directory_remove, which empties it first. */
+char *hth_test_directory_new(void);
+void hth_test_directory_remove(char *directory);
+
+/* The seed of this run: $HTH_SEED, else a new one; printed, so that a failure can be replayed. */
+uint64_t hth_test_seed(void);
+
+/* $name as a number, or fallback. */
+uint64_t hth_test_number(const char *name, uint64_t fallback);
+
+/* A small generator: state is advanced, the result is below bound (> 0). */
+uint64_t hth_test_random(uint64_t *state, uint64_t bound);
+
+#endif

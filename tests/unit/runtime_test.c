@@ -1,0 +1,669 @@
+/*
+ * runtime_test.c - the public API on the stub engine: what its header promises, and how it says no
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hearth.h"
+#include "support/cmocka_all.h"
+#include "support/support.h"
+
+typedef struct fixture {
+    char *directory;
+    hearth_runtime *runtime;
+    _Atomic int n_warnings;
+} fixture;
+
+static void count_warnings(hearth_log_level level, const char *source, const char *message, void *user_data)
+{
+    fixture *f = user_data;
+
+    (void)source, (void)message;
+    if (level <= HEARTH_LOG_WARNING)
+        atomic_fetch_add(&f->n_warnings, 1);
+}
+
+static hearth_runtime *open_runtime(fixture *f)
+{
+    hearth_runtime_options options = hearth_runtime_options_default();
+    hearth_runtime *runtime;
+    hearth_error err;
+
+    options.cache_directory = f->directory;
+    options.ram_bytes_max = 64 << 20;
+    options.disk_free_min = 0;
+    options.log = count_warnings;
+    options.log_user_data = f;
+    if (hearth_runtime_open(&options, &runtime, &err) != HEARTH_OK)
+        fail_msg("%s", err.message);
+    return runtime;
+}
+
+static int set_up(void **state)
+{
+    fixture *f = calloc(1, sizeof(*f));
+
+    f->directory = hth_test_directory_new();
+    f->runtime = open_runtime(f);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    fixture *f = *state;
+
+    hearth_runtime_close(f->runtime);
+    hth_test_directory_remove(f->directory);
+    free(f);
+    return 0;
+}
+
+static hearth_model *load(hearth_runtime *runtime, const char *path)
+{
+    hearth_model *model;
+    hearth_error err;
+
+    if (hearth_model_load(runtime, path, NULL, &model, &err) != HEARTH_OK)
+        fail_msg("%s", err.message);
+    return model;
+}
+
+static hearth_request greedy(const char *prompt, int32_t n_predict)
+{
+    hearth_request request = hearth_request_default();
+
+    request.prompt = prompt;
+    request.n_predict = n_predict;
+    request.sampling.temperature = 0;
+    request.ignore_eos = true;
+    return request;
+}
+
+static hearth_result complete(hearth_model *model, const hearth_request *request)
+{
+    hearth_result result;
+    hearth_error err;
+
+    if (hearth_complete(model, request, &result, &err) != HEARTH_OK)
+        fail_msg("%s", err.message);
+    return result;
+}
+
+/* A prompt of n bytes; the stub has a token for each. */
+static char *long_prompt(size_t n, unsigned variant)
+{
+    char *text = malloc(n + 1);
+
+    for (size_t i = 0; i < n; i++)
+        text[i] = (char)('a' + (i * 7 + i / 11 + variant) % 26);
+    text[n] = '\0';
+    return text;
+}
+
+static hearth_counters counters_of(hearth_runtime *runtime)
+{
+    hearth_counters counters = { .struct_size = sizeof(counters) };
+
+    assert_int_equal(hearth_runtime_counters(runtime, &counters, NULL), HEARTH_OK);
+    return counters;
+}
+
+/* ---- what is promised ---- */
+
+static void a_prompt_is_computed_once(void **state)
+{
+    fixture *f = *state;
+    hearth_model *model = load(f->runtime, "stub:");
+    char *prompt = long_prompt(700, 0);
+    hearth_request request = greedy(prompt, 20);
+    hearth_result cold = complete(model, &request);
+    hearth_result live = complete(model, &request);
+    hearth_result warm;
+
+    assert_int_equal(cold.stats.hit, HEARTH_HIT_NONE);
+    assert_int_equal(cold.stats.cached_tokens, 0);
+    assert_int_equal(live.stats.hit, HEARTH_HIT_EXACT);
+    assert_int_equal(live.stats.n_prefill_evaluations, 0);
+    assert_int_equal(live.stats.cached_tokens, live.stats.prompt_tokens);
+    assert_string_equal(live.text, cold.text);
+
+    /* A new runtime on the same directory: nothing is live, nothing in RAM. */
+    hearth_model_unref(model);
+    hearth_runtime_close(f->runtime);
+    f->runtime = open_runtime(f);
+    model = load(f->runtime, "stub:");
+    warm = complete(model, &request);
+    assert_int_equal(warm.stats.hit, HEARTH_HIT_EXACT);
+    assert_int_equal(warm.stats.tier, HEARTH_TIER_DISK);
+    assert_int_equal(warm.stats.n_prefill_evaluations, 0);
+    assert_string_equal(warm.text, cold.text);
+    assert_memory_equal(warm.stats.finish_key, cold.stats.finish_key, 32);
+    assert_int_equal(atomic_load(&f->n_warnings), 0);
+    hearth_result_free(&cold);
+    hearth_result_free(&live);
+    hearth_result_free(&warm);
+    hearth_model_unref(model);
+    free(prompt);
+}
+
+static void a_shared_beginning_is_used_to_the_token(void **state)
+{
+    fixture *f = *state;
+    hearth_model *model = load(f->runtime, "stub:");
+    char *first = long_prompt(1000, 0);
+    char *second = long_prompt(1000, 0);
+    hearth_request request = greedy(first, 5);
+    hearth_result result = complete(model, &request);
+    hearth_counters before, after;
+
+    hearth_result_free(&result);
+    assert_int_equal(hearth_model_save(model, HEARTH_SAVE_EVICT, 10000, NULL), HEARTH_OK);
+    before = counters_of(f->runtime);
+    memset(second + 650, '#', 350);
+    request.prompt = second;
+    result = complete(model, &request);
+    assert_int_equal(result.stats.hit, HEARTH_HIT_PREFIX);
+    assert_in_range(result.stats.cached_tokens, 650, 652); /* and the token that begins every text */
+
+    /* Compute it without anything cached: the same text. */
+    request.no_cache_read = true;
+    hearth_result alone = complete(model, &request);
+    assert_string_equal(alone.text, result.text);
+    assert_int_equal(alone.stats.cached_tokens, 0);
+    assert_int_equal(hearth_runtime_flush(f->runtime, 10000, NULL), HEARTH_OK);
+    after = counters_of(f->runtime);
+    assert_true(after.rows_saved - before.rows_saved <= 6); /* new blocks, tails, logits; not the shared ones again */
+    hearth_result_free(&result);
+    hearth_result_free(&alone);
+    hearth_model_unref(model);
+    free(first);
+    free(second);
+}
+
+static void a_conversation_goes_on_from_its_finish_key(void **state)
+{
+    fixture *f = *state;
+    hearth_model *model = load(f->runtime, "stub:");
+    char *prompt = long_prompt(300, 3);
+    hearth_request request = greedy(prompt, 30);
+    hearth_result first = complete(model, &request);
+    hearth_token conversation[512];
+    hearth_result second;
+    size_t n = 0;
+
+    assert_int_equal(hearth_model_save(model, HEARTH_SAVE_EVICT, 10000, NULL), HEARTH_OK);
+    assert_int_equal(hearth_tokenize(model, prompt, strlen(prompt), HEARTH_TOKENIZE_BOS, conversation, 400, &n, NULL),
+                     HEARTH_OK);
+    for (uint32_t i = 0; i < first.stats.completion_tokens; i++)
+        conversation[n++] = first.tokens[i];
+    for (int i = 0; i < 20; i++)
+        conversation[n++] = 'a' + i;
+    request = greedy(NULL, 10);
+    request.tokens = conversation;
+    request.n_tokens = n;
+    request.parent_key = first.stats.finish_key;
+    second = complete(model, &request);
+    assert_int_equal(second.stats.hit, HEARTH_HIT_RESUME);
+    assert_int_equal(second.stats.cached_tokens, first.stats.finish_tokens);
+    assert_int_equal(first.stats.finish_tokens, first.stats.prompt_tokens + first.stats.completion_tokens - 1);
+    hearth_result_free(&first);
+    hearth_result_free(&second);
+    hearth_model_unref(model);
+    free(prompt);
+}
+
+static void models_with_another_salt_share_nothing(void **state)
+{
+    fixture *f = *state;
+    hearth_model_options options = hearth_model_options_default();
+    hearth_model *ours = load(f->runtime, "stub:");
+    hearth_model *theirs;
+    char *prompt = long_prompt(600, 1);
+    hearth_request request = greedy(prompt, 3);
+    hearth_result result = complete(ours, &request);
+
+    hearth_result_free(&result);
+    options.cache_salt = "tenant";
+    assert_int_equal(hearth_model_load(f->runtime, "stub:", &options, &theirs, NULL), HEARTH_OK);
+    result = complete(theirs, &request);
+    assert_int_equal(result.stats.hit, HEARTH_HIT_NONE);
+    hearth_result_free(&result);
+    hearth_model_unref(ours);
+    hearth_model_unref(theirs);
+    free(prompt);
+}
+
+static void kinds_without_blocks_are_restored_whole_or_not_at_all(void **state)
+{
+    static const char *const paths[] = { "stub:kind=recurrent", "stub:kind=hybrid", "stub:kind=window" };
+    fixture *f = *state;
+    char *prompt = long_prompt(600, 2);
+    char longer[1024];
+
+    (void)snprintf(longer, sizeof(longer), "%s, and more", prompt);
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        hearth_model *model = load(f->runtime, paths[i]);
+        hearth_request request = greedy(prompt, 10);
+        hearth_result cold = complete(model, &request);
+        hearth_result warm, more, alone;
+
+        assert_int_equal(hearth_model_save(model, HEARTH_SAVE_EVICT, 10000, NULL), HEARTH_OK);
+        warm = complete(model, &request);
+        assert_int_equal(warm.stats.hit, HEARTH_HIT_EXACT);
+        assert_string_equal(warm.text, cold.text);
+        assert_int_equal(hearth_model_save(model, HEARTH_SAVE_EVICT, 10000, NULL), HEARTH_OK);
+        request.prompt = longer;
+        more = complete(model, &request);
+        assert_int_equal(more.stats.hit, HEARTH_HIT_PREFIX);
+        assert_int_equal(more.stats.cached_tokens, cold.stats.prompt_tokens);
+        request.no_cache_read = true;
+        alone = complete(model, &request);
+        assert_string_equal(more.text, alone.text);
+        hearth_result_free(&cold);
+        hearth_result_free(&warm);
+        hearth_result_free(&more);
+        hearth_result_free(&alone);
+        hearth_model_unref(model);
+    }
+    free(prompt);
+}
+
+/* ---- streams, cancels, lifetimes ---- */
+
+typedef struct stream {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    hearth_model *model;
+    uint64_t cancel_id; /* cancel this one at the first text */
+    bool refuse;        /* say no to the first text */
+    size_t n_bytes;
+    int n_done;
+    hearth_status status;
+    hearth_finish_reason reason;
+} stream;
+
+static bool on_text(uint64_t id, const char *text, size_t n, void *user_data)
+{
+    stream *s = user_data;
+
+    (void)text;
+    pthread_mutex_lock(&s->lock);
+    s->n_bytes += n;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+    if (s->cancel_id)
+        assert_int_equal(hearth_cancel(s->model, id, NULL), HEARTH_OK);
+    return !s->refuse;
+}
+
+static void on_done(uint64_t id, const hearth_result *result, void *user_data)
+{
+    stream *s = user_data;
+
+    (void)id;
+    pthread_mutex_lock(&s->lock);
+    s->n_done++;
+    s->status = result->status;
+    s->reason = result->finish_reason;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void stream_init(stream *s, hearth_model *model, hearth_request *request)
+{
+    memset(s, 0, sizeof(*s));
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->changed, NULL);
+    s->model = model;
+    request->on_text = on_text;
+    request->on_done = on_done;
+    request->user_data = s;
+}
+
+static void await_done(stream *s, int n)
+{
+    pthread_mutex_lock(&s->lock);
+    while (s->n_done < n)
+        pthread_cond_wait(&s->changed, &s->lock);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void await_text(stream *s)
+{
+    pthread_mutex_lock(&s->lock);
+    while (s->n_bytes == 0)
+        pthread_cond_wait(&s->changed, &s->lock);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void a_cancelled_request_ends_once_and_keeps_what_it_computed(void **state)
+{
+    fixture *f = *state;
+    hearth_model *model = load(f->runtime, "stub:n_ctx_train=100000");
+    hearth_model_info info = { .struct_size = sizeof(info) };
+    char *prompt = long_prompt(600, 4);
+    hearth_request request = greedy(prompt, -1);
+    uint64_t id = 0;
+    stream s;
+
+    /* From a callback. */
+    stream_init(&s, model, &request);
+    s.cancel_id = 1;
+    assert_int_equal(hearth_submit(model, &request, &id, NULL), HEARTH_OK);
+    await_done(&s, 1);
+    assert_int_equal(s.status, HEARTH_CANCELLED);
+    assert_int_equal(s.reason, HEARTH_FINISH_CANCELLED);
+
+    /* By the answer of a callback. */
+    stream_init(&s, model, &request);
+    s.refuse = true;
+    assert_int_equal(hearth_submit(model, &request, &id, NULL), HEARTH_OK);
+    await_done(&s, 1);
+    assert_int_equal(s.status, HEARTH_CANCELLED);
+
+    /* From another thread, one running and one waiting. */
+    uint64_t waiting = 0;
+    stream_init(&s, model, &request);
+    assert_int_equal(hearth_submit(model, &request, &id, NULL), HEARTH_OK);
+    assert_int_equal(hearth_submit(model, &request, &waiting, NULL), HEARTH_OK);
+    await_text(&s);
+    assert_int_equal(hearth_model_info_get(model, &info, NULL), HEARTH_OK);
+    assert_int_equal(hearth_cancel(model, waiting, NULL), HEARTH_OK);
+    assert_int_equal(hearth_cancel(model, id, NULL), HEARTH_OK);
+    await_done(&s, 2);
+    assert_int_equal(hearth_cancel(model, 999999, NULL), HEARTH_NOT_FOUND);
+
+    request = greedy(prompt, 1);
+    hearth_result after = complete(model, &request);
+    assert_int_equal(after.stats.hit, HEARTH_HIT_EXACT);
+    hearth_result_free(&after);
+    hearth_model_unref(model);
+    free(prompt);
+}
+
+static void unloading_in_use_takes_effect_when_the_last_request_ended(void **state)
+{
+    fixture *f = *state;
+    hearth_model *model = load(f->runtime, "stub:n_ctx_train=4000");
+    hearth_model_info info = { .struct_size = sizeof(info) };
+    hearth_request request = greedy("hello", 1500);
+    hearth_error err;
+    stream s;
+
+    stream_init(&s, model, &request);
+    assert_int_equal(hearth_submit(model, &request, NULL, NULL), HEARTH_OK);
+    await_text(&s);
+    hearth_model_unload(model);
+    hearth_model_unload(model);
+    assert_int_equal(hearth_submit(model, &request, NULL, &err), HEARTH_CANCELLED);
+    assert_non_null(strstr(err.message, "unload"));
+    await_done(&s, 1);
+    assert_int_equal(s.status, HEARTH_OK);
+    assert_int_equal(s.reason, HEARTH_FINISH_LENGTH);
+    assert_int_equal(hearth_model_info_get(model, &info, NULL), HEARTH_OK);
+    assert_int_equal(info.activity, HEARTH_UNLOADED);
+    hearth_model_unref(model);
+}
+
+static void closing_the_runtime_cancels_what_runs_and_leaves_handles_valid(void **state)
+{
+    fixture *f = *state;
+    hearth_model *model = load(f->runtime, "stub:n_ctx_train=1000000");
+    hearth_request request = greedy("hello", -1);
+    hearth_error err;
+    stream s;
+
+    stream_init(&s, model, &request);
+    assert_int_equal(hearth_submit(model, &request, NULL, NULL), HEARTH_OK);
+    await_text(&s);
+    hearth_runtime_close(f->runtime);
+    f->runtime = NULL;
+    await_done(&s, 1);
+    assert_int_equal(s.status, HEARTH_CANCELLED);
+    assert_int_equal(hearth_submit(model, &request, NULL, &err), HEARTH_CANCELLED);
+    hearth_model_unref(model);
+}
+
+static void giving_back_the_last_reference_ends_its_requests(void **state)
+{
+    fixture *f = *state;
+    hearth_model *model = load(f->runtime, "stub:n_ctx_train=1000000");
+    hearth_request request = greedy("hello", -1);
+    stream s;
+
+    stream_init(&s, model, &request);
+    assert_int_equal(hearth_submit(model, &request, NULL, NULL), HEARTH_OK);
+    await_text(&s);
+    hearth_model_unref(model);
+    assert_int_equal(s.n_done, 1);
+}
+
+static void loaded_models_are_listed(void **state)
+{
+    fixture *f = *state;
+    hearth_model *a = load(f->runtime, "stub:");
+    hearth_model *b = load(f->runtime, "stub:vocab=300");
+    hearth_model *listed[4] = { NULL };
+    size_t n = 0;
+
+    assert_int_equal(hearth_runtime_models(f->runtime, NULL, 0, &n, NULL), HEARTH_OK);
+    assert_int_equal(n, 2);
+    assert_int_equal(hearth_runtime_models(f->runtime, listed, 4, &n, NULL), HEARTH_OK);
+    assert_int_equal(n, 2);
+    assert_ptr_equal(listed[0], a);
+    assert_ptr_equal(listed[1], b);
+    for (size_t i = 0; i < n; i++)
+        hearth_model_unref(listed[i]);
+    hearth_model_unref(a);
+    assert_int_equal(hearth_runtime_models(f->runtime, NULL, 0, &n, NULL), HEARTH_OK);
+    assert_int_equal(n, 1);
+    hearth_model_unref(b);
+}
+
+typedef struct crowd {
+    hearth_model *model;
+    unsigned number;
+    char *text;
+} crowd;
+
+static void *ask(void *context)
+{
+    crowd *c = context;
+    char *prompt = long_prompt(400 + c->number * 37, c->number % 3);
+    hearth_request request = greedy(prompt, 12);
+    hearth_result result;
+
+    if (hearth_complete(c->model, &request, &result, NULL) == HEARTH_OK)
+        c->text = strdup(result.text);
+    hearth_result_free(&result);
+    free(prompt);
+    return NULL;
+}
+
+static void requests_from_many_threads_get_the_answers_they_get_alone(void **state)
+{
+    enum { N = 12 };
+    fixture *f = *state;
+    hearth_model *model = load(f->runtime, "stub:");
+    pthread_t threads[N];
+    crowd crowds[N];
+
+    for (unsigned i = 0; i < N; i++) {
+        crowds[i] = (crowd){ .model = model, .number = i };
+        assert_int_equal(pthread_create(&threads[i], NULL, ask, &crowds[i]), 0);
+    }
+    for (unsigned i = 0; i < N; i++)
+        pthread_join(threads[i], NULL);
+    for (unsigned i = 0; i < N; i++) {
+        crowd again = { .model = model, .number = i };
+
+        (void)ask(&again);
+        assert_non_null(crowds[i].text);
+        assert_string_equal(crowds[i].text, again.text);
+        free(crowds[i].text);
+        free(again.text);
+    }
+    hearth_model_unref(model);
+}
+
+/* ---- text ---- */
+
+static void text_survives_tokens(void **state)
+{
+    static const char text[] = "Grüße, 日本語 and \"quotes\".";
+    fixture *f = *state;
+    hearth_model *model = load(f->runtime, "stub:");
+    hearth_token tokens[256];
+    size_t n = 0, n_text = 0;
+    char *back = NULL;
+
+    assert_int_equal(hearth_tokenize(model, text, sizeof(text) - 1, 0, NULL, 0, &n, NULL), HEARTH_TOO_LONG);
+    assert_true(n > 0 && n <= 256);
+    assert_int_equal(hearth_tokenize(model, text, sizeof(text) - 1, 0, tokens, 256, &n, NULL), HEARTH_OK);
+    assert_int_equal(hearth_detokenize(model, tokens, n, false, &back, &n_text, NULL), HEARTH_OK);
+    assert_string_equal(back, text);
+    assert_int_equal(n_text, sizeof(text) - 1);
+    hearth_free(back);
+    hearth_model_unref(model);
+}
+
+static void a_stop_text_ends_the_reply(void **state)
+{
+    fixture *f = *state;
+    hearth_model *model = load(f->runtime, "stub:");
+    hearth_request request = greedy("say something long", 200);
+    hearth_result whole = complete(model, &request);
+    char stop[4] = "";
+    const char *stops[1] = { stop };
+    hearth_result cut;
+    char *at;
+
+    assert_true(whole.n_bytes > 60);
+    memcpy(stop, whole.text + 40, 3);
+    at = strstr(whole.text, stop);
+    request.stop = stops;
+    request.n_stop = 1;
+    cut = complete(model, &request);
+    assert_int_equal(cut.finish_reason, HEARTH_FINISH_STOP);
+    assert_int_equal(cut.n_bytes, at - whole.text);
+    assert_memory_equal(cut.text, whole.text, cut.n_bytes);
+    hearth_result_free(&whole);
+    hearth_result_free(&cut);
+    hearth_model_unref(model);
+}
+
+/* ---- how it says no ---- */
+
+static void requests_that_cannot_run_are_refused_with_a_reason(void **state)
+{
+    fixture *f = *state;
+    hearth_model_options options = hearth_model_options_default();
+    hearth_model *model;
+    char *prompt = long_prompt(600, 0);
+    hearth_token bad_tokens[] = { 5, 1 << 20 };
+    hearth_error err;
+    hearth_result result;
+    hearth_request request;
+
+    options.n_ctx = 512;
+    assert_int_equal(hearth_model_load(f->runtime, "stub:", &options, &model, NULL), HEARTH_OK);
+
+    request = greedy(prompt, 1);
+    assert_int_equal(hearth_complete(model, &request, &result, &err), HEARTH_TOO_LONG);
+    assert_non_null(strstr(err.message, "512"));
+    request = greedy("\xff\xfe", 1);
+    assert_int_equal(hearth_complete(model, &request, &result, &err), HEARTH_INVALID_TEXT);
+    request = greedy(NULL, 1);
+    assert_int_equal(hearth_complete(model, &request, &result, &err), HEARTH_MISUSE);
+    request = greedy("x", -7);
+    assert_int_equal(hearth_complete(model, &request, &result, &err), HEARTH_MISUSE);
+    assert_non_null(strstr(err.message, "n_predict"));
+    request = greedy("x", 1);
+    request.sampling.top_p = 2;
+    assert_int_equal(hearth_complete(model, &request, &result, &err), HEARTH_MISUSE);
+    assert_non_null(strstr(err.message, "top_p"));
+    request = greedy(NULL, 1);
+    request.tokens = bad_tokens;
+    request.n_tokens = 2;
+    assert_int_equal(hearth_complete(model, &request, &result, &err), HEARTH_MISUSE);
+    assert_non_null(strstr(err.message, "1048576"));
+    request.struct_size = 3;
+    assert_int_equal(hearth_complete(model, &request, &result, &err), HEARTH_MISUSE);
+    assert_int_equal(hearth_complete(NULL, &request, &result, &err), HEARTH_MISUSE);
+    assert_int_equal(hearth_model_save(model, HEARTH_SAVE_COLD, 1, &err), HEARTH_MISUSE);
+    hearth_model_unref(model);
+    free(prompt);
+}
+
+static void models_that_cannot_be_loaded_are_refused_with_a_reason(void **state)
+{
+    fixture *f = *state;
+    hearth_model_options options = hearth_model_options_default();
+    hearth_model *model = NULL;
+    hearth_error err;
+
+    assert_int_equal(hearth_model_load(f->runtime, "stub:nonsense=1", NULL, &model, &err), HEARTH_MISUSE);
+    assert_non_null(strstr(err.message, "nonsense"));
+    options.n_batch = 0;
+    assert_int_equal(hearth_model_load(f->runtime, "stub:", &options, &model, &err), HEARTH_MISUSE);
+    options = hearth_model_options_default();
+    options.struct_size = 4096;
+    assert_int_equal(hearth_model_load(f->runtime, "stub:", &options, &model, &err), HEARTH_MISUSE);
+    assert_int_equal(hearth_model_load(f->runtime, NULL, NULL, &model, &err), HEARTH_MISUSE);
+    assert_null(model);
+}
+
+static void a_cache_directory_that_cannot_be_used_costs_a_warning(void **state)
+{
+    fixture *f = *state;
+    hearth_runtime_options options = hearth_runtime_options_default();
+    hearth_runtime *runtime;
+    hearth_request request = greedy("a prompt that is long enough to be kept in the cache", 5);
+    hearth_result result;
+    hearth_model *model;
+
+    options.cache_directory = "/dev/null/nowhere";
+    options.log = count_warnings;
+    options.log_user_data = f;
+    assert_int_equal(hearth_runtime_open(&options, &runtime, NULL), HEARTH_OK);
+    assert_int_equal(atomic_load(&f->n_warnings), 1);
+    model = load(runtime, "stub:");
+    result = complete(model, &request);
+    hearth_result_free(&result);
+    result = complete(model, &request);
+    assert_int_equal(result.stats.hit, HEARTH_HIT_EXACT); /* the RAM tier works alone */
+    assert_int_equal(result.stats.tier, HEARTH_TIER_RAM);
+    hearth_result_free(&result);
+    hearth_model_unref(model);
+    hearth_runtime_close(runtime);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_prompt_is_computed_once),
+        TEST(a_shared_beginning_is_used_to_the_token),
+        TEST(a_conversation_goes_on_from_its_finish_key),
+        TEST(models_with_another_salt_share_nothing),
+        TEST(kinds_without_blocks_are_restored_whole_or_not_at_all),
+        TEST(a_cancelled_request_ends_once_and_keeps_what_it_computed),
+        TEST(unloading_in_use_takes_effect_when_the_last_request_ended),
+        TEST(closing_the_runtime_cancels_what_runs_and_leaves_handles_valid),
+        TEST(giving_back_the_last_reference_ends_its_requests),
+        TEST(loaded_models_are_listed),
+        TEST(requests_from_many_threads_get_the_answers_they_get_alone),
+        TEST(text_survives_tokens),
+        TEST(a_stop_text_ends_the_reply),
+        TEST(requests_that_cannot_run_are_refused_with_a_reason),
+        TEST(models_that_cannot_be_loaded_are_refused_with_a_reason),
+        TEST(a_cache_directory_that_cannot_be_used_costs_a_warning),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,420 @@
+/*
+ * restore_test.c - a restored prefix continues bit for bit like the unbroken run
+ *
+ * The unbroken run prefills blocks of 256, cutting each out as soon as it is evaluated, then a shorter chunk, then
+ * single tokens, and keeps all logits. The restored run begins in a fresh context, puts the cut blocks back and does
+ * the rest in the same chunks. Every logit must have the same bits. One test does this in a fresh process, through a
+ * file.
+ *
+ * Models that cannot be cut into blocks are cut whole, after their last block. Set HTH_TEST_EXTRA_MODEL to the path of
+ * one more GGUF file to run it on that, too. Models with a window (and those that may have one) are right only up to
+ * rounding, because their restored cells lie elsewhere; a five-hundredth of the largest logit is allowed.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "engine/backend.h"
+#include "support/cmocka_all.h"
+#include "support/support.h"
+
+#define BLOCK 256
+#define N_BLOCKS 3
+#define N_CHUNK 64
+#define N_STEPS 24
+#define N_PREFIX (BLOCK * N_BLOCKS)
+#define N_TOKENS (N_PREFIX + N_CHUNK + N_STEPS)
+#define SEQUENCE 0
+#define SCRATCH 1
+
+/* An engine, a model on it, and what its unbroken run left. */
+typedef struct run {
+    const hth_backend *backend;
+    hth_engine_model *model;
+    hth_engine_context *context;
+    hth_engine_model_info info;
+    bool in_blocks;
+    size_t n_rows;
+    uint8_t *rows[N_BLOCKS]; /* blobs: of each block, or one of everything */
+    size_t row_bytes[N_BLOCKS];
+    float *logits; /* [1 + N_STEPS][n_vocab]: after the chunk, and after each step */
+} run;
+
+static const hth_log silent = { .level = HEARTH_LOG_ERROR };
+
+static hearth_token token_at(const run *r, uint32_t position)
+{
+    return (hearth_token)((position * 7919u + 13u) % r->info.n_vocab);
+}
+
+static hth_engine_context *open_context(const run *r, const char *type)
+{
+    hth_engine_context_params params = {
+        .n_ctx = 1024, .n_batch = 512, .n_seq_max = 4, .n_threads = 2, .type_k = type, .type_v = type
+    };
+    hth_engine_context *context = NULL;
+    hearth_error err;
+
+    if (r->backend->context_new(r->model, &params, &context, &err) != HEARTH_OK)
+        fail_msg("%s", err.message);
+    return context;
+}
+
+static bool open_model(run *r, const char *path)
+{
+    hth_engine_model_params params = { .n_gpu_layers = 0, .log = &silent };
+    hearth_error err;
+
+    *r = (run){ .backend = hth_backend_stub() };
+    if (strncmp(path, "stub:", 5) != 0 && hth_backend_llama(HTH_TEST_ENGINE_DIR, &r->backend, &err) != HEARTH_OK)
+        fail_msg("%s", err.message);
+    if (strncmp(path, "stub:", 5) != 0 && access(path, R_OK) != 0)
+        return false;
+    if (r->backend->model_load(path, &params, &r->model, &err) != HEARTH_OK)
+        fail_msg("%s", err.message);
+    r->backend->model_info(r->model, &r->info);
+    r->in_blocks = r->info.kind == HTH_MODEL_PLAIN;
+    assert_int_not_equal(r->info.kind, HTH_MODEL_UNCACHED);
+    return true;
+}
+
+static void close_model(run *r)
+{
+    r->backend->context_free(r->context);
+    r->backend->model_free(r->model);
+    for (size_t i = 0; i < r->n_rows; i++)
+        free(r->rows[i]);
+    free(r->logits);
+}
+
+/* Evaluate positions [begin, end) as one batch and give the last one's logits. */
+static const float *evaluate(run *r, uint32_t begin, uint32_t end)
+{
+    hth_batch_row rows[BLOCK];
+    hth_decode_result result = HTH_DECODE_ABORTED;
+    hearth_error err;
+    const float *logits;
+
+    for (uint32_t i = begin; i < end; i++)
+        rows[i - begin] = (hth_batch_row){
+            .token = token_at(r, i), .position = i, .sequence = SEQUENCE, .wants_logits = i + 1 == end
+        };
+    if (r->backend->decode(r->context, rows, end - begin, &result, &err) != HEARTH_OK)
+        fail_msg("%s", err.message);
+    assert_int_equal(result, HTH_DECODE_OK);
+    logits = r->backend->logits(r->context, end - begin - 1);
+    assert_non_null(logits);
+    return logits;
+}
+
+static void get_row(run *r, uint32_t sequence)
+{
+    size_t n_bytes = r->backend->state_size(r->context, sequence);
+    size_t n_written = 0;
+    hearth_error err;
+
+    assert_true(n_bytes > 0);
+    r->rows[r->n_rows] = malloc(n_bytes);
+    assert_non_null(r->rows[r->n_rows]);
+    if (r->backend->state_get(r->context, sequence, r->rows[r->n_rows], n_bytes, &n_written, &err) != HEARTH_OK)
+        fail_msg("%s", err.message);
+    assert_int_equal(n_written, n_bytes);
+    r->row_bytes[r->n_rows++] = n_bytes;
+}
+
+static void cut_block(run *r, uint32_t begin)
+{
+    hearth_error err;
+
+    if (r->backend->seq_copy(r->context, SEQUENCE, SCRATCH, begin, begin + BLOCK, &err) != HEARTH_OK)
+        fail_msg("%s", err.message);
+    get_row(r, SCRATCH);
+    assert_true(r->backend->seq_remove(r->context, SCRATCH, 0, UINT32_MAX));
+}
+
+/* By how much a logit may differ from the unbroken run's. */
+static float tolerance(const run *r)
+{
+    float largest = 0;
+
+    if (r->backend == hth_backend_stub() || r->info.kind == HTH_MODEL_PLAIN || r->info.kind == HTH_MODEL_RECURRENT)
+        return 0;
+    for (size_t i = 0; i < (size_t)(1 + N_STEPS) * r->info.n_vocab; i++)
+        largest = fmaxf(largest, fabsf(r->logits[i]));
+    return largest / 500;
+}
+
+static bool is_same(float a, float b, float allowed)
+{
+    return memcmp(&a, &b, sizeof(a)) == 0 || (allowed > 0 && fabsf(a - b) <= allowed);
+}
+
+/* The chunk and the steps after the prefix. How many logits are unlike those of the unbroken run. */
+static size_t continue_run(run *r, float *logits)
+{
+    size_t row_bytes = r->info.n_vocab * sizeof(float);
+    float allowed = r->logits ? tolerance(r) : 0;
+    size_t n_differing = 0;
+
+    for (uint32_t i = 0; i <= N_STEPS; i++) {
+        const float *now = i == 0 ? evaluate(r, N_PREFIX, N_PREFIX + N_CHUNK)
+                                  : evaluate(r, N_PREFIX + N_CHUNK + i - 1, N_PREFIX + N_CHUNK + i);
+        float *then = logits + (size_t)i * r->info.n_vocab;
+
+        if (!r->logits)
+            memcpy(then, now, row_bytes);
+        else
+            for (uint32_t k = 0; k < r->info.n_vocab; k++)
+                n_differing += !is_same(now[k], then[k], allowed);
+    }
+    return n_differing;
+}
+
+static void run_unbroken(run *r, const char *type)
+{
+    float *logits = malloc((1 + N_STEPS) * r->info.n_vocab * sizeof(float));
+
+    assert_non_null(logits);
+    r->context = open_context(r, type);
+    for (uint32_t block = 0; block < N_BLOCKS; block++) {
+        evaluate(r, block * BLOCK, (block + 1) * BLOCK);
+        if (r->in_blocks)
+            cut_block(r, block * BLOCK);
+    }
+    if (!r->in_blocks)
+        get_row(r, SEQUENCE);
+    (void)continue_run(r, logits);
+    r->logits = logits;
+    r->backend->context_free(r->context);
+    r->context = NULL;
+}
+
+static void put_block(run *r, size_t row, uint32_t begin)
+{
+    hearth_error err;
+
+    if (r->backend->state_set(r->context, SCRATCH, r->rows[row], r->row_bytes[row], begin, begin + BLOCK, &err) !=
+        HEARTH_OK)
+        fail_msg("%s", err.message);
+    if (r->backend->seq_copy(r->context, SCRATCH, SEQUENCE, begin, begin + BLOCK, &err) != HEARTH_OK)
+        fail_msg("%s", err.message);
+    assert_true(r->backend->seq_remove(r->context, SCRATCH, 0, UINT32_MAX));
+}
+
+static void restore(run *r, const char *type)
+{
+    hearth_error err;
+
+    r->context = open_context(r, type);
+    for (uint32_t block = 0; r->in_blocks && block < N_BLOCKS; block++)
+        put_block(r, block, block * BLOCK);
+    if (!r->in_blocks &&
+        r->backend->state_set(r->context, SEQUENCE, r->rows[0], r->row_bytes[0], 0, N_PREFIX, &err) != HEARTH_OK)
+        fail_msg("%s", err.message);
+    assert_int_equal(r->backend->seq_end(r->context, SEQUENCE), N_PREFIX);
+}
+
+static void assert_restores(const char *path, const char *type)
+{
+    run r;
+
+    if (!open_model(&r, path)) {
+        print_message("no model '%s', skipped\n", path);
+        return;
+    }
+    run_unbroken(&r, type);
+    restore(&r, type);
+    assert_int_equal(continue_run(&r, r.logits), 0);
+    close_model(&r);
+}
+
+static const char *extra_model(void)
+{
+    return getenv("HTH_TEST_EXTRA_MODEL");
+}
+
+static void a_restored_prefix_continues_bit_for_bit_with_f16(void **state)
+{
+    (void)state;
+    assert_restores(HTH_TEST_MODELS "/hearth-tiny.gguf", NULL);
+    assert_restores(HTH_TEST_SHARED_DIR "/models/stories260K.gguf", NULL);
+    if (extra_model())
+        assert_restores(extra_model(), NULL);
+}
+
+static void a_restored_prefix_continues_bit_for_bit_with_q8_0(void **state)
+{
+    (void)state;
+    assert_restores(HTH_TEST_MODELS "/hearth-tiny.gguf", "q8_0");
+}
+
+static void a_restored_prefix_continues_bit_for_bit_on_the_stub_of_every_kind(void **state)
+{
+    (void)state;
+    assert_restores("stub:", NULL);
+    assert_restores("stub:kind=window", NULL);
+    assert_restores("stub:kind=recurrent", NULL);
+    assert_restores("stub:kind=hybrid", NULL);
+}
+
+static void assert_restored_row_cuts_to_the_same_bytes(const char *path)
+{
+    run r;
+    uint8_t *first[N_BLOCKS];
+    size_t n_rows;
+
+    if (!open_model(&r, path))
+        return;
+    run_unbroken(&r, NULL);
+    restore(&r, NULL);
+    n_rows = r.n_rows;
+    memcpy(first, r.rows, sizeof(first));
+    r.n_rows = 0;
+    for (uint32_t block = 0; r.in_blocks && block < N_BLOCKS; block++)
+        cut_block(&r, block * BLOCK);
+    if (!r.in_blocks)
+        get_row(&r, SEQUENCE);
+    assert_int_equal(r.n_rows, n_rows);
+    for (size_t i = 0; i < n_rows; i++) {
+        assert_memory_equal(r.rows[i], first[i], r.row_bytes[i]);
+        free(first[i]);
+    }
+    close_model(&r);
+}
+
+static void a_restored_row_cuts_to_the_same_bytes(void **state)
+{
+    (void)state;
+    assert_restored_row_cuts_to_the_same_bytes(HTH_TEST_MODELS "/hearth-tiny.gguf");
+    assert_restored_row_cuts_to_the_same_bytes("stub:");
+    assert_restored_row_cuts_to_the_same_bytes("stub:kind=window");
+    assert_restored_row_cuts_to_the_same_bytes("stub:kind=hybrid");
+}
+
+/* Swapping the contents of two blocks, positions kept, must be seen in what follows: a row belongs to its prefix. */
+static void a_block_of_another_prefix_changes_what_follows(void **state)
+{
+    const char *const paths[] = { "stub:", HTH_TEST_MODELS "/hearth-tiny.gguf" };
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        run r;
+        uint8_t *cells;
+
+        assert_true(open_model(&r, paths[i]));
+        run_unbroken(&r, NULL);
+        cells = r.rows[1] + 16; /* after magic, sequence id, streams, cell count */
+        assert_int_equal(r.row_bytes[0], r.row_bytes[1]);
+        memcpy(cells + BLOCK * 12, r.rows[0] + 16 + BLOCK * 12, r.row_bytes[0] - 16 - BLOCK * 12);
+        restore(&r, NULL);
+        assert_true(continue_run(&r, r.logits) > 0);
+        close_model(&r);
+    }
+}
+
+/* ---- through a file, in another process ---- */
+
+static void write_bytes(FILE *file, const void *bytes, size_t n_bytes)
+{
+    assert_int_equal(fwrite(bytes, 1, n_bytes, file), n_bytes);
+}
+
+static void read_bytes(FILE *file, void *bytes, size_t n_bytes)
+{
+    assert_int_equal(fread(bytes, 1, n_bytes, file), n_bytes);
+}
+
+static void write_run(const run *r, const char *path)
+{
+    FILE *file = fopen(path, "wb");
+
+    assert_non_null(file);
+    write_bytes(file, &r->n_rows, sizeof(r->n_rows));
+    for (size_t i = 0; i < r->n_rows; i++) {
+        write_bytes(file, &r->row_bytes[i], sizeof(r->row_bytes[i]));
+        write_bytes(file, r->rows[i], r->row_bytes[i]);
+    }
+    write_bytes(file, r->logits, (1 + N_STEPS) * r->info.n_vocab * sizeof(float));
+    assert_int_equal(fclose(file), 0);
+}
+
+static void read_run(run *r, const char *path)
+{
+    FILE *file = fopen(path, "rb");
+
+    assert_non_null(file);
+    read_bytes(file, &r->n_rows, sizeof(r->n_rows));
+    assert_true(r->n_rows <= N_BLOCKS);
+    for (size_t i = 0; i < r->n_rows; i++) {
+        read_bytes(file, &r->row_bytes[i], sizeof(r->row_bytes[i]));
+        r->rows[i] = malloc(r->row_bytes[i]);
+        assert_non_null(r->rows[i]);
+        read_bytes(file, r->rows[i], r->row_bytes[i]);
+    }
+    r->logits = malloc((1 + N_STEPS) * r->info.n_vocab * sizeof(float));
+    assert_non_null(r->logits);
+    read_bytes(file, r->logits, (1 + N_STEPS) * r->info.n_vocab * sizeof(float));
+    assert_int_equal(fclose(file), 0);
+}
+
+/* The second process. Its exit status is the answer. */
+static int continue_in_this_process(const char *model, const char *path)
+{
+    run r;
+    size_t n_differing;
+
+    if (!open_model(&r, model))
+        return 2;
+    read_run(&r, path);
+    restore(&r, NULL);
+    n_differing = continue_run(&r, r.logits);
+    close_model(&r);
+    return n_differing > 0;
+}
+
+static void a_fresh_process_continues_bit_for_bit(void **state)
+{
+    const char *model = extra_model() ? extra_model() : HTH_TEST_MODELS "/hearth-tiny.gguf";
+    char *directory = hth_test_directory_new();
+    char path[4096];
+    int status = -1;
+    pid_t pid;
+    run r;
+
+    (void)state;
+    (void)snprintf(path, sizeof(path), "%s/run", directory);
+    assert_true(open_model(&r, model));
+    run_unbroken(&r, NULL);
+    write_run(&r, path);
+    close_model(&r);
+
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        execl("/proc/self/exe", "restore_test", "--continue", model, path, (char *)NULL);
+        _exit(127);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    hth_test_directory_remove(directory);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_restored_prefix_continues_bit_for_bit_with_f16),
+        cmocka_unit_test(a_restored_prefix_continues_bit_for_bit_with_q8_0),
+        cmocka_unit_test(a_restored_prefix_continues_bit_for_bit_on_the_stub_of_every_kind),
+        cmocka_unit_test(a_restored_row_cuts_to_the_same_bytes),
+        cmocka_unit_test(a_block_of_another_prefix_changes_what_follows),
+        cmocka_unit_test(a_fresh_process_continues_bit_for_bit),
+    };
+
+    if (argc == 4 && strcmp(argv[1], "--continue") == 0)
+        return continue_in_this_process(argv[2], argv[3]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
