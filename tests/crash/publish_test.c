@@ -56,8 +56,9 @@ static hth_file_tier_options options_of(const fixture *f, const hth_fs *fs, uint
 
 static void run_child(const fixture *f, const plan *p)
 {
-    test_step_fs step;
+    test_step_fs step = { .fs = { 0 } };
     hth_file_tier_options options = options_of(f, &step.fs, p->bytes_max);
+    hearth_status status;
     hth_file_tier *tier;
     test_row row = test_row_make(p->chain, p->row, PAYLOAD_BYTES);
 
@@ -73,13 +74,12 @@ static void run_child(const fixture *f, const plan *p)
         atomic_store(&step.n_steps, 0);
         step.kill_at = p->kill_at;
     }
-    if (hth_file_tier_publish(tier, &row.meta, row.bytes, row.n_bytes, NULL, NULL) != HEARTH_OK)
-        _exit(4);
+    status = hth_file_tier_publish(tier, &row.meta, row.bytes, row.n_bytes, NULL, NULL);
     hth_file_tier_touch(tier, &row.meta.id, 1);
     hth_file_tier_maintain(tier);
     hth_file_tier_close(tier);
     test_row_free(&row);
-    _exit(0);
+    _exit(status == HEARTH_OK ? 0 : 4);
 }
 
 /* ---- what is visible afterwards ---- */
