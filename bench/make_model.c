@@ -121,29 +121,26 @@ struct shape {
 };
 
 static const struct shape shapes[] = {
-    { "llama-1.1b", "plain attention, the benchmark's size", "q4_k_m", KIND_LLAMA,
-      .n_vocab = 32000, .n_ctx = 32768, .n_layers = 22, .n_embd = 2048, .n_heads = 32, .n_heads_kv = 4, .n_ff = 5632 },
-    { "llama-15m", "plain attention, quick to run", "q8_0", KIND_LLAMA,
-      .n_vocab = 32000, .n_ctx = 32768, .n_layers = 6, .n_embd = 288, .n_heads = 6, .n_heads_kv = 6, .n_ff = 768 },
-    { "tiny-llama", "plain attention", "f16", KIND_LLAMA,
-      .n_vocab = 4096, .n_ctx = 8192, .n_layers = 4, .n_embd = 128, .n_heads = 4, .n_heads_kv = 2, .n_ff = 256 },
-    { "tiny-llama-wide", "plain attention, wide enough for k-quants", "q4_k_m", KIND_LLAMA,
-      .n_vocab = 4096, .n_ctx = 8192, .n_layers = 4, .n_embd = 256, .n_heads = 4, .n_heads_kv = 2, .n_ff = 512 },
-    { "tiny-window", "cohere2, window 64, every 4th layer full", "f16", KIND_COHERE2,
-      .n_vocab = 4096, .n_ctx = 8192, .n_layers = 4, .n_embd = 128, .n_heads = 4, .n_heads_kv = 2, .n_ff = 256,
-      .n_window = 64 },
-    { "tiny-window600", "cohere2, window 600, every 4th layer full", "f16", KIND_COHERE2,
-      .n_vocab = 4096, .n_ctx = 8192, .n_layers = 4, .n_embd = 128, .n_heads = 4, .n_heads_kv = 2, .n_ff = 256,
-      .n_window = 600 },
-    { "tiny-recurrent", "mamba, no attention", "f16", KIND_MAMBA,
-      .n_vocab = 4096, .n_ctx = 8192, .n_layers = 4, .n_embd = 128 },
-    { "tiny-hybrid", "lfm2, every 2nd layer attention", "f16", KIND_LFM2,
-      .n_vocab = 4096, .n_ctx = 8192, .n_layers = 4, .n_embd = 128, .n_heads = 4, .n_heads_kv = 2, .n_ff = 256 },
-    { "tiny-hybrid-window", "lfm2, every 2nd layer attention, window 64", "f16", KIND_LFM2,
-      .n_vocab = 4096, .n_ctx = 8192, .n_layers = 4, .n_embd = 128, .n_heads = 4, .n_heads_kv = 2, .n_ff = 256,
-      .n_window = 64 },
-    { "tiny-qwen35", "gated delta net and M-RoPE, every 4th layer attention", "f16", KIND_QWEN35,
-      .n_vocab = 4096, .n_ctx = 8192, .n_layers = 4, .n_embd = 128, .n_heads = 4, .n_heads_kv = 2, .n_ff = 256 },
+    { "llama-1.1b", "plain attention, the benchmark's size", "q4_k_m", KIND_LLAMA, .n_vocab = 32000, .n_ctx = 32768,
+      .n_layers = 22, .n_embd = 2048, .n_heads = 32, .n_heads_kv = 4, .n_ff = 5632 },
+    { "llama-15m", "plain attention, quick to run", "q8_0", KIND_LLAMA, .n_vocab = 32000, .n_ctx = 32768, .n_layers = 6,
+      .n_embd = 288, .n_heads = 6, .n_heads_kv = 6, .n_ff = 768 },
+    { "tiny-llama", "plain attention", "f16", KIND_LLAMA, .n_vocab = 4096, .n_ctx = 8192, .n_layers = 4, .n_embd = 128,
+      .n_heads = 4, .n_heads_kv = 2, .n_ff = 256 },
+    { "tiny-llama-wide", "plain attention, wide enough for k-quants", "q4_k_m", KIND_LLAMA, .n_vocab = 4096,
+      .n_ctx = 8192, .n_layers = 4, .n_embd = 256, .n_heads = 4, .n_heads_kv = 2, .n_ff = 512 },
+    { "tiny-window", "cohere2, window 64, every 4th layer full", "f16", KIND_COHERE2, .n_vocab = 4096, .n_ctx = 8192,
+      .n_layers = 4, .n_embd = 128, .n_heads = 4, .n_heads_kv = 2, .n_ff = 256, .n_window = 64 },
+    { "tiny-window600", "cohere2, window 600, every 4th layer full", "f16", KIND_COHERE2, .n_vocab = 4096,
+      .n_ctx = 8192, .n_layers = 4, .n_embd = 128, .n_heads = 4, .n_heads_kv = 2, .n_ff = 256, .n_window = 600 },
+    { "tiny-recurrent", "mamba, no attention", "f16", KIND_MAMBA, .n_vocab = 4096, .n_ctx = 8192, .n_layers = 4,
+      .n_embd = 128 },
+    { "tiny-hybrid", "lfm2, every 2nd layer attention", "f16", KIND_LFM2, .n_vocab = 4096, .n_ctx = 8192, .n_layers = 4,
+      .n_embd = 128, .n_heads = 4, .n_heads_kv = 2, .n_ff = 256 },
+    { "tiny-hybrid-window", "lfm2, every 2nd layer attention, window 64", "f16", KIND_LFM2, .n_vocab = 4096,
+      .n_ctx = 8192, .n_layers = 4, .n_embd = 128, .n_heads = 4, .n_heads_kv = 2, .n_ff = 256, .n_window = 64 },
+    { "tiny-qwen35", "gated delta net and M-RoPE, every 4th layer attention", "f16", KIND_QWEN35, .n_vocab = 4096,
+      .n_ctx = 8192, .n_layers = 4, .n_embd = 128, .n_heads = 4, .n_heads_kv = 2, .n_ff = 256 },
 };
 
 static const size_t n_shapes = sizeof(shapes) / sizeof(shapes[0]);
@@ -156,14 +153,10 @@ struct type {
 };
 
 static const struct type types[] = {
-    { "f32", LLAMA_FTYPE_ALL_F32, 1, 32.0 },
-    { "f16", LLAMA_FTYPE_MOSTLY_F16, 1, 16.0 },
-    { "q8_0", LLAMA_FTYPE_MOSTLY_Q8_0, 32, 8.5 },
-    { "q5_0", LLAMA_FTYPE_MOSTLY_Q5_0, 32, 5.6 },
-    { "q4_0", LLAMA_FTYPE_MOSTLY_Q4_0, 32, 4.7 },
-    { "q6_k", LLAMA_FTYPE_MOSTLY_Q6_K, 256, 6.6 },
-    { "q5_k_m", LLAMA_FTYPE_MOSTLY_Q5_K_M, 256, 5.7 },
-    { "q4_k_m", LLAMA_FTYPE_MOSTLY_Q4_K_M, 256, 4.9 },
+    { "f32", LLAMA_FTYPE_ALL_F32, 1, 32.0 },           { "f16", LLAMA_FTYPE_MOSTLY_F16, 1, 16.0 },
+    { "q8_0", LLAMA_FTYPE_MOSTLY_Q8_0, 32, 8.5 },      { "q5_0", LLAMA_FTYPE_MOSTLY_Q5_0, 32, 5.6 },
+    { "q4_0", LLAMA_FTYPE_MOSTLY_Q4_0, 32, 4.7 },      { "q6_k", LLAMA_FTYPE_MOSTLY_Q6_K, 256, 6.6 },
+    { "q5_k_m", LLAMA_FTYPE_MOSTLY_Q5_K_M, 256, 5.7 }, { "q4_k_m", LLAMA_FTYPE_MOSTLY_Q4_K_M, 256, 4.9 },
     { "q4_k_s", LLAMA_FTYPE_MOSTLY_Q4_K_S, 256, 4.7 },
 };
 
@@ -305,7 +298,7 @@ static void vocab_add_special(struct vocab *vocab)
     vocab_add(vocab, "<|im_end|>", LLAMA_TOKEN_TYPE_CONTROL);
 }
 
-static const char *const onsets[] = { "b", "c", "d", "f", "g", "h", "j", "k", "l", "m", "n", "p", "r", "s",
+static const char *const onsets[] = { "b", "c", "d", "f", "g",  "h",  "j",  "k",  "l",  "m",  "n",  "p",  "r",  "s",
                                       "t", "v", "w", "z", "th", "sh", "ch", "st", "tr", "pr", "pl", "br", "gr", "wh" };
 static const char *const vowels[] = { "a", "e", "i", "o", "u", "y" };
 static const char *const endings[] = { "n", "r", "s", "l", "t", "d", "m", "nd", "nt", "ng", "st", "ck" };
@@ -366,9 +359,9 @@ static void vocab_fill(struct vocab *vocab)
  */
 
 enum fill {
-    FILL_RANDOM,     /* uniform, with a variance of 1/n_in */
-    FILL_HEAD,       /* the same, rows of special tokens quieter */
-    FILL_QUERY,      /* the same, QUERY_GAIN as large */
+    FILL_RANDOM, /* uniform, with a variance of 1/n_in */
+    FILL_HEAD,   /* the same, rows of special tokens quieter */
+    FILL_QUERY,  /* the same, QUERY_GAIN as large */
     FILL_ONES,
     FILL_QUERY_NORM, /* QUERY_GAIN throughout */
     FILL_MINUS_RAMP, /* -1, -2, ... along a row */
@@ -737,8 +730,8 @@ static void model_init(struct model *model, const struct shape *shape, enum ggml
         .architecture = architecture_of(shape->kind),
         .matrix_type = matrix_type,
         .gguf = gguf_init_empty(),
-        .tensors = ggml_init((struct ggml_init_params){
-            .mem_size = N_WEIGHTS_MAX * ggml_tensor_overhead(), .no_alloc = true }),
+        .tensors = ggml_init(
+            (struct ggml_init_params){ .mem_size = N_WEIGHTS_MAX * ggml_tensor_overhead(), .no_alloc = true }),
     };
     if (!model->gguf || !model->tensors) {
         fail("no memory for the tensor list of %s; end other programs and try again", shape->name);
@@ -818,12 +811,12 @@ static void progress_end(struct progress *progress)
 struct writer {
     FILE *file;
     struct progress *progress;
-    double part_max;        /* the part of the whole work that writing the weights is */
+    double part_max; /* the part of the whole work that writing the weights is */
     uint64_t bytes, bytes_max;
     uint64_t seed;
-    float *values;          /* [N_WEIGHT_VALUES] of the tensor being written */
+    float *values; /* [N_WEIGHT_VALUES] of the tensor being written */
     ggml_fp16_t *values_f16;
-    unsigned char *chunk;   /* [CHUNK_BYTES] */
+    unsigned char *chunk; /* [CHUNK_BYTES] */
 };
 
 static bool writer_put(struct writer *writer, const void *bytes, size_t n)
@@ -929,8 +922,9 @@ static bool write_padding(struct writer *writer, size_t n_written, size_t alignm
 static bool model_write(const struct model *model, uint64_t seed, FILE *file, struct progress *progress,
                         double part_max)
 {
-    struct writer writer = { .file = file, .progress = progress, .part_max = part_max, .seed = seed,
-                             .bytes_max = model_bytes(model) };
+    struct writer writer = {
+        .file = file, .progress = progress, .part_max = part_max, .seed = seed, .bytes_max = model_bytes(model)
+    };
     size_t alignment = gguf_get_alignment(model->gguf);
     bool is_written = gguf_write_to_file_ptr(model->gguf, file, /* only_meta= */ true);
     int errnum;
@@ -957,9 +951,9 @@ static bool model_write(const struct model *model, uint64_t seed, FILE *file, st
  */
 
 struct watch {
-    struct progress *progress;  /* NULL while nothing is being quantised */
-    double part_min;            /* the part of the whole work done before */
-    char error[256];            /* the engine's last error line */
+    struct progress *progress; /* NULL while nothing is being quantised */
+    double part_min;           /* the part of the whole work done before */
+    char error[256];           /* the engine's last error line */
 };
 
 /* A ggml_log_callback that keeps the engine's last error and reads its progress, which v0.5.0 gives in no other way. */
@@ -1112,8 +1106,8 @@ static bool model_is_whole(const char *path, const char *name)
     int64_t key = gguf_find_key(gguf, "general.name");
     int64_t last = gguf_get_n_tensors(gguf) - 1;
     if (last >= 0 && key >= 0 && gguf_get_kv_type(gguf, key) == GGUF_TYPE_STRING && stat(path, &status) == 0) {
-        uint64_t end = gguf_get_data_offset(gguf) + gguf_get_tensor_offset(gguf, last) +
-                       gguf_get_tensor_size(gguf, last);
+        uint64_t end =
+            gguf_get_data_offset(gguf) + gguf_get_tensor_offset(gguf, last) + gguf_get_tensor_size(gguf, last);
 
         is_whole = strcmp(gguf_get_val_str(gguf, key), name) == 0 && (uint64_t)status.st_size >= end;
     }
@@ -1131,7 +1125,8 @@ static bool has_room(const char *directory, uint64_t bytes)
     uint64_t bytes_free = (uint64_t)status.f_bavail * status.f_frsize;
     if (bytes_free < bytes)
         return fail("'%s' has %" PRIu64 " MB free and %" PRIu64 " MB are needed; free some, or name another place with"
-                    " --dir or --out", directory, bytes_free / 1000000, bytes / 1000000 + 1);
+                    " --dir or --out",
+                    directory, bytes_free / 1000000, bytes / 1000000 + 1);
     return true;
 }
 
@@ -1158,8 +1153,8 @@ static double about_bytes(const struct type *type, uint64_t n_parameters)
     return type->bits_per_weight / 8.0 * (double)n_parameters;
 }
 
-static bool build_in(const struct request *request, struct model *model, struct watch *watch,
-                     struct temporary *plain, struct temporary *quantised)
+static bool build_in(const struct request *request, struct model *model, struct watch *watch, struct temporary *plain,
+                     struct temporary *quantised)
 {
     bool needs_quantiser = type_needs_quantiser(request->type);
     uint64_t bytes = model_bytes(model);
@@ -1181,15 +1176,14 @@ static bool build_in(const struct request *request, struct model *model, struct 
         errnum = errno;
     if (errnum != 0) {
         progress_end(watch->progress);
-        return fail("cannot write '%s': %s; free %" PRIu64 " MB or name another place with --dir or --out",
-                    plain->path, strerror(errnum), bytes / 1000000 + 1);
+        return fail("cannot write '%s': %s; free %" PRIu64 " MB or name another place with --dir or --out", plain->path,
+                    strerror(errnum), bytes / 1000000 + 1);
     }
     if (!needs_quantiser)
         return temporary_publish(plain, request->path, request->directory);
 
     watch->part_min = part_max;
-    if (!temporary_open(quantised, request->directory) ||
-        !quantise(plain->path, quantised->path, request->type, watch))
+    if (!temporary_open(quantised, request->directory) || !quantise(plain->path, quantised->path, request->type, watch))
         return false;
     progress_show(watch->progress, 1.0);
     return temporary_publish(quantised, request->path, request->directory);
@@ -1253,8 +1247,7 @@ static bool resolve_paths(struct request *request)
     (void)snprintf(file_name, sizeof(file_name), "/%s.gguf", request->name);
 
     if (!request->out) {
-        bool is_known = request->dir ? join(request->directory, request->dir, "")
-                                     : cache_directory(request->directory);
+        bool is_known = request->dir ? join(request->directory, request->dir, "") : cache_directory(request->directory);
 
         return is_known && join(request->path, request->directory, file_name);
     }
@@ -1350,7 +1343,8 @@ static enum parsed parse_model(struct request *request, const char *shape_name, 
     }
     if (!type_fits(request->type, request->shape)) {
         fail("type %s needs widths that %" PRIu32 " divides, and %s has %" PRIu32 " and %" PRIu32 "; give another"
-             " --type", request->type->name, request->type->block, request->shape->name, request->shape->n_embd,
+             " --type",
+             request->type->name, request->type->block, request->shape->name, request->shape->n_embd,
              request->shape->n_ff);
         return PARSED_WRONG;
     }

@@ -35,7 +35,7 @@ typedef struct hth_row_meta {
     uint64_t bytes;          /* size of the whole KVC file */
     uint64_t last_used_time; /* Unix seconds */
     uint32_t hit_count;
-    uint8_t save_reason;     /* hearth_save_reason */
+    uint8_t save_reason; /* hearth_save_reason */
 } hth_row_meta;
 
 /* "block", "tail", "snapshot", "state", "logits"; "unknown" for other values. A static string. */

@@ -39,7 +39,7 @@ typedef enum hth_model_kind {
 typedef struct hth_engine_model_params {
     int32_t n_gpu_layers; /* -1: all that fit */
     bool no_mmap;
-    const char *chat_template; /* Jinja source, or NULL for the model's own */
+    const char *chat_template;        /* Jinja source, or NULL for the model's own */
     hearth_load_progress_fn progress; /* may be NULL */
     void *progress_user_data;
     const hth_log *log; /* outlives the model; never NULL */

@@ -24,6 +24,7 @@
 #include <time.h>
 
 #include "base/bytes.h"
+#include "cache/row.h"
 #include "engine/backend.h"
 #include "engine/blob.h"
 
@@ -426,8 +427,8 @@ static void context_info(const hth_engine_context *context, hth_engine_context_i
         .n_batch = context->params.n_batch,
         .n_seq_max = context->params.n_seq_max,
     };
-    (void)snprintf(out->params_text, sizeof(out->params_text), "backend=stub build=1 rows=1 block=256 kind=%s vocab=%u",
-                   kind_name(context->model->kind), context->model->n_vocab); /* fits */
+    (void)snprintf(out->params_text, sizeof(out->params_text), "backend=stub build=1 rows=1 block=%u kind=%s vocab=%u",
+                   HTH_BLOCK_TOKENS, kind_name(context->model->kind), context->model->n_vocab); /* fits */
 }
 
 static bool owns(const hth_engine_context *context, uint32_t cell, uint32_t id)

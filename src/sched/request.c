@@ -3,34 +3,19 @@
  */
 #include "sched/request.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/os.h"
+#include "engine/backend.h"
 
 enum { STOPS_MAX = 64, STOP_BYTES_MAX = 1024 };
 
-static hearth_status check_range(const char *name, double value, double low, double high, hearth_error *err)
-{
-    if (isfinite(value) && value >= low && value <= high)
-        return HEARTH_OK;
-    return hth_fail(err, HEARTH_MISUSE, "%s is %g; it must be between %g and %g", name, value, low, high);
-}
-
 static hearth_status check_sampling(const hearth_sampling *sampling, hearth_error *err)
 {
-    hearth_status status = check_range("temperature", sampling->temperature, 0, 100, err);
+    const char *problem = hth_sampling_problem(sampling);
 
-    if (status == HEARTH_OK)
-        status = check_range("top_k", sampling->top_k, 0, INT32_MAX, err);
-    if (status == HEARTH_OK)
-        status = check_range("top_p", sampling->top_p, 0, 1, err);
-    if (status == HEARTH_OK)
-        status = check_range("min_p", sampling->min_p, 0, 1, err);
-    if (status == HEARTH_OK)
-        status = check_range("repeat_penalty", sampling->repeat_penalty, 0.01, 100, err);
-    return status;
+    return problem ? hth_fail(err, HEARTH_MISUSE, "sampling: %s", problem) : HEARTH_OK;
 }
 
 static hearth_status copy_stops(hth_request *request, const hearth_request *from, hearth_error *err)

@@ -74,6 +74,14 @@ as_nobody reply "readonly" --cache "$work/readonly/kv"
 mkdir -p "$work/open/kv"; chmod 777 "$work/open/kv"
 reply "others|mode|chmod" --cache "$work/open/kv"
 
+# A full device: the reply comes, nothing is kept. Needs the right to mount one.
+mkdir "$work/full"
+if mount -t tmpfs -o size=300k none "$work/full" 2>/dev/null; then
+  chmod 700 "$work/full"
+  reply "not written|No space|free" --cache "$work/full/kv"
+  umount "$work/full"
+fi
+
 # A damaged row: set aside, and the prompt computed.
 reply "prompt tokens" --cache "$work/damaged"
 reply "exact" --cache "$work/damaged"

@@ -184,6 +184,39 @@ static void a_shared_beginning_is_used_to_the_token(void **state)
     free(second);
 }
 
+static void a_prompt_that_shares_1500_of_2048_tokens_writes_its_own_blocks_only(void **state)
+{
+    enum { N = 2048, SHARED = 1500, SHARED_BLOCKS = SHARED / 256 };
+    fixture *f = *state;
+    hearth_model *model = load(f->runtime, "stub:");
+    hearth_request request = greedy(NULL, 1);
+    hearth_token tokens[N];
+    hearth_counters before, after;
+    hearth_result first, second;
+
+    for (int i = 0; i < N; i++)
+        tokens[i] = 'a' + i * 7 % 26;
+    request.tokens = tokens;
+    request.n_tokens = N;
+    first = complete(model, &request);
+    assert_int_equal(hearth_model_save(model, HEARTH_SAVE_EVICT, 10000, NULL), HEARTH_OK);
+    before = counters_of(f->runtime);
+    assert_int_equal(before.rows_written, N / 256 + 1); /* the blocks and the logits */
+
+    for (int i = SHARED; i < N; i++)
+        tokens[i] = 'A' + i * 5 % 26;
+    second = complete(model, &request);
+    assert_int_equal(second.stats.hit, HEARTH_HIT_PREFIX);
+    assert_int_equal(second.stats.cached_tokens, SHARED);
+    assert_int_equal(hearth_runtime_flush(f->runtime, 10000, NULL), HEARTH_OK);
+    after = counters_of(f->runtime);
+    assert_int_equal(after.rows_written - before.rows_written, N / 256 - SHARED_BLOCKS + 1);
+    assert_true(after.bytes_written - before.bytes_written < before.bytes_written / 2);
+    hearth_result_free(&first);
+    hearth_result_free(&second);
+    hearth_model_unref(model);
+}
+
 static void a_conversation_goes_on_from_its_finish_key(void **state)
 {
     fixture *f = *state;
@@ -649,6 +682,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_prompt_is_computed_once),
         TEST(a_shared_beginning_is_used_to_the_token),
+        TEST(a_prompt_that_shares_1500_of_2048_tokens_writes_its_own_blocks_only),
         TEST(a_conversation_goes_on_from_its_finish_key),
         TEST(models_with_another_salt_share_nothing),
         TEST(kinds_without_blocks_are_restored_whole_or_not_at_all),
