@@ -211,7 +211,7 @@ static void own_folder(char *folder, size_t capacity)
     folder[0] = '\0';
     if (!dladdr(&marker, &info) || !info.dli_fname || strlen(info.dli_fname) >= capacity)
         return;
-    strcpy(folder, info.dli_fname);
+    memcpy(folder, info.dli_fname, strlen(info.dli_fname) + 1);
     slash = strrchr(folder, '/');
     if (slash)
         *slash = '\0';
@@ -519,8 +519,8 @@ static void model_info(const hth_engine_model *model, hth_engine_model_info *out
     };
     memcpy(out->architecture, facts->architecture, sizeof(out->architecture));
     memcpy(out->description, facts->description, sizeof(out->description));
-    strcpy(out->chat_template_kind, template_kind);
-    strcpy(out->quant_type, quant_type_name(facts->ftype));
+    (void)snprintf(out->chat_template_kind, sizeof(out->chat_template_kind), "%s", template_kind); /* fits */
+    (void)snprintf(out->quant_type, sizeof(out->quant_type), "%s", quant_type_name(facts->ftype)); /* fits */
 }
 
 static bool is_token(const hth_engine_model *model, hearth_token token)
@@ -691,8 +691,8 @@ static void write_params_text(hth_engine_context *context, const struct llama_co
                          hth_shim_version(), engine.features, model->on_gpu, ROW_FORMAT, HTH_BLOCK_TOKENS,
                          ggml_type_name(params->type_k), ggml_type_name(params->type_v),
                          params->flash_attn_type != LLAMA_FLASH_ATTN_TYPE_DISABLED, !model->on_gpu,
-                         getenv("GGML_NO_IQ_PANEL") == NULL, !(rotation_off && atoi(rotation_off) != 0), long_rope,
-                         model->facts.rope_type, (double)model->facts.rope_freq_scale);
+                         getenv("GGML_NO_IQ_PANEL") == NULL, !(rotation_off && strtol(rotation_off, NULL, 10) != 0),
+                         long_rope, model->facts.rope_type, (double)model->facts.rope_freq_scale);
     for (size_t i = 0; i < sizeof(rope_keys) / sizeof(rope_keys[0]) && n < sizeof(text); i++) {
         char key[128];
         char value[128];

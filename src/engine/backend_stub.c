@@ -40,10 +40,11 @@
 
 /* Two layers, each 16 values of K and of V in f16. Window models keep the second one in their window only. */
 #define N_LAYERS 2
-#define ROW_BYTES 32
+#define ROW_BYTES ((size_t)32)
 #define LAYER_BYTES (2 * ROW_BYTES)
 #define CELL_BYTES (N_LAYERS * LAYER_BYTES)
-#define STATE_BYTES 64 /* recurrent state of a sequence */
+#define STATE_BYTES 64          /* recurrent state of a sequence */
+#define RECURRENT_HEAD_BYTES 32 /* of its section, before the state: five u32, then type and row size */
 
 #define EMPTY_CELL UINT32_MAX
 
@@ -858,7 +859,7 @@ static hearth_status read_blob(hth_engine_context *context, uint32_t id, const u
         own(context, places[i], id);
     free(places);
     if (context->format.has_recurrent)
-        memcpy(context->sequences[id].state, at + 5 * 4 + 12, STATE_BYTES);
+        memcpy(context->sequences[id].state, at + RECURRENT_HEAD_BYTES, STATE_BYTES);
     context->sequences[id].n_tokens = end;
     return HEARTH_OK;
 }

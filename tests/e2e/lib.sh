@@ -5,7 +5,7 @@ source=$(cd "$2" && pwd)
 hearth=$build/hearth
 tiny=$source/models/hearth-tiny.gguf
 work=$(mktemp -d)
-trap 'umount "$work/full" 2>/dev/null; chmod -R u+w "$work" 2>/dev/null || true; rm -rf "$work"' EXIT
+trap 'umount "$work/full" 2>/dev/null || true; chmod -R u+w "$work" 2>/dev/null || true; rm -rf "$work"' EXIT
 trap 'exit 1' INT TERM
 cache=$work/cache
 export HEARTH_CACHE=$cache
