@@ -26,11 +26,6 @@ uint64_t hth_os_monotonic_ns(void)
     return clock_gettime_nsec_np(CLOCK_MONOTONIC_RAW);
 }
 
-uint64_t hth_os_unix_seconds(void)
-{
-    return (uint64_t)time(NULL);
-}
-
 uint64_t hth_os_mtime_ns(const struct stat *st)
 {
     return timespec_ns(&st->st_mtimespec);
@@ -53,16 +48,6 @@ bool hth_os_boot_id(char *text, size_t capacity)
         return false;
     memcpy(text, id, n);
     text[n] = '\0';
-    return true;
-}
-
-bool hth_os_hostname(char *text, size_t capacity)
-{
-    char name[256];
-
-    if (gethostname(name, sizeof(name)) != 0 || !memchr(name, '\0', sizeof(name)) || strlen(name) >= capacity)
-        return false;
-    memcpy(text, name, strlen(name) + 1);
     return true;
 }
 
@@ -111,11 +96,6 @@ void hth_os_thread_name(const char *name)
 void hth_os_thread_background(void)
 {
     (void)pthread_set_qos_class_self_np(QOS_CLASS_BACKGROUND, 0); /* a wish */
-}
-
-void hth_os_yield(void)
-{
-    (void)sched_yield();
 }
 
 void hth_os_memory_prefault(void *memory, size_t n_bytes)

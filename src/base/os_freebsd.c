@@ -32,11 +32,6 @@ uint64_t hth_os_monotonic_ns(void)
     return timespec_ns(&now);
 }
 
-uint64_t hth_os_unix_seconds(void)
-{
-    return (uint64_t)time(NULL);
-}
-
 uint64_t hth_os_mtime_ns(const struct stat *st)
 {
     return timespec_ns(&st->st_mtim);
@@ -68,16 +63,6 @@ bool hth_os_boot_id(char *text, size_t capacity)
         return false;
     written = snprintf(text, capacity, "%jd", (intmax_t)booted.tv_sec);
     return written > 0 && (size_t)written < capacity;
-}
-
-bool hth_os_hostname(char *text, size_t capacity)
-{
-    char name[256];
-
-    if (gethostname(name, sizeof(name)) != 0 || !memchr(name, '\0', sizeof(name)) || strlen(name) >= capacity)
-        return false;
-    memcpy(text, name, strlen(name) + 1);
-    return true;
 }
 
 uint64_t hth_os_memory_bytes(void)
@@ -131,11 +116,6 @@ void hth_os_thread_name(const char *name)
 void hth_os_thread_background(void)
 {
     /* Idle priority needs privileges here. */
-}
-
-void hth_os_yield(void)
-{
-    (void)sched_yield();
 }
 
 void hth_os_memory_prefault(void *memory, size_t n_bytes)

@@ -33,11 +33,6 @@ uint64_t hth_os_monotonic_ns(void)
     return timespec_ns(&now);
 }
 
-uint64_t hth_os_unix_seconds(void)
-{
-    return (uint64_t)time(NULL);
-}
-
 uint64_t hth_os_mtime_ns(const struct stat *st)
 {
     return timespec_ns(&st->st_mtim);
@@ -74,16 +69,6 @@ bool hth_os_boot_id(char *text, size_t capacity)
         return false;
     memcpy(text, id, n);
     text[n] = '\0';
-    return true;
-}
-
-bool hth_os_hostname(char *text, size_t capacity)
-{
-    char name[256];
-
-    if (gethostname(name, sizeof(name)) != 0 || !memchr(name, '\0', sizeof(name)) || strlen(name) >= capacity)
-        return false;
-    memcpy(text, name, strlen(name) + 1);
     return true;
 }
 
@@ -172,11 +157,6 @@ void hth_os_thread_background(void)
     struct sched_param priority = { .sched_priority = 0 };
 
     (void)sched_setscheduler(0, SCHED_IDLE, &priority); /* forbidden in some containers: no harm */
-}
-
-void hth_os_yield(void)
-{
-    (void)sched_yield(); /* always succeeds on Linux */
 }
 
 void hth_os_memory_prefault(void *memory, size_t n_bytes)

@@ -26,7 +26,6 @@ struct hth_slot {
     size_t tokens_capacity;
     hearth_result result;
     uint64_t started_ns;
-    uint64_t prefill_ns; /* spent evaluating the prompt */
     uint64_t first_token_ns;
 };
 
@@ -88,7 +87,6 @@ static void finish(hth_slot *slot, hearth_finish_reason reason)
         memcpy(stats->finish_key, key.bytes, sizeof(stats->finish_key));
     }
     stats->finish_tokens = n_live;
-    stats->prefill_ms = (double)slot->prefill_ns / 1e6;
     if (slot->first_token_ns)
         stats->decode_ms = ms_between(slot->first_token_ns, now);
     if (stats->completion_tokens > 1 && stats->decode_ms > 0)
@@ -252,6 +250,20 @@ hearth_status hth_slot_start(const hth_workplace *workplace, hth_sequence *seque
 
 /* ---- prefill ---- */
 
+/* Evaluate tokens; false when that ended the request. *result is then meaningless, else OK or NO_ROOM. */
+static bool evaluate(hth_slot *slot, const hearth_token *tokens, uint32_t n, bool wants_logits,
+                     hth_decode_result *result)
+{
+    hearth_status status =
+        hth_sequence_evaluate(slot->sequence, tokens, n, wants_logits, &slot->logits, result, &slot->result.error);
+
+    if (status != HEARTH_OK)
+        fail(slot, status);
+    else if (*result == HTH_DECODE_ABORTED)
+        cancel(slot);
+    return slot->state != HTH_SLOT_DONE;
+}
+
 /* The prompt's end: keep what makes the next exact hit need no evaluation at all. */
 static void prompt_is_evaluated(hth_slot *slot)
 {
@@ -271,26 +283,18 @@ static void step_prefill(hth_slot *slot)
     uint32_t end = (begin / HTH_BLOCK_TOKENS + 1) * HTH_BLOCK_TOKENS;
     uint64_t begin_ns = hth_os_monotonic_ns();
     hth_decode_result result = HTH_DECODE_OK;
-    hearth_status status;
-    bool is_last;
+    bool is_last, evaluated;
 
     if (end > request->n_prompt)
         end = request->n_prompt;
     if (end - begin > slot->place->n_batch)
         end = begin + slot->place->n_batch;
     is_last = end == request->n_prompt;
-    status = hth_sequence_evaluate(slot->sequence, request->prompt + begin, end - begin, is_last, &slot->logits,
-                                   &result, &slot->result.error);
-    slot->prefill_ns += hth_os_monotonic_ns() - begin_ns;
+    evaluated = evaluate(slot, request->prompt + begin, end - begin, is_last, &result);
+    slot->result.stats.prefill_ms += ms_between(begin_ns, hth_os_monotonic_ns());
     slot->result.stats.n_prefill_evaluations++;
-    if (status != HEARTH_OK) {
-        fail(slot, status);
+    if (!evaluated)
         return;
-    }
-    if (result == HTH_DECODE_ABORTED) {
-        cancel(slot);
-        return;
-    }
     if (result == HTH_DECODE_NO_ROOM) {
         fail(slot, hth_fail(&slot->result.error, HEARTH_ENGINE, "no room for %u prompt tokens in a context of %u",
                             request->n_prompt, slot->place->n_ctx));
@@ -403,20 +407,12 @@ static void step_generate(hth_slot *slot)
 {
     hth_decode_result result = HTH_DECODE_OK;
     hearth_token token;
-    hearth_status status;
 
     if (!generate_token(slot, &token))
         return;
-    status = hth_sequence_evaluate(slot->sequence, &token, 1, true, &slot->logits, &result, &slot->result.error);
     slot->result.stats.n_decode_evaluations++;
-    if (status != HEARTH_OK) {
-        fail(slot, status);
+    if (!evaluate(slot, &token, 1, true, &result))
         return;
-    }
-    if (result == HTH_DECODE_ABORTED) {
-        cancel(slot);
-        return;
-    }
     if (result == HTH_DECODE_NO_ROOM) {
         finish(slot, HEARTH_FINISH_LENGTH);
         return;
