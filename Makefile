@@ -34,7 +34,10 @@ build: deps
 	$(call configure,$(BUILD),)
 	@cmake --build $(BUILD) --parallel $(JOBS)
 
-demo: build
+# Only what the demo runs, and quietly.
+demo: deps
+	$(call configure,$(BUILD),)
+	@cmake --build $(BUILD) --parallel $(JOBS) --target hearth >$(BUILD)/demo.log || { cat $(BUILD)/demo.log; exit 1; }
 	@scripts/demo.sh $(BUILD)
 
 test: build
@@ -71,8 +74,11 @@ bench: build
 install: build
 	@cmake --install $(BUILD)
 
+help:
+	@sed -n 's/^\([a-z]*\):.*/  make \1/p' Makefile
+
 clean:
 	rm -rf build build-asan build-tsan build-fuzz *.configure.log
 
 comma := ,
-.PHONY: all deps build demo test asan tsan fuzz lint format bench install clean
+.PHONY: help all deps build demo test asan tsan fuzz lint format bench install clean

@@ -18,7 +18,7 @@ install(FILES ${CMAKE_BINARY_DIR}/hearth.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/
 
 configure_package_config_file(packaging/hearth-config.cmake.in ${CMAKE_BINARY_DIR}/hearth-config.cmake
   INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/hearth)
-write_basic_package_version_file(${CMAKE_BINARY_DIR}/hearth-config-version.cmake COMPATIBILITY SameMajorVersion)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/hearth-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/hearth-config.cmake ${CMAKE_BINARY_DIR}/hearth-config-version.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/hearth)
 install(EXPORT hearth-targets NAMESPACE hearth:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/hearth)

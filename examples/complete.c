@@ -5,7 +5,7 @@
 static bool print_text(uint64_t id, const char *text, size_t n_bytes, void *user_data)
 {
     (void)id, (void)user_data;
-    return fwrite(text, 1, n_bytes, stdout) == n_bytes;
+    return fwrite(text, 1, n_bytes, stdout) == n_bytes && fflush(stdout) == 0;
 }
 
 int main(int argc, char **argv)

@@ -539,7 +539,8 @@ static const char *remedy(hth_kvc_reason reason)
     case HTH_KVC_UNSUPPORTED_VERSION: return "another version of hearth may read it";
     case HTH_KVC_KEY_MISMATCH: return "give the key of this file, or the file of this key";
     case HTH_KVC_NO_MEMORY: return "close other programs";
-    default: return "delete it, and what it held is computed anew";
+    case HTH_KVC_BAD_HEADER: return "it is no row file, or not a whole one; rows lie below rows/ in a cache directory";
+    default: return "if it lies in a cache directory it may be deleted, and what it held is computed anew";
     }
 }
 

@@ -177,6 +177,9 @@ static char *read_text_file(const char *path)
         free(text);
         return NULL;
     }
+    /* The line end that editors and echo put at the end of a text is not part of it. */
+    if (n > 0 && text[n - 1] == '\n')
+        n--;
     text[n] = '\0';
     if (strlen(text) != n) {
         (void)fprintf(stderr, "hearth: '%s' contains a zero byte, so it is no text; convert it first\n", name);
@@ -273,7 +276,7 @@ static bool print_json(const run *r)
     json_object_set_new(object, "prefill_evaluations", json_integer(stats->n_prefill_evaluations));
     json_object_set_new(object, "decode_evaluations", json_integer(stats->n_decode_evaluations));
     json_object_set_new(object, "seed", json_integer((json_int_t)r->options.request.sampling.seed));
-    text = json_dumps(object, JSON_INDENT(2));
+    text = json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
     written = text && puts(text) >= 0 && fflush(stdout) == 0;
     free(text);
     json_decref(object);
@@ -372,6 +375,11 @@ static int conclude(run *r)
         (void)fprintf(stderr, "hearth: cannot write to standard output: %s\n", strerror(errno));
         return HTH_EXIT_FAILED;
     }
+    if (r->options.has_parent_key && result->stats.hit != HEARTH_HIT_RESUME && !r->options.quiet)
+        (void)fputs(
+            "hearth: warning: the prompt does not go on where --parent-key ends, or nothing is kept under it; the "
+            "longest known prefix was used\n",
+            stderr);
     if (!r->options.quiet && !r->options.json)
         print_statistics(r);
     if (hearth_runtime_flush(r->runtime, FLUSH_MS, &err) != HEARTH_OK && !r->options.quiet)
@@ -399,7 +407,8 @@ int hth_command_run(int argc, char **argv)
     if (!r->options.has_seed &&
         getentropy(&r->options.request.sampling.seed, sizeof(r->options.request.sampling.seed)) != 0)
         r->options.request.sampling.seed = r->begin_ns;
-    r->options.request.sampling.seed &= INT64_MAX; /* the JSON shows it, whose integers are signed */
+    if (!r->options.has_seed)
+        r->options.request.sampling.seed &= HTH_RUN_SEED_MAX;
     hth_progress_init(&r->progress, !r->options.quiet);
     if (!hth_interrupt_watch(interrupt, r))
         (void)fputs("hearth: warning: Ctrl-C will end the program at once, without saving\n", stderr);

@@ -19,11 +19,12 @@ static const char help[] =
     "\n"
     "Generates text from a prompt and streams it to standard output. What the model works out while it reads the\n"
     "prompt is kept on disk, so that the same prompt, or one that begins like it, starts to answer at once.\n"
-    "Without -p and -f the prompt is read from standard input.\n"
+    "Without -p and -f the prompt is read from standard input, unless that is a terminal. From 32 tokens on, the same\n"
+    "prompt again needs no evaluation before its first token; a shorter one needs one.\n"
     "\n"
     "Prompt\n"
     "  -p, --prompt TEXT         the prompt\n"
-    "  -f, --file FILE           read the prompt from a file; '-' is standard input\n"
+    "  -f, --file FILE           read the prompt from a file, without its last line end; '-' is standard input\n"
     "      --chat                the prompt is a user's message; use the model's chat template\n"
     "      --system TEXT         with --chat: a system message before it\n"
     "      --chat-template FILE  with --chat: a Jinja template instead of the model's\n"
@@ -43,12 +44,13 @@ static const char help[] =
     "      --no-cache            neither read nor keep anything\n"
     "      --no-cache-read       compute everything anew, but keep it\n"
     "      --cache-salt TEXT     share rows only with runs of the same salt\n"
-    "      --parent-key HEX      finish key of an earlier run that this prompt continues\n"
+    "      --parent-key HEX      finish key of an earlier run; the prompt holds that whole conversation and more\n"
     "      --ram SIZE            memory for rows (default: an eighth of the machine's, at most 4G)\n"
-    "      --disk SIZE           disk space for rows (default 32G)\n"
+    "      --disk SIZE           disk space for rows, of all processes on this directory (default 32G)\n"
+    "      --disk-free SIZE      leave so much of the device free (default 1G)\n"
     "      --fingerprint MODE    how the model file is identified: safe, gguf_chunked, fast_unsafe (default safe)\n"
     "Engine\n"
-    "  -c, --ctx N               context in tokens (default: the model's own, at most 8192)\n"
+    "  -c, --ctx N               context in tokens, rounded up to 256 (default: the model's own, at most 8192)\n"
     "  -b, --batch N             most tokens of one evaluation (default 512)\n"
     "  -t, --threads N           threads (default: the machine's CPUs)\n"
     "      --gpu-layers N        layers on the GPU; -1: all that fit (default)\n"
@@ -82,6 +84,7 @@ enum {
     OPTION_PARENT_KEY,
     OPTION_RAM,
     OPTION_DISK,
+    OPTION_DISK_FREE,
     OPTION_FINGERPRINT,
     OPTION_GPU_LAYERS,
     OPTION_TYPE_K,
@@ -112,6 +115,7 @@ static const struct option long_options[] = {
     { "parent-key", required_argument, NULL, OPTION_PARENT_KEY },
     { "ram", required_argument, NULL, OPTION_RAM },
     { "disk", required_argument, NULL, OPTION_DISK },
+    { "disk-free", required_argument, NULL, OPTION_DISK_FREE },
     { "fingerprint", required_argument, NULL, OPTION_FINGERPRINT },
     { "ctx", required_argument, NULL, 'c' },
     { "batch", required_argument, NULL, 'b' },
@@ -175,8 +179,8 @@ static bool read_seed(const char *value, uint64_t *out)
 
     errno = 0;
     number = strtoull(value, &end, 10);
-    if (end == value || *end || errno || value[0] == '-')
-        return wrong("seed", value, "a whole number from 0 to 18446744073709551615");
+    if (end == value || *end || errno || value[0] == '-' || number > HTH_RUN_SEED_MAX)
+        return wrong("seed", value, "a whole number from 0 to 9007199254740991");
     *out = number;
     return true;
 }
@@ -235,8 +239,11 @@ static bool read_fingerprint_mode(const char *value, hearth_fingerprint_mode *ou
 
 static bool add_stop(hth_run_options *out, const char *value)
 {
-    if (out->request.n_stop == HTH_RUN_STOPS_MAX || !*value) {
-        (void)fprintf(stderr, "hearth: --stop '%s' is empty or one of more than %d\n", value, HTH_RUN_STOPS_MAX);
+    if (!*value)
+        return wrong("stop", value, "a text of at least one character");
+    if (out->request.n_stop == HTH_RUN_STOPS_MAX) {
+        (void)fprintf(stderr, "hearth: --stop '%s' is one too many; at most %d are allowed\n", value,
+                      HTH_RUN_STOPS_MAX);
         return false;
     }
     out->stop[out->request.n_stop++] = value;
@@ -275,6 +282,7 @@ static bool read_option(int option, const char *value, hth_run_options *out)
                wrong("parent-key", value, "64 hex digits, as 'finish key' in the statistics of an earlier run");
     case OPTION_RAM: return read_size("ram", value, &out->runtime.ram_bytes_max);
     case OPTION_DISK: return read_size("disk", value, &out->runtime.disk_bytes_max);
+    case OPTION_DISK_FREE: return read_size("disk-free", value, &out->runtime.disk_free_min);
     case OPTION_FINGERPRINT: return read_fingerprint_mode(value, &model->fingerprint_mode);
     case 'c': return read_u32("ctx", value, 1, 1 << 24, &model->n_ctx);
     case 'b': return read_u32("batch", value, 1, 65536, &model->n_batch);
@@ -329,6 +337,7 @@ bool hth_run_options_parse(int argc, char **argv, hth_run_options *out, int *exi
     out->model_options = hearth_model_options_default();
     out->request = hearth_request_default();
     *exit_out = HTH_EXIT_USAGE;
+    argv[0] = "hearth run"; /* getopt begins its messages with it */
     while ((option = getopt_long(argc, argv, "p:f:n:c:b:t:qvh", long_options, NULL)) != -1) {
         if (option == 'h') {
             (void)fputs(help, stdout);

@@ -8,6 +8,9 @@
 
 enum { HTH_RUN_STOPS_MAX = 16 };
 
+/* Seeds are shown as JSON numbers, which many readers keep as doubles: 2^53 - 1. */
+#define HTH_RUN_SEED_MAX ((UINT64_C(1) << 53) - 1)
+
 typedef struct hth_run_options {
     const char *model;
     const char *prompt;      /* -p; NULL: from file */

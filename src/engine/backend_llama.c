@@ -33,6 +33,7 @@
 #include "engine/llama_shim.h"
 
 #define N_UBATCH_MAX 512
+#define N_CTX_STEP 256
 #define ROW_FORMAT 1
 #define PATH_BYTES 4096
 
@@ -797,9 +798,11 @@ static hearth_status fill_params(const hth_engine_model *model, const hth_engine
         return hth_fail(err, HEARTH_MISUSE,
                         "'%s' is no type for the KV cache: f16, f32, bf16, q8_0, q5_0, q5_1, q4_0, q4_1 and iq4_nl are",
                         type_by_name(type_k, &out->type_k) ? type_v : type_k);
-    out->n_ctx = n_ctx;
-    out->n_batch = params->n_batch;
-    out->n_ubatch = params->n_batch < N_UBATCH_MAX ? params->n_batch : N_UBATCH_MAX;
+    /* The engine rounds up to that anyway, but only after it has bounded the batch by what was asked for. */
+    out->n_ctx = (n_ctx + N_CTX_STEP - 1) / N_CTX_STEP * N_CTX_STEP;
+    /* It aborts where a batch has no place for one row of every sequence; decode() keeps to what was asked for. */
+    out->n_batch = params->n_batch > params->n_seq_max ? params->n_batch : params->n_seq_max;
+    out->n_ubatch = out->n_batch < N_UBATCH_MAX ? out->n_batch : N_UBATCH_MAX;
     out->n_seq_max = params->n_seq_max;
     out->n_threads = (int32_t)n_threads;
     out->n_threads_batch = (int32_t)n_threads;
@@ -866,6 +869,8 @@ static hearth_status context_new(hth_engine_model *model, const hth_engine_conte
                           model->facts.architecture);
     if (status == HEARTH_OK) {
         hth_shim_context_sizes(context->llama, &context->info.n_ctx, &context->info.n_batch, &context->info.n_seq_max);
+        if (context->info.n_batch > params->n_batch)
+            context->info.n_batch = params->n_batch;
         status = allocate_arrays(context, err);
     }
     if (status != HEARTH_OK) {

@@ -62,6 +62,11 @@ refuse 1 "nowhere.txt" run "$tiny" -f "$work/nowhere.txt"
 
 # Usage
 refuse 2 "MODEL" run
+for small in "-c 1" "-b 1" "-c 1 -b 1"; do
+  # shellcheck disable=SC2086
+  "$hearth" run "$tiny" -p hi -n 1 -q --no-cache $small >/dev/null || fail "run $small"
+done
+refuse 2 "seed.*must be" run "$tiny" -p x --seed 18446744073709551615
 refuse 2 "temp.*must be" run "$tiny" -p x --temp hot
 refuse 2 "predict.*must be" run "$tiny" -p x -n -5
 refuse 2 "--chat" run "$tiny" -p x --system y

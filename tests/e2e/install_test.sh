@@ -18,6 +18,10 @@ export PKG_CONFIG_PATH=${pc%/*}
 cc -std=c11 "$source/examples/complete.c" -o "$work/complete" $(pkg-config --cflags --libs hearth) \
   -Wl,-rpath,"$(pkg-config --variable=libdir hearth)" || fail "building with pkg-config failed"
 "$work/complete" "$tiny" 'Once upon a time' >/dev/null || fail "the program built with pkg-config does not run"
+libdir=$(pkg-config --variable=libdir hearth)
+# shellcheck disable=SC2046
+cc -std=c11 "$source/examples/complete.c" -o "$work/complete" $(pkg-config --cflags hearth) "$libdir/libhearth.a" \
+  $(pkg-config --static --libs-only-l hearth | sed 's/-lhearth//g') || fail "linking the static library with pkg-config failed"
 
 mkdir "$work/consumer"
 cat >"$work/consumer/CMakeLists.txt" <<END
@@ -25,7 +29,7 @@ cmake_minimum_required(VERSION 3.22)
 project(consumer C)
 find_package(hearth 0.1 REQUIRED)
 add_executable(shared $source/examples/complete.c)
-target_link_libraries(shared PRIVATE hearth::hearth_shared)
+target_link_libraries(shared PRIVATE hearth::hearth)
 add_executable(static $source/examples/complete.c)
 target_link_libraries(static PRIVATE hearth::hearth_static)
 END

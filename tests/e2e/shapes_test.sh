@@ -3,7 +3,7 @@
 # reply is the same.
 . "$(dirname "$0")/lib.sh"
 export HEARTH_MODEL_CACHE=$work/models
-{ words 260; echo; } >"$work/prompt" # a line end, so that what follows does not change its last token
+{ words 260; echo; echo; } >"$work/prompt" # a line end, so that what follows does not change its last token
 
 for shape in llama-15m tiny-llama tiny-window tiny-recurrent tiny-hybrid tiny-hybrid-window tiny-qwen35; do
   model=$("$build/bench/make_model" "$shape" 2>/dev/null) || fail "make_model $shape"
