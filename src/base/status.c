@@ -30,13 +30,14 @@ const char *hearth_status_name(hearth_status status)
     return "unknown";
 }
 
-/* Cut a message that was too long for its buffer before the last, possibly incomplete, UTF-8 character. */
-static void end_at_character(char *text, size_t capacity)
+void hth_end_at_character(char *text, size_t capacity)
 {
     size_t n = strnlen(text, capacity);
 
     if (n + 1 < capacity)
         return;
+    if (n == capacity)
+        n--;
     while (n > 0 && ((unsigned char)text[n - 1] & 0xC0) == 0x80)
         n--;
     if (n > 0 && (unsigned char)text[n - 1] >= 0xC0)
@@ -55,7 +56,10 @@ static void write_message(hearth_error *err, hearth_status status, int errnum, c
     n = vsnprintf(err->message, sizeof(err->message), format, arguments);
     if (n < 0)
         err->message[0] = '\0';
-    end_at_character(err->message, sizeof(err->message));
+    for (char *c = err->message; *c; c++) /* one line, whatever was put into it */
+        if (*c == '\n' || *c == '\r')
+            *c = ' ';
+    hth_end_at_character(err->message, sizeof(err->message));
 }
 
 hearth_status hth_fail(hearth_error *err, hearth_status status, const char *format, ...)
@@ -103,7 +107,7 @@ hearth_status hth_fail_errno(hearth_error *err, int errnum, const char *format, 
 #endif
     size_t n = strlen(err->message);
     (void)snprintf(err->message + n, sizeof(err->message) - n, ": %s", text); /* cut below when it does not fit */
-    end_at_character(err->message, sizeof(err->message));
+    hth_end_at_character(err->message, sizeof(err->message));
     return status;
 }
 
@@ -129,5 +133,5 @@ void hth_fail_prefix(hearth_error *err, const char *format, ...)
         n_tail = sizeof(err->message) - n_head - 1;
     memcpy(err->message + n_head, tail, n_tail);
     err->message[n_head + n_tail] = '\0';
-    end_at_character(err->message, sizeof(err->message));
+    hth_end_at_character(err->message, sizeof(err->message));
 }

@@ -25,6 +25,11 @@ hearth_status hth_fail(hearth_error *err, hearth_status status, const char *form
 hearth_status hth_fail_errno(hearth_error *err, int errnum, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/*
+ * End a text that fills its buffer before the last, possibly incomplete, UTF-8 character; a shorter one stays as it is.
+ */
+void hth_end_at_character(char *text, size_t capacity);
+
 /* Put "<prefix>: " before the message already in err. Does nothing when err is NULL. */
 void hth_fail_prefix(hearth_error *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

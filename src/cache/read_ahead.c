@@ -30,6 +30,7 @@ struct hth_read_ahead {
     pthread_cond_t changed;
     size_t n_ready;
     size_t n_taken;
+    size_t n_asked; /* calls of next; when one begins, the row of the one before was given back */
     bool ending;
     place ring[HTH_READ_AHEAD_ROWS];
 };
@@ -39,14 +40,14 @@ static bool may_read_locked(const hth_read_ahead *ahead)
     return ahead->n_ready - ahead->n_taken < HTH_READ_AHEAD_ROWS;
 }
 
-/* Borrow row i. When pinned rows fill the tier, wait until those before it are unpacked and try once more. */
+/* Borrow row i. When pinned rows fill the tier, wait until those before it were given back and try once more. */
 static void borrow_patiently(hth_read_ahead *ahead, size_t i, place *into)
 {
     into->status = hth_cache_borrow(ahead->cache, ahead->keyspace, &ahead->rows[i].meta, &into->row, &into->err);
     if (into->status != HEARTH_NO_MEMORY)
         return;
     pthread_mutex_lock(&ahead->lock);
-    while (ahead->n_taken < i && !ahead->ending)
+    while (ahead->n_asked <= i && !ahead->ending)
         pthread_cond_wait(&ahead->changed, &ahead->lock);
     pthread_mutex_unlock(&ahead->lock);
     into->status = hth_cache_borrow(ahead->cache, ahead->keyspace, &ahead->rows[i].meta, &into->row, &into->err);
@@ -106,6 +107,8 @@ hearth_status hth_read_ahead_next(hth_read_ahead *ahead, hth_borrowed_row *out, 
         return hth_cache_borrow(ahead->cache, ahead->keyspace, &ahead->rows[ahead->n_taken++].meta, out, err);
 
     pthread_mutex_lock(&ahead->lock);
+    ahead->n_asked++;
+    pthread_cond_broadcast(&ahead->changed);
     while (ahead->n_ready == ahead->n_taken)
         pthread_cond_wait(&ahead->changed, &ahead->lock);
     from = &ahead->ring[ahead->n_taken % HTH_READ_AHEAD_ROWS];

@@ -41,6 +41,7 @@ bool hth_interrupt_watch(hth_interrupt_fn on_first, void *user_data)
     sigaddset(&w->signals, SIGINT);
     sigaddset(&w->signals, SIGTERM);
     if (pthread_sigmask(SIG_BLOCK, &w->signals, NULL) != 0 || pthread_create(&thread, NULL, wait_for_signals, w) != 0) {
+        (void)pthread_sigmask(SIG_UNBLOCK, &w->signals, NULL); /* so that Ctrl-C at least ends the program */
         free(w);
         return false;
     }

@@ -46,8 +46,9 @@ struct hearth_model {
     pthread_mutex_t lock;
     hth_scheduler *scheduler; /* may be used without the lock by those who entered */
     pthread_cond_t users_changed;
-    unsigned users; /* calls inside the engine part */
-    bool unloading; /* no new users */
+    unsigned users;   /* calls inside the engine part */
+    bool unloading;   /* no new users */
+    bool engine_gone; /* the engine part was freed */
     bool has_unloader;
     pthread_t unloader;
 };
@@ -107,6 +108,11 @@ static void free_engine_part(hearth_model *model)
     }
     model->context = NULL;
     model->engine_model = NULL;
+
+    pthread_mutex_lock(&model->lock);
+    model->engine_gone = true;
+    pthread_cond_broadcast(&model->users_changed);
+    pthread_mutex_unlock(&model->lock);
 }
 
 static void *unload_when_idle(void *user_data)
@@ -137,8 +143,8 @@ void hearth_model_unload(hearth_model *model)
 
     if (!model || !begin_unloading(model))
         return;
-    hth_scheduler_refuse(model->scheduler);
     pthread_mutex_lock(&model->lock);
+    hth_scheduler_refuse(model->scheduler); /* it is there: only who began unloading may free it */
     started = pthread_create(&model->unloader, NULL, unload_when_idle, model) == 0;
     model->has_unloader = started;
     pthread_mutex_unlock(&model->lock);
@@ -157,10 +163,16 @@ void hth_model_shut_down(hearth_model *model)
         hth_scheduler_cancel_all(model->scheduler);
     }
     pthread_mutex_unlock(&model->lock);
-    if (first)
+    if (first) {
         free_engine_part(model);
-    else
-        join_unloader(model);
+        return;
+    }
+    /* Another thread began it: wait until it is done, whether it has a thread of its own yet or not. */
+    pthread_mutex_lock(&model->lock);
+    while (!model->engine_gone)
+        pthread_cond_wait(&model->users_changed, &model->lock);
+    pthread_mutex_unlock(&model->lock);
+    join_unloader(model);
 }
 
 /* ---- references ---- */
@@ -385,10 +397,13 @@ hearth_status hearth_model_load(hearth_runtime *runtime, const char *path, const
 
 static void copy_text(char *to, size_t capacity, const char *from)
 {
-    size_t n = strnlen(from, capacity - 1);
+    size_t n = strnlen(from, capacity);
 
-    memcpy(to, from, n);
-    to[n] = '\0';
+    memcpy(to, from, n < capacity ? n : capacity);
+    if (n < capacity)
+        to[n] = '\0';
+    else
+        hth_end_at_character(to, capacity);
 }
 
 hearth_status hearth_model_info_get(hearth_model *model, hearth_model_info *info, hearth_error *err)
@@ -682,12 +697,11 @@ hearth_status hearth_submit(hearth_model *model, const hearth_request *request, 
         status = hth_request_new(&given, tokens, n_tokens, id, &copied, err);
     }
     if (status == HEARTH_OK) {
-        /* Before the submit: on_done may run before it returns, and the caller may want the id there. */
-        if (id_out)
-            *id_out = id;
         status = hth_scheduler_submit(model->scheduler, copied, err);
         if (status != HEARTH_OK)
             hth_request_free(copied);
+        else if (id_out)
+            *id_out = id;
     }
     leave(model);
     return status;

@@ -126,6 +126,7 @@ static hearth_status read_options(const hearth_runtime_options *options, hearth_
 static hearth_status open_cache(hearth_runtime *runtime, const hearth_runtime_options *options, hearth_error *err)
 {
     char directory[PATH_MAX];
+    hearth_status status;
     hth_cache_options cache_options = {
         .ram_bytes_max = options->ram_bytes_max,
         .disk_bytes_max = options->disk_bytes_max,
@@ -142,15 +143,16 @@ static hearth_status open_cache(hearth_runtime *runtime, const hearth_runtime_op
         hth_warn(&runtime->log,
                  "nothing will be cached on disk: neither HEARTH_CACHE nor HOME is set; set one of them");
 
-    if (cache_options.directory) {
+    status = hth_cache_open(&cache_options, &runtime->cache, err);
+    /* A directory that was refused is not to be trusted with fingerprints either. */
+    if (status == HEARTH_OK && hth_cache_is_durable(runtime->cache)) {
         size_t n = strlen(cache_options.directory) + sizeof("/fingerprints");
 
-        runtime->memo_directory = malloc(n);
-        if (!runtime->memo_directory)
-            return hth_fail(err, HEARTH_NO_MEMORY, "no memory to open a runtime");
-        (void)snprintf(runtime->memo_directory, n, "%s/fingerprints", cache_options.directory); /* sized above */
+        runtime->memo_directory = malloc(n); /* without it large models are hashed again, no more */
+        if (runtime->memo_directory)
+            (void)snprintf(runtime->memo_directory, n, "%s/fingerprints", cache_options.directory); /* sized above */
     }
-    return hth_cache_open(&cache_options, &runtime->cache, err);
+    return status;
 }
 
 hearth_status hearth_runtime_open(const hearth_runtime_options *options, hearth_runtime **out, hearth_error *err)

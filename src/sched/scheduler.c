@@ -22,7 +22,7 @@
 #include "base/os.h"
 #include "sched/slot.h"
 
-typedef enum message_kind { MESSAGE_REQUEST, MESSAGE_SAVE, MESSAGE_STOP } message_kind;
+typedef enum message_kind { MESSAGE_REQUEST, MESSAGE_SAVE } message_kind;
 
 /* Shared by the asking thread and the scheduler; the last of the two frees it, since the asker may time out first. */
 typedef struct save_order {
@@ -153,7 +153,6 @@ static void handle(hth_scheduler *scheduler, message *received)
         scheduler->waiting[scheduler->n_waiting++] = received->request;
         break;
     case MESSAGE_SAVE: obey_save(scheduler, received->save); break;
-    case MESSAGE_STOP: scheduler->stopping = true; break;
     }
     free(received);
 }
@@ -167,6 +166,7 @@ static void take_messages(hth_scheduler *scheduler)
         handle(scheduler, received);
         received = hth_mailbox_take(scheduler->mailbox, 0);
     }
+    scheduler->stopping = hth_mailbox_is_closed(scheduler->mailbox);
 }
 
 /* ---- the tick ---- */
@@ -181,8 +181,8 @@ static void publish_status(hth_scheduler *scheduler)
         status.request_id = scheduler->running->id;
         hth_slot_progress(scheduler->slot, &status.n_done, &status.n_total);
     }
-    status.n_waiting = (uint32_t)scheduler->n_waiting;
     pthread_mutex_lock(&scheduler->lock);
+    status.n_waiting = (uint32_t)(scheduler->n_known - (scheduler->running ? 1 : 0)); /* those in the mailbox too */
     scheduler->status = status;
     pthread_mutex_unlock(&scheduler->lock);
 }
@@ -193,16 +193,28 @@ static void set_running(hth_scheduler *scheduler, hth_request *request)
     atomic_store_explicit(&scheduler->pulse->cancelled, request ? &request->cancelled : NULL, memory_order_release);
 }
 
+/* Answer the waiting requests that were cancelled, so that a cancel does not wait for the running one. */
+static void end_cancelled(hth_scheduler *scheduler)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < scheduler->n_waiting; i++) {
+        hth_request *request = scheduler->waiting[i];
+
+        if (atomic_load_explicit(&request->cancelled, memory_order_relaxed))
+            end_unstarted(scheduler, request, HEARTH_CANCELLED, "the request was cancelled while it waited");
+        else
+            scheduler->waiting[kept++] = request;
+    }
+    scheduler->n_waiting = kept;
+}
+
 static void start_next(hth_scheduler *scheduler)
 {
     hth_request *request = scheduler->waiting[0];
     hearth_error err = { .message = "" };
 
     memmove(&scheduler->waiting[0], &scheduler->waiting[1], --scheduler->n_waiting * sizeof(scheduler->waiting[0]));
-    if (atomic_load_explicit(&request->cancelled, memory_order_relaxed)) {
-        end_unstarted(scheduler, request, HEARTH_CANCELLED, "the request was cancelled while it waited");
-        return;
-    }
     set_running(scheduler, request);
     if (hth_slot_start(&scheduler->place, scheduler->sequence, request, &scheduler->slot, &err) != HEARTH_OK) {
         set_running(scheduler, NULL);
@@ -239,8 +251,11 @@ static void *run(void *context)
         take_messages(scheduler);
         if (scheduler->stopping)
             hth_scheduler_cancel_all(scheduler);
-        if (!scheduler->slot && scheduler->n_waiting > 0)
+        end_cancelled(scheduler);
+        if (!scheduler->slot && scheduler->n_waiting > 0) {
             start_next(scheduler);
+            publish_status(scheduler); /* the first evaluation may take long */
+        }
         if (scheduler->slot) {
             hth_slot_step(scheduler->slot);
             if (hth_slot_state_of(scheduler->slot) == HTH_SLOT_DONE)
@@ -249,9 +264,6 @@ static void *run(void *context)
         publish_status(scheduler);
     }
     save_sequence(scheduler, HEARTH_SAVE_SHUTDOWN);
-    /* Whoever asked for a save while the thread was ending still waits for an answer. */
-    for (message *late; (late = hth_mailbox_take(scheduler->mailbox, 0));)
-        handle(scheduler, late);
     return NULL;
 }
 
@@ -316,8 +328,7 @@ void hth_scheduler_close(hth_scheduler *scheduler)
         return;
     hth_scheduler_refuse(scheduler);
     hth_scheduler_cancel_all(scheduler); /* at once, so that a long evaluation is broken off */
-    while (post(scheduler, MESSAGE_STOP, NULL, NULL) == HTH_MAILBOX_FULL)
-        hth_os_yield(); /* the thread empties its box after the present evaluation */
+    hth_mailbox_close(scheduler->mailbox);
     pthread_join(scheduler->thread, NULL);
     deinit(scheduler);
 }

@@ -18,6 +18,7 @@ struct hth_slot {
     hth_request *request;
     hth_slot_state state;
     hth_text_stream *text;
+    bool refused; /* on_text said no */
     hth_engine_sampler *sampler;
     float *saved_logits; /* [n_vocab], where the first token is sampled from a row */
     const float *logits; /* the next token is sampled from these; NULL: none yet */
@@ -41,7 +42,8 @@ static bool is_cancelled(const hth_slot *slot)
 
 /* ---- the end ---- */
 
-static void append_text(hth_slot *slot, const char *text, size_t n)
+/* False when there is no memory; nothing was appended then. */
+static bool append_text(hth_slot *slot, const char *text, size_t n)
 {
     hearth_result *result = &slot->result;
 
@@ -50,22 +52,29 @@ static void append_text(hth_slot *slot, const char *text, size_t n)
         char *grown = realloc(result->text, capacity);
 
         if (!grown)
-            return; /* the stream got the text; only the collected copy is short */
+            return false;
         result->text = grown;
         slot->text_capacity = capacity;
     }
     memcpy(result->text + result->n_bytes, text, n);
     result->n_bytes += n;
     result->text[result->n_bytes] = '\0';
+    return true;
 }
 
-/* Hand text to the caller and to the result; false when the caller wants no more. */
-static bool emit(hth_slot *slot, const char *text, size_t n)
+typedef enum emitted { EMITTED, REFUSED, NO_MEMORY } emitted;
+
+/* Hand text to the caller and to the result. */
+static emitted emit(hth_slot *slot, const char *text, size_t n)
 {
     if (n == 0)
-        return true;
-    append_text(slot, text, n);
-    return !slot->request->on_text || slot->request->on_text(slot->request->id, text, n, slot->request->user_data);
+        return EMITTED;
+    if (!append_text(slot, text, n))
+        return NO_MEMORY;
+    if (!slot->request->on_text || slot->request->on_text(slot->request->id, text, n, slot->request->user_data))
+        return EMITTED;
+    slot->refused = true;
+    return REFUSED;
 }
 
 static void finish(hth_slot *slot, hearth_finish_reason reason)
@@ -76,8 +85,12 @@ static void finish(hth_slot *slot, hearth_finish_reason reason)
     const char *text = "";
     size_t n = 0;
 
-    if (hth_text_stream_finish(slot->text, &text, &n))
-        (void)emit(slot, text, n); /* it has ended anyway */
+    /* What is held back belongs to the reply, unless its reader wants no more of it. */
+    if (!slot->refused && (!hth_text_stream_finish(slot->text, &text, &n) || emit(slot, text, n) == NO_MEMORY) &&
+        slot->result.status == HEARTH_OK) {
+        slot->result.status = hth_fail(&slot->result.error, HEARTH_NO_MEMORY, "no memory for the reply's text");
+        reason = HEARTH_FINISH_NONE;
+    }
     if (hth_policy_should_save_finish(n_live, &slot->place->policy))
         hth_sequence_save_end(slot->sequence, HEARTH_SAVE_FINISH);
     if (n_live > 0) {
@@ -142,8 +155,10 @@ static hearth_status use_what_is_known(hth_slot *slot)
 
     status = hth_sequence_lookup(slot->sequence, request->prompt, request->n_prompt, !request->no_cache_read, &lookup,
                                  &slot->result.error);
-    if (status != HEARTH_OK)
+    if (status != HEARTH_OK) {
+        (void)hth_sequence_shorten(slot->sequence, 0); /* what lives there is another request's, its keys too */
         return status;
+    }
     memcpy(stats->prompt_key, lookup.prompt_key.bytes, sizeof(stats->prompt_key));
     looked_up = hth_os_monotonic_ns();
     stats->lookup_ms = ms_between(begin, looked_up);
@@ -217,7 +232,7 @@ hearth_status hth_slot_start(const hth_workplace *workplace, hth_sequence *seque
 
     if (slot)
         slot->text = hth_text_stream_new((const char *const *)request->stop, request->n_stop);
-    if (!slot || !slot->text) {
+    if (!slot || !slot->text || !append_text(slot, "", 0)) { /* an empty reply is an empty text, not a missing one */
         hth_slot_free(slot);
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to run a request");
     }
@@ -387,8 +402,11 @@ static bool generate_token(hth_slot *slot, hearth_token *token_out)
         fail(slot, hth_fail(&slot->result.error, HEARTH_NO_MEMORY, "no memory for the reply's text"));
         return false;
     }
-    if (!emit(slot, text, n_text)) {
-        cancel(slot);
+    switch (emit(slot, text, n_text)) {
+    case EMITTED: break;
+    case REFUSED: cancel(slot); return false;
+    case NO_MEMORY:
+        fail(slot, hth_fail(&slot->result.error, HEARTH_NO_MEMORY, "no memory for the reply's text"));
         return false;
     }
     if (stopped) {
@@ -440,8 +458,6 @@ hth_slot_state hth_slot_state_of(const hth_slot *slot)
 
 const hearth_result *hth_slot_result(hth_slot *slot)
 {
-    if (!slot->result.text)
-        append_text(slot, "", 0); /* an empty reply is an empty text, not a missing one */
     return &slot->result;
 }
 
