@@ -496,7 +496,7 @@ HEARTH_API const char *hearth_save_reason_name(hearth_save_reason reason);
 
 /*
  * Save every sequence that the context holds and wait until the rows are durable. reason is HEARTH_SAVE_EVICT (the
- * context is emptied afterwards) or HEARTH_SAVE_SHUTDOWN (it is kept). HEARTH_TIMED_OUT after timeout_ms: what was not
+ * context is emptied afterwards, unless a request runs in it) or HEARTH_SAVE_SHUTDOWN (it is kept). HEARTH_TIMED_OUT after timeout_ms: what was not
  * durable by then may still become so. Takes effect between two evaluations of a running request.
  */
 HEARTH_API hearth_status hearth_model_save(hearth_model *model, hearth_save_reason reason, uint32_t timeout_ms,

@@ -109,7 +109,19 @@ uint64_t hth_os_memory_available_bytes(void)
     }
     if (limit != UINT64_MAX) {
         uint64_t used = cgroup_number("/sys/fs/cgroup/memory.current");
-        uint64_t rest = used < limit ? limit - used : 0;
+        uint64_t cached = 0; /* file pages count as used there, but are given up when memory is wanted */
+        uint64_t rest;
+
+        if (read_text("/sys/fs/cgroup/memory.stat", text, sizeof(text))) {
+            line = strstr(text, "\ninactive_file ");
+            if (line)
+                cached += strtoull(line + strlen("\ninactive_file "), NULL, 10);
+            line = strstr(text, "\nactive_file ");
+            if (line)
+                cached += strtoull(line + strlen("\nactive_file "), NULL, 10);
+        }
+        used = used > cached ? used - cached : 0;
+        rest = used < limit ? limit - used : 1; /* 0 would mean that it is not known */
 
         if (rest < available)
             available = rest;

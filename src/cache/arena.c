@@ -272,6 +272,22 @@ static uint8_t *take_from(segment *s, size_t bytes)
     return NULL;
 }
 
+/* At the limit, empty segments make room for one of another size. */
+static void unmap_empty_locked(hth_arena *arena)
+{
+    for (segment **link = &arena->segments; *link;) {
+        segment *s = *link;
+
+        if (s->used > 0) {
+            link = &s->next;
+            continue;
+        }
+        *link = s->next;
+        arena->mapped_bytes -= s->bytes;
+        segment_free(s);
+    }
+}
+
 /* A free run of any segment, or of a new one; NULL when the limit does not allow one. */
 static uint8_t *take_locked(hth_arena *arena, size_t bytes)
 {
@@ -283,6 +299,8 @@ static uint8_t *take_locked(hth_arena *arena, size_t bytes)
         slab = take_from(s, bytes);
     if (slab)
         return slab;
+    if (arena->bytes_max - arena->mapped_bytes < bytes)
+        unmap_empty_locked(arena);
     left = arena->bytes_max - arena->mapped_bytes;
     if (left >= HTH_ARENA_SEGMENT_BYTES && bytes <= HTH_ARENA_SEGMENT_BYTES)
         s = segment_new(HTH_ARENA_SEGMENT_BYTES);

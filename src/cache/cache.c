@@ -192,7 +192,8 @@ hearth_tier hth_cache_find(hth_cache *cache, const hth_row_id *id, hth_row_meta 
 
 size_t hth_cache_children(hth_cache *cache, const hth_key *parent, hth_row_meta *out, size_t capacity)
 {
-    size_t n_ram = hth_ram_tier_children(cache->ram, parent, out, capacity);
+    /* Half of the room is kept for the rows that only the disk has. */
+    size_t n_ram = hth_ram_tier_children(cache->ram, parent, out, cache->files ? (capacity + 1) / 2 : capacity);
     size_t n = n_ram;
 
     if (!cache->files || n == capacity)
@@ -235,6 +236,12 @@ static const char *misfit(const hth_kvc_info *info, const hth_keyspace *keyspace
     if (first_position > 0 && (!info->has_parent || !hth_key_equal(&info->parent, &expected->parent)))
         return "it continues another prefix";
     return NULL;
+}
+
+void hth_cache_note_gone(hth_cache *cache, const hth_row_id *id)
+{
+    if (cache->writer)
+        note_rejected(&cache->rejected, id);
 }
 
 void hth_cache_reject(hth_cache *cache, const hth_row_id *id, const char *reason)
@@ -294,6 +301,7 @@ static hearth_status borrow_file(hth_cache *cache, const hth_keyspace *keyspace,
         return hth_fail(err, HEARTH_CORRUPT, "cache row damaged: %s", wrong);
     }
     meta.bytes = n_bytes;
+    hth_ram_row_set_stored(request.row, true);
     *row_out = hth_ram_tier_insert(cache->ram, request.row, &meta);
     return HEARTH_OK;
 }
@@ -381,6 +389,24 @@ void hth_cache_touch(hth_cache *cache, const hth_row_id *ids, size_t n)
 }
 
 /* ---- saving ---- */
+
+bool hth_cache_is_saved(hth_cache *cache, const hth_row_id *id)
+{
+    hth_ram_row *row = hth_ram_tier_pin(cache->ram, id);
+
+    if (!row)
+        return hth_cache_find(cache, id, NULL) != HEARTH_TIER_NONE;
+    if (cache->writer && !hth_ram_row_is_stored(row))
+        (void)hth_writer_publish(cache->writer, row); /* a full queue is counted there */
+    hth_ram_tier_unpin(cache->ram, row);
+    return true;
+}
+
+uint64_t hth_cache_n_lost(hth_cache *cache)
+{
+    return hth_counted(&cache->counters, HTH_COUNT_SAVES_DROPPED) +
+           hth_counted(&cache->counters, HTH_COUNT_WRITES_FAILED);
+}
 
 /* Bits a weight, as far as the quant type's name tells: "q4_k_m" 4, "bf16" 16. Only shown to people. */
 static uint8_t quant_bits(uint8_t quant_byte)

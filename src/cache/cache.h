@@ -63,6 +63,10 @@ void hth_cache_return(hth_cache *cache, hth_borrowed_row *row);
 /* Set aside a row that the engine or a caller found to be wrong: out of RAM, its file quarantined. reason is static. */
 void hth_cache_reject(hth_cache *cache, const hth_row_id *id, const char *reason);
 /*
+ * A row that the index knows has lost its file: it counts as not there until it is saved again.
+ */
+void hth_cache_note_gone(hth_cache *cache, const hth_row_id *id);
+/*
  * The row's own tokens, at most capacity of them; returns how many, 0 when the row is gone or its head does not verify.
  * Reads a file's head only. For choosing rows; a borrow checks everything.
  */
@@ -71,6 +75,14 @@ size_t hth_cache_peek_tokens(hth_cache *cache, const hth_row_id *id, hearth_toke
 void hth_cache_touch(hth_cache *cache, const hth_row_id *ids, size_t n);
 
 /* ---- saving ---- */
+
+/*
+ * Is there nothing to save for this id? A row that is in RAM only, because its write was dropped or failed, is queued for
+ * the file tier again.
+ */
+bool hth_cache_is_saved(hth_cache *cache, const hth_row_id *id);
+/* Rows that were not kept so far, for whatever reason: a save that must be durable compares it before and after. */
+uint64_t hth_cache_n_lost(hth_cache *cache);
 
 typedef struct hth_save {
     const hth_keyspace *keyspace;

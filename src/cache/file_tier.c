@@ -223,6 +223,8 @@ static void scan_once(hth_file_tier *tier, bool rebuild)
     pthread_mutex_lock(&tier->scan_lock);
     if (complete && !tier->rebuild_wanted)          /* another index took the place of the one that was filled */
         (void)hth_index_rebuilt(tier->index, NULL); /* if not, the next start fills it once more */
+    else if (rebuild && !complete)
+        hth_index_rebuild_failed(tier->index);
     pthread_mutex_unlock(&tier->scan_lock);
 }
 
@@ -692,9 +694,44 @@ static hearth_status over_quota(const hth_file_tier *tier, uint64_t bytes, size_
                     n_bytes, tier->directory, bytes, tier->bytes_max, why);
 }
 
-static hearth_status make_room(hth_file_tier *tier, size_t n_bytes, hearth_error *err)
+/* Is there a row that this one begins after? Rows from token 0, and those whose parent was never kept, have none. */
+static bool has_parent(hth_file_tier *tier, const hth_row_meta *meta)
+{
+    static const hth_row_kind bearing[] = { HTH_ROW_BLOCK, HTH_ROW_TAIL };
+    bool found = false;
+
+    for (size_t i = 0; meta->first_position > 0 && i < sizeof(bearing) / sizeof(bearing[0]) && !found; i++) {
+        hth_row_id id = { .key = meta->parent, .kind = bearing[i] };
+
+        if (hth_index_get(tier->index, &id, NULL, &found, NULL) != HEARTH_OK)
+            found = false;
+    }
+    return found;
+}
+
+/* Evict for a new row; what it stands on is the last to go, and without that the row is of no use. */
+static hearth_status evict_for(hth_file_tier *tier, const hth_row_meta *meta, size_t n_bytes, hearth_error *err)
+{
+    hth_index_use uses[] = {
+        { .id = { .key = meta->parent, .kind = HTH_ROW_BLOCK }, .last_used_time = hth_os_unix_seconds() + 1 },
+        { .id = { .key = meta->parent, .kind = HTH_ROW_TAIL }, .last_used_time = hth_os_unix_seconds() + 1 },
+    };
+    bool stood = has_parent(tier, meta);
+
+    bring_notes(tier); /* uses that the index does not know yet decide, too */
+    if (stood)
+        (void)hth_index_touch(tier->index, uses, sizeof(uses) / sizeof(uses[0]), NULL); /* else the order is a guess */
+    if (hth_file_tier_evict_to(tier, tier->bytes_max - n_bytes, NULL, err) != HEARTH_OK)
+        return err ? err->status : HEARTH_IO;
+    if (stood && !has_parent(tier, meta))
+        return over_quota(tier, tier->bytes_max, n_bytes, ", and what it stands on had to go", err);
+    return HEARTH_OK;
+}
+
+static hearth_status make_room(hth_file_tier *tier, const hth_row_meta *meta, size_t n_bytes, hearth_error *err)
 {
     hth_index_totals totals = { .rows = 0 };
+    hearth_status status;
     uint64_t free_bytes;
     int rc = hth_fs_free_bytes(tier->fs, tier->rows, &free_bytes);
 
@@ -718,8 +755,9 @@ static hearth_status make_room(hth_file_tier *tier, size_t n_bytes, hearth_error
         return HEARTH_OK;
     if (!totals.complete)
         return over_quota(tier, totals.bytes, n_bytes, ", and its index is still being made", err);
-    if (hth_file_tier_evict_to(tier, tier->bytes_max - n_bytes, NULL, err) != HEARTH_OK)
-        return err ? err->status : HEARTH_IO;
+    status = evict_for(tier, meta, n_bytes, err);
+    if (status != HEARTH_OK)
+        return status;
     if (hth_index_totals_get(tier->index, &totals, err) != HEARTH_OK)
         return HEARTH_IO;
     atomic_store(&tier->bytes_known, totals.bytes);
@@ -740,7 +778,7 @@ hearth_status hth_file_tier_publish(hth_file_tier *tier, const hth_row_meta *met
         bring_notes(tier);
     /* A row that is there needs no room. */
     if (hth_index_get(tier->index, &meta->id, NULL, &is_there, NULL) != HEARTH_OK || !is_there) {
-        status = make_room(tier, n_bytes, &why);
+        status = make_room(tier, meta, n_bytes, &why);
         if (status != HEARTH_OK) {
             if (err)
                 *err = why;

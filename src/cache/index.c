@@ -517,6 +517,8 @@ void hth_index_close(hth_index *index)
         return;
     pthread_mutex_lock(&registry_lock);
     is_last = --index->n_refs == 0;
+    if (!is_last)
+        hth_index_env_forget_log(index->env);
     for (hth_index **at = &registry; is_last && *at; at = &(*at)->next) {
         if (*at == index) {
             *at = index->next;
@@ -953,6 +955,30 @@ hearth_status hth_index_release(hth_index *index, const hth_row_id *ids, size_t 
     return write_rows(index, release_body, &change, "release reservations", err);
 }
 
+static int release_dead_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+{
+    row_change *change = user_data;
+    int rc = 0;
+
+    for (size_t i = 0; i < change->n && rc == 0; i++) {
+        reservation r;
+
+        rc = reservation_get(txn, dbs, &change->ids[i], &r);
+        if (rc == 0 && r.owner != hth_owner_token(change->index->owner))
+            rc = reservation_drop(change->index, txn, dbs, &change->ids[i]);
+        else if (rc == MDB_NOTFOUND)
+            rc = 0;
+    }
+    return rc;
+}
+
+hearth_status hth_index_release_dead(hth_index *index, const hth_row_id *ids, size_t n, hearth_error *err)
+{
+    row_change change = { .index = index, .ids = ids, .n = n };
+
+    return write_rows(index, release_dead_body, &change, "release dead reservations", err);
+}
+
 static int remove_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
 {
     row_change *change = user_data;
@@ -1231,4 +1257,21 @@ static int rebuilt_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
 hearth_status hth_index_rebuilt(hth_index *index, hearth_error *err)
 {
     return write_rows(index, rebuilt_body, index, "finish the rebuild", err);
+}
+
+static int unclaim_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+{
+    const hth_index *index = user_data;
+    state s;
+    int rc = state_get(txn, dbs, &s);
+
+    if (rc != 0 || s.rebuilder != hth_owner_token(index->owner))
+        return rc;
+    s.rebuilder = 0;
+    return state_put(txn, dbs, &s);
+}
+
+void hth_index_rebuild_failed(hth_index *index)
+{
+    (void)write_rows(index, unclaim_body, index, "give up the rebuild", NULL); /* a dead owner's claim ends, too */
 }

@@ -128,4 +128,9 @@ hearth_status hth_index_rebuilt(hth_index *index, hearth_error *err);
  */
 bool hth_index_maintain(hth_index *index);
 
+/* The caller could not fill the index: the next hth_index_maintain, or another process, may claim it again. */
+void hth_index_rebuild_failed(hth_index *index);
+/* Drop the reservations of dead owners among ids; those of living ones, ours too, stay. One transaction. */
+hearth_status hth_index_release_dead(hth_index *index, const hth_row_id *ids, size_t n, hearth_error *err);
+
 #endif

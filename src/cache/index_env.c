@@ -48,7 +48,7 @@ enum {
 struct hth_index_env {
     /* Fixed after opening. */
     const hth_fs *fs;
-    const hth_log *log;
+    hth_log log; /* a copy: who opened the environment first may close first */
     char directory[PATH_BYTES];
     char path[PATH_BYTES]; /* of the environment of this boot */
     char name[128];        /* its last part */
@@ -93,7 +93,7 @@ static bool is_damage(int rc)
 static void warn_once(hth_index_env *env, const char *what, int rc)
 {
     if (!atomic_exchange(&env->was_warned, true))
-        hth_warn(env->log,
+        hth_warn(&env->log,
                  "cache index in '%s' not usable (%s: %s); rows are found by file names until it is made anew",
                  env->directory, what, mdb_strerror(rc));
 }
@@ -152,6 +152,17 @@ static void drop_environment(hth_index_env *env)
         remove_environment(env->fs, env->path);
 }
 
+/* "v1-..." and "dropped-...", as this file makes them; whatever else lies here is not ours to remove. */
+static bool is_environment_name(const char *name, bool is_dropped)
+{
+    const char *digits = name + (is_dropped ? strlen("dropped-") : 1);
+    size_t n = strspn(digits, is_dropped ? "0123456789abcdef" : "0123456789");
+
+    if (is_dropped)
+        return n > 0 && digits[n] == '\0';
+    return n > 0 && digits[n] == '-';
+}
+
 /* Remove what other boots and unfinished drops left. Another version's index of this boot may be in use. */
 static bool remove_leftover(const char *name, void *user_data)
 {
@@ -160,10 +171,13 @@ static bool remove_leftover(const char *name, void *user_data)
     const char *its_boot = strchr(name, '-');
     bool is_dropped = strncmp(name, "dropped-", strlen("dropped-")) == 0;
     char path[PATH_BYTES];
+    hth_fs_stat st;
 
+    if (!is_environment_name(name, is_dropped))
+        return true;
     if (!is_dropped && !(name[0] == 'v' && its_boot && strcmp(its_boot, boot) != 0))
         return true;
-    if (join(path, env->directory, name))
+    if (join(path, env->directory, name) && hth_fs_stat_path(env->fs, path, &st) == 0 && !st.is_regular)
         remove_environment(env->fs, path);
     return true;
 }
@@ -330,7 +344,7 @@ static void open_locked(hth_index_env *env, size_t n_crashes, bool was_damaged)
 
         (void)hth_fs_remove(env->fs, unclean);
         if (n >= CRASHES_MAX) {
-            hth_info(env->log, "the last processes ended without closing the cache index in '%s'; it is made anew",
+            hth_info(&env->log, "the last processes ended without closing the cache index in '%s'; it is made anew",
                      env->directory);
             drop_environment(env);
         } else if ((fd = hth_fs_open(env->fs, unclean, HTH_FS_CREATE)) >= 0) {
@@ -379,7 +393,8 @@ hearth_status hth_index_env_open(const char *directory, const char *boot_id, siz
     if (!env)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the cache index");
     env->fs = fs;
-    env->log = log;
+    if (log)
+        env->log = *log;
     (void)snprintf(env->name, sizeof(env->name), "v1-%.100s", boot_id);
     if (snprintf(env->directory, PATH_BYTES, "%s", directory) >= PATH_BYTES ||
         !join(env->path, env->directory, env->name)) {
@@ -574,5 +589,12 @@ void hth_index_env_maintain(hth_index_env *env)
     refresh_locked(env, true);
     if (env->mdb)
         (void)mdb_reader_check(env->mdb, NULL); /* dead readers only make the file grow */
+    pthread_mutex_unlock(&env->write_lock);
+}
+
+void hth_index_env_forget_log(hth_index_env *env)
+{
+    pthread_mutex_lock(&env->write_lock);
+    env->log.write = NULL;
     pthread_mutex_unlock(&env->write_lock);
 }

@@ -55,4 +55,7 @@ hearth_status hth_index_env_fail(hth_index_env *env, int rc, const char *what, h
 /* Replace a damaged environment or one that another process replaced, try an absent one again, drop dead readers. */
 void hth_index_env_maintain(hth_index_env *env);
 
+/* Say nothing from now on: one of several who share the environment has closed it, and the log may have been its. */
+void hth_index_env_forget_log(hth_index_env *env);
+
 #endif

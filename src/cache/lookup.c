@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 enum {
-    CANDIDATES_MAX = 32, /* children of one prefix that are compared token by token */
-    LEAF_TOKENS_MIN = 16 /* a shorter overlap is cheaper to compute than to read */
+    CANDIDATES_MAX = 128, /* children of one prefix that are compared token by token */
+    LEAF_TOKENS_MIN = 16  /* a shorter overlap is cheaper to compute than to read */
 };
 
 static void compute_keys(hth_lookup *lookup, hth_key_stream *stream, const hearth_token *tokens)
@@ -109,6 +109,14 @@ static void find_blocks(hth_lookup *lookup, hth_cache *cache, const hearth_token
 static void find_snapshot(hth_lookup *lookup, hth_cache *cache, const hth_keyspace *keyspace,
                           const hearth_token *tokens)
 {
+    hth_row_id exact = { .key = lookup->prompt_key, .kind = HTH_ROW_SNAPSHOT };
+    hth_row_meta meta;
+
+    if (hth_cache_find(cache, &exact, &meta) != HEARTH_TIER_NONE && meta.first_position == 0 &&
+        meta.n_tokens == lookup->n_tokens) {
+        append_row(lookup, &meta, meta.n_tokens);
+        return;
+    }
     for (size_t i = (lookup->n_tokens - 1) / HTH_BLOCK_TOKENS + 1; i-- > 0;) {
         hth_row_meta candidates[CANDIDATES_MAX];
         size_t n = hth_cache_children(cache, &lookup->boundary_keys[i], candidates, CANDIDATES_MAX);

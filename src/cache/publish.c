@@ -24,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/os.h"
 #include "cache/row_file.h"
 
 enum {
@@ -135,11 +136,13 @@ hearth_status hth_publish_probe(const hth_fs *fs, const char *temporary_director
                                 hearth_error *err)
 {
     char path[PATH_BYTES], second[PATH_BYTES];
+    uint64_t numbers[2];
     bool links;
     int fd;
 
-    if (!temporary_path(temporary_directory, token, UINT64_MAX, path) ||
-        !temporary_path(temporary_directory, token, UINT64_MAX - 1, second))
+    hth_os_random(numbers, sizeof(numbers)); /* several tiers of one process may probe one directory at once */
+    if (!temporary_path(temporary_directory, token, numbers[0], path) ||
+        !temporary_path(temporary_directory, token, numbers[1], second))
         return hth_fail(err, HEARTH_MISUSE, "the path '%.200s...' is too long", temporary_directory);
     if (probe_unnamed(fs, temporary_directory, path)) {
         *out = HTH_PUBLISH_UNNAMED;

@@ -12,7 +12,7 @@
 
 #include "base/os.h"
 
-enum { PATH_BYTES = 4096, NAME_BYTES = 256 };
+enum { PATH_BYTES = 4096, NAME_BYTES = 256, TIME_DIGITS = 12 };
 
 typedef struct census {
     size_t n;
@@ -23,7 +23,8 @@ static bool count_file(const char *name, void *user_data)
 {
     census *c = user_data;
 
-    if (strlen(name) >= NAME_BYTES)
+    /* Only what was put here by us is counted and removed: the time, a row's name. */
+    if (strlen(name) >= NAME_BYTES || strspn(name, "0123456789") != TIME_DIGITS || name[TIME_DIGITS] != '-')
         return true;
     if (c->n++ == 0 || strcmp(name, c->oldest) < 0)
         (void)snprintf(c->oldest, sizeof(c->oldest), "%s", name);

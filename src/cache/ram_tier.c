@@ -10,11 +10,12 @@
 
 #include <assert.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include <utlist.h>
 
-/* A table that cannot grow keeps working with longer chains instead of ending the process. */
+/* Without memory an addition fails, and the row stays out of the table, instead of ending the process. */
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
@@ -32,6 +33,7 @@ struct hth_ram_row {
     uint8_t *image; /* fixed from reserve to free */
     size_t bytes;
     hth_row_meta meta; /* fixed from insert to free */
+    atomic_bool stored;
 
     /* Guarded by the tier's lock. */
     unsigned pins;
@@ -61,6 +63,7 @@ struct hth_ram_tier {
     hth_ram_row *by_age;
     uint64_t rows;
     uint64_t bytes;
+    uint64_t bytes_pinned; /* of slabs that somebody holds */
     uint64_t rows_evicted;
 };
 
@@ -99,6 +102,18 @@ static hth_ram_row *find_locked(hth_ram_tier *tier, const hth_row_id *id)
 
     HASH_FIND(hh, tier->by_id, &key, sizeof(key), row);
     return row;
+}
+
+static void add_pin_locked(hth_ram_tier *tier, hth_ram_row *row)
+{
+    if (row->pins++ == 0)
+        tier->bytes_pinned += hth_arena_slab_bytes(row->bytes);
+}
+
+static void drop_pin_locked(hth_ram_tier *tier, hth_ram_row *row)
+{
+    if (--row->pins == 0)
+        tier->bytes_pinned -= hth_arena_slab_bytes(row->bytes);
 }
 
 static void hide_locked(hth_ram_tier *tier, hth_ram_row *row)
@@ -144,20 +159,42 @@ void hth_ram_tier_close(hth_ram_tier *tier)
     free(tier);
 }
 
-/* Evict the least recently used row that nobody holds; false when there is none. */
+/* Does another row begin where this one ends? Rows without tokens end a chain. */
+static bool has_children_locked(const hth_ram_tier *tier, const hth_ram_row *row)
+{
+    family *own = NULL;
+
+    if (row->meta.id.kind == HTH_ROW_LOGITS || row->meta.id.kind == HTH_ROW_STATE)
+        return false;
+    HASH_FIND(hh, tier->families, row->meta.id.key.bytes, HTH_KEY_BYTES, own);
+    return own != NULL;
+}
+
+/*
+ * Evict the least recently used row that nobody holds and nothing stands on: without its beginning the rest of a chain
+ * is of no use. Where everything has children, the oldest goes. False when everything is held.
+ */
 static bool evict_one_locked(hth_ram_tier *tier)
 {
-    hth_ram_row *row;
+    hth_ram_row *row, *oldest = NULL, *leaf = NULL;
 
     DL_FOREACH(tier->by_age, row)
     {
-        if (row->pins == 0) /* NOLINT(clang-analyzer-unix.Malloc): it does not see that the freed row left the list */
+        if (row->pins > 0) /* NOLINT(clang-analyzer-unix.Malloc): it does not see that the freed row left the list */
+            continue;
+        if (!oldest)
+            oldest = row;
+        if (!has_children_locked(tier, row)) {
+            leaf = row;
             break;
+        }
     }
-    if (!row)
+    if (!leaf)
+        leaf = oldest;
+    if (!leaf)
         return false;
-    hide_locked(tier, row);
-    free_locked(tier, row);
+    hide_locked(tier, leaf);
+    free_locked(tier, leaf);
     tier->rows_evicted++;
     return true;
 }
@@ -176,6 +213,8 @@ hth_ram_row *hth_ram_tier_reserve(hth_ram_tier *tier, size_t n_bytes)
     row->pins = 1;
 
     pthread_mutex_lock(&tier->lock);
+    if (tier->bytes_pinned + slab_bytes > tier->bytes_max)
+        goto out; /* nothing that may be evicted would make room */
     while (tier->bytes + slab_bytes > tier->bytes_max)
         if (!evict_one_locked(tier))
             goto out;
@@ -184,6 +223,7 @@ hth_ram_row *hth_ram_tier_reserve(hth_ram_tier *tier, size_t n_bytes)
         if (!evict_one_locked(tier))
             goto out;
     tier->bytes += slab_bytes;
+    tier->bytes_pinned += slab_bytes;
 out:
     pthread_mutex_unlock(&tier->lock);
     if (!row->image) {
@@ -208,6 +248,16 @@ const hth_row_meta *hth_ram_row_meta(const hth_ram_row *row)
     return &row->meta;
 }
 
+bool hth_ram_row_is_stored(const hth_ram_row *row)
+{
+    return atomic_load_explicit(&row->stored, memory_order_relaxed);
+}
+
+void hth_ram_row_set_stored(hth_ram_row *row, bool stored)
+{
+    atomic_store_explicit(&row->stored, stored, memory_order_relaxed);
+}
+
 /* Enter a row into its parent's family. Without memory for that, the row is found by its id all the same. */
 static void join_family_locked(hth_ram_tier *tier, hth_ram_row *row)
 {
@@ -225,7 +275,7 @@ static void join_family_locked(hth_ram_tier *tier, hth_ram_row *row)
             return;
         }
     }
-    DL_APPEND2(parent->children, row, sibling_prev, sibling_next);
+    DL_PREPEND2(parent->children, row, sibling_prev, sibling_next);
     row->parent = parent;
 }
 
@@ -241,8 +291,8 @@ hth_ram_row *hth_ram_tier_insert(hth_ram_tier *tier, hth_ram_row *row, const hth
     pthread_mutex_lock(&tier->lock);
     there = find_locked(tier, &meta->id);
     if (there) {
-        there->pins++;
-        row->pins = 0;
+        add_pin_locked(tier, there);
+        drop_pin_locked(tier, row);
         free_locked(tier, row);
         row = there;
     } else {
@@ -265,7 +315,7 @@ hth_ram_row *hth_ram_tier_pin(hth_ram_tier *tier, const hth_row_id *id)
     pthread_mutex_lock(&tier->lock);
     row = find_locked(tier, id);
     if (row) {
-        row->pins++;
+        add_pin_locked(tier, row);
         DL_DELETE(tier->by_age, row);
         DL_APPEND(tier->by_age, row);
     }
@@ -277,7 +327,7 @@ void hth_ram_tier_pin_again(hth_ram_tier *tier, hth_ram_row *row)
 {
     pthread_mutex_lock(&tier->lock);
     assert(row->pins > 0);
-    row->pins++;
+    add_pin_locked(tier, row);
     pthread_mutex_unlock(&tier->lock);
 }
 
@@ -287,7 +337,7 @@ void hth_ram_tier_unpin(hth_ram_tier *tier, hth_ram_row *row)
         return;
     pthread_mutex_lock(&tier->lock);
     assert(row->pins > 0);
-    row->pins--;
+    drop_pin_locked(tier, row);
     if (row->pins == 0 && !row->visible)
         free_locked(tier, row);
     pthread_mutex_unlock(&tier->lock);

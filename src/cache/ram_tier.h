@@ -35,6 +35,10 @@ const hth_row_meta *hth_ram_row_meta(const hth_ram_row *row);
  */
 hth_ram_row *hth_ram_tier_insert(hth_ram_tier *tier, hth_ram_row *row, const hth_row_meta *meta);
 
+/* Is the row in a file, or on its way there? Set by the writer; any thread. */
+bool hth_ram_row_is_stored(const hth_ram_row *row);
+void hth_ram_row_set_stored(hth_ram_row *row, bool stored);
+
 /* The row of that id, pinned and marked as just used; NULL when it is not here. */
 hth_ram_row *hth_ram_tier_pin(hth_ram_tier *tier, const hth_row_id *id);
 /* One more pin for another holder. */
@@ -45,7 +49,7 @@ void hth_ram_tier_unpin(hth_ram_tier *tier, hth_ram_row *row);
 /* Take a row out of sight; it is freed with its last pin. Nothing happens when it is not here. */
 void hth_ram_tier_remove(hth_ram_tier *tier, const hth_row_id *id);
 
-/* Rows whose parent is that key, at most capacity, in no order; returns how many. */
+/* Rows whose parent is that key, at most capacity, the newest first; returns how many. */
 size_t hth_ram_tier_children(hth_ram_tier *tier, const hth_key *parent, hth_row_meta *out, size_t capacity);
 
 typedef struct hth_ram_tier_totals {

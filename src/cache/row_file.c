@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/os.h"
 enum {
     HEAD_BYTES = 8192,          /* holds the whole head of any row of one block */
     HEAD_BYTES_MAX = 256 << 20, /* of a snapshot: four bytes a token and its prompt */
@@ -89,13 +90,15 @@ hearth_status hth_row_file_open(const hth_fs *fs, const char *path, int *fd_out,
 bool hth_row_file_meta_of(const hth_kvc_info *info, const hth_row_id *id, uint64_t file_bytes, uint64_t mtime,
                           hth_row_meta *out)
 {
+    uint64_t now = hth_os_unix_seconds();
+    uint64_t last_used_time = mtime > info->last_used_time ? mtime : info->last_used_time;
     hth_row_meta meta = {
         .id = *id,
         .parent = info->parent,
         .first_position = info->has_first_position ? info->first_position : 0,
         .n_tokens = (uint32_t)hth_kvc_n_tokens(info),
         .bytes = file_bytes,
-        .last_used_time = mtime > info->last_used_time ? mtime : info->last_used_time,
+        .last_used_time = last_used_time < now ? last_used_time : now, /* a clock that was wrong once must not last */
         .hit_count = info->hit_count,
         .save_reason = info->save_reason,
     };

@@ -17,8 +17,7 @@
 
 enum {
     PATH_BYTES = 4096,
-    BATCH_ROWS = 256,          /* rows of one transaction */
-    TEMPORARY_AGE_S = 60 * 60, /* nobody writes one row for so long */
+    BATCH_ROWS = 256, /* rows of one transaction */
     TOKEN_DIGITS = 16,
 };
 
@@ -41,17 +40,16 @@ static uint64_t temporary_owner(const char *name)
 static bool remove_temporary(const char *name, void *user_data)
 {
     const hth_scan *scan = user_data;
-    uint64_t owner = temporary_owner(name), now = hth_os_unix_seconds();
+    uint64_t owner = temporary_owner(name);
     char path[PATH_BYTES];
-    hth_fs_stat st;
 
     if (is_stopped(scan))
         return false;
+    if (owner == 0 || hth_index_owner_lives(scan->index, owner))
+        return true; /* not made by us, or still being written */
     if (snprintf(path, sizeof(path), "%s/%s", scan->temporary_directory, name) >= (int)sizeof(path))
         return true;
-    if (owner != 0 ? !hth_index_owner_lives(scan->index, owner)
-                   : hth_fs_stat_path(scan->fs, path, &st) == 0 && st.is_regular && st.mtime + TEMPORARY_AGE_S < now)
-        (void)hth_fs_remove(scan->fs, path); /* what stays is met again at the next start */
+    (void)hth_fs_remove(scan->fs, path); /* what stays is met again at the next start */
     return true;
 }
 
@@ -69,7 +67,7 @@ static bool recover_rows(hth_scan *scan, const hth_row_id *ids, size_t n)
     if (n_found > 0 && hth_index_adopt(scan->index, found, n_found, &n_adopted, NULL) != HEARTH_OK)
         return false;
     scan->n_adopted += n_adopted;
-    return hth_index_release(scan->index, ids, n, NULL) == HEARTH_OK;
+    return hth_index_release_dead(scan->index, ids, n, NULL) == HEARTH_OK;
 }
 
 void hth_scan_recover(hth_scan *scan)

@@ -50,6 +50,7 @@ static void publish(hth_writer *writer, hth_ram_row *row)
                                                  hth_ram_row_bytes(row), &published, &err);
 
     if (status != HEARTH_OK) {
+        hth_ram_row_set_stored(row, false);
         hth_count(writer->counters, HTH_COUNT_WRITES_FAILED, 1);
         if (writer->n_failed++ % WARN_EVERY == 0)
             hth_warn(writer->log, "cache row not written, replies are not affected: %s", err.message);
@@ -160,8 +161,10 @@ bool hth_writer_publish(hth_writer *writer, hth_ram_row *row)
     if (next) {
         next->row = row;
         hth_ram_tier_pin_again(writer->ram, row); /* before it is queued: the writer may be done with it at once */
+        hth_ram_row_set_stored(row, true);
         if (put(writer, next, hth_ram_row_bytes(row)))
             return true;
+        hth_ram_row_set_stored(row, false);
         hth_ram_tier_unpin(writer->ram, row);
         free(next);
     }

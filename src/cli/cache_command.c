@@ -182,6 +182,7 @@ static hearth_status ask_index(hth_index *index, contents *out, hearth_error *er
     hearth_status status = hth_index_totals_get(index, &out->totals, err);
 
     out->n_rows = 0;
+    out->out_of_memory = false;
     if (status == HEARTH_OK)
         status = hth_index_quota(index, &out->quota, err);
     if (status == HEARTH_OK)

@@ -118,8 +118,8 @@ static inline const char *hth_sampling_problem(const hearth_sampling *sampling)
         return "top_p must be 0 to 1";
     if (!(sampling->min_p >= 0 && sampling->min_p <= 1))
         return "min_p must be 0 to 1";
-    if (!(sampling->repeat_penalty > 0 && sampling->repeat_penalty <= 1000))
-        return "repeat_penalty must be above 0 and at most 1000";
+    if (!(sampling->repeat_penalty >= 0.01f && sampling->repeat_penalty <= 1000))
+        return "repeat_penalty must be 0.01 to 1000";
     if (sampling->repeat_last_n > HTH_REPEAT_LAST_N_MAX)
         return "repeat_last_n must be at most 65536";
     return NULL;

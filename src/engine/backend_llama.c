@@ -46,6 +46,7 @@ struct hth_engine_model {
     atomic_int kind; /* hth_model_kind */
     bool has_long_rope_factors;
     bool on_gpu;
+    int32_t n_gpu_layers; /* as asked for; layers elsewhere round differently */
     hth_shim_model_facts facts;
 };
 
@@ -492,7 +493,9 @@ static hearth_status model_load(const char *path, const hth_engine_model_params 
     if (status != HEARTH_OK)
         goto out;
     model->on_gpu = model->facts.has_gpu && params->n_gpu_layers != 0;
-    atomic_init(&model->kind, (int)kind_of(&model->facts));
+    model->n_gpu_layers = model->on_gpu ? params->n_gpu_layers : 0;
+    /* Only its first file is fingerprinted, so two models that differ in another one would share rows. */
+    atomic_init(&model->kind, (int)(file.split_count > 1 ? HTH_MODEL_UNCACHED : kind_of(&model->facts)));
 
     pthread_mutex_lock(&engine.log_lock);
     engine.latest = model->log;
@@ -689,7 +692,7 @@ static void write_params_text(hth_engine_context *context, const struct llama_co
     n = (size_t)snprintf(text, sizeof(text),
                          "backend=llama.cpp build=%s features=%s gpu=%d rows=%d block=%u k=%s v=%s fa=%d unified=1 "
                          "repack=%d panel=%d rotate=%d longrope=%s rope_type=%d freq_scale=%a",
-                         hth_shim_version(), engine.features, model->on_gpu, ROW_FORMAT, HTH_BLOCK_TOKENS,
+                         hth_shim_version(), engine.features, model->n_gpu_layers, ROW_FORMAT, HTH_BLOCK_TOKENS,
                          ggml_type_name(params->type_k), ggml_type_name(params->type_v),
                          params->flash_attn_type != LLAMA_FLASH_ATTN_TYPE_DISABLED, !model->on_gpu,
                          getenv("GGML_NO_IQ_PANEL") == NULL, !(rotation_off && strtol(rotation_off, NULL, 10) != 0),

@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/os.h"
 #include "engine/backend.h"
@@ -344,9 +345,20 @@ static hearth_status make_context(hearth_model *model, const hearth_model_option
     if (place->keyspace.quant_byte == HTH_QUANT_UNKNOWN)
         place->keyspace.quant_byte = hth_quant_byte("f32");
     if (place->cache && place->kind == HTH_MODEL_UNCACHED)
-        hth_info(place->log, "model '%s' (%s) is of a kind that was not measured; nothing of it is cached", model->name,
-                 model->info.architecture);
+        hth_info(place->log,
+                 "model '%s' (%s) is split over files or of a kind that was not measured; nothing of it is cached",
+                 model->name, model->info.architecture);
     return HEARTH_OK;
+}
+
+/* The weights that were loaded and the bytes that were fingerprinted must be those of one file. */
+static bool is_unchanged(const char *path, const struct stat *before)
+{
+    struct stat after;
+
+    return stat(path, &after) == 0 && after.st_dev == before->st_dev && after.st_ino == before->st_ino &&
+           after.st_size == before->st_size && hth_os_mtime_ns(&after) == hth_os_mtime_ns(before) &&
+           hth_os_ctime_ns(&after) == hth_os_ctime_ns(before);
 }
 
 hearth_status hearth_model_load(hearth_runtime *runtime, const char *path, const hearth_model_options *options,
@@ -354,6 +366,8 @@ hearth_status hearth_model_load(hearth_runtime *runtime, const char *path, const
 {
     hearth_model_options given;
     hearth_model *model;
+    struct stat before;
+    bool has_identity;
     hearth_status status;
 
     if (!runtime || !path || !out)
@@ -374,10 +388,13 @@ hearth_status hearth_model_load(hearth_runtime *runtime, const char *path, const
         status = hth_fail(err, HEARTH_NO_MEMORY, "no memory to load '%s'", path);
 
     /* The engine looks first: it says best what is wrong with a file that is no model. */
+    has_identity = !is_stub(path) && stat(path, &before) == 0;
     if (status == HEARTH_OK)
         status = load_engine_model(model, path, &given, err);
     if (status == HEARTH_OK)
         status = fingerprint(model, path, &given, err);
+    if (status == HEARTH_OK && has_identity && !is_unchanged(path, &before))
+        status = hth_fail(err, HEARTH_IO, "'%s' changed while it was loaded; load it again", path);
     if (status == HEARTH_OK)
         status = make_context(model, &given, err);
     if (status == HEARTH_OK)

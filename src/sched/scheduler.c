@@ -391,6 +391,7 @@ hearth_status hth_scheduler_save(hth_scheduler *scheduler, hearth_save_reason re
 {
     struct timespec deadline = hth_deadline_after(timeout_ms);
     uint64_t begin_ns = hth_os_monotonic_ns();
+    uint64_t n_lost = scheduler->place.cache ? hth_cache_n_lost(scheduler->place.cache) : 0;
     save_order *order = calloc(1, sizeof(*order));
     uint64_t spent_ms;
     bool done;
@@ -419,6 +420,8 @@ hearth_status hth_scheduler_save(hth_scheduler *scheduler, hearth_save_reason re
         done = hth_cache_flush(scheduler->place.cache, spent_ms < timeout_ms ? timeout_ms - (uint32_t)spent_ms : 0);
     if (!done)
         return hth_fail(err, HEARTH_TIMED_OUT, "not everything was saved within %u ms", timeout_ms);
+    if (scheduler->place.cache && hth_cache_n_lost(scheduler->place.cache) != n_lost)
+        return hth_fail(err, HEARTH_FULL, "not everything was saved: the device or a queue is full; the log says more");
     return HEARTH_OK;
 }
 

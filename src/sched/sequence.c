@@ -290,6 +290,9 @@ void hth_sequence_restore(hth_sequence *sequence, const hth_lookup *lookup, cons
         hearth_status status = hth_read_ahead_next(ahead, &borrowed, &err);
 
         if (status != HEARTH_OK) {
+            /* Where one file is gone others are, too: what is computed instead is to be saved. */
+            for (size_t j = i; status == HEARTH_NOT_FOUND && j < n; j++)
+                hth_cache_note_gone(sequence->place->cache, &lookup->rows[first + j].meta.id);
             if (status != HEARTH_CORRUPT && status != HEARTH_NOT_FOUND) /* those are told, or no trouble at all */
                 hth_warn(sequence->place->log, "cache row not read, the prompt is computed instead: %s", err.message);
             break;
@@ -438,7 +441,7 @@ static void save_range(hth_sequence *sequence, const hth_row_id *id, uint32_t be
     };
     hearth_error err = { .message = "" };
 
-    if (hth_cache_find(place->cache, id, NULL) != HEARTH_TIER_NONE)
+    if (hth_cache_is_saved(place->cache, id))
         return;
     if (id->kind == HTH_ROW_SNAPSHOT) {
         pack(sequence, sequence->id, &save);
@@ -495,7 +498,7 @@ void hth_sequence_save_logits(hth_sequence *sequence, const float *logits, heart
         return;
     hth_sequence_key(sequence, &save.id.key);
     save.parent = save.id.key;
-    if (hth_cache_find(place->cache, &save.id, NULL) != HEARTH_TIER_NONE)
+    if (hth_cache_is_saved(place->cache, &save.id))
         return;
     slot = hth_cache_save_begin(place->cache, &save);
     if (!slot)

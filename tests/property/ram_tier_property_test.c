@@ -25,6 +25,7 @@ static hth_row_meta meta_of(uint64_t n)
     memcpy(meta.id.key.bytes, &n, sizeof(n));
     meta.id.kind = (hth_row_kind)(n % 3);
     meta.parent.bytes[0] = (uint8_t)(n % 7);
+    meta.parent.bytes[31] = 1; /* the key of no row: nothing stands on another */
     meta.n_tokens = (uint32_t)n;
     return meta;
 }
