@@ -71,8 +71,10 @@ format:
 bench: build
 	@bench/restore.sh $(BUILD)
 
-install: build
-	@cmake --install $(BUILD)
+# Installs what was built, so that root neither builds nor fetches anything; PREFIX may differ from the build's.
+install:
+	@[ -x $(BUILD)/hearth ] || { echo "run 'make' first, then 'make install'"; exit 1; }
+	@cmake --install $(BUILD) --prefix $(PREFIX)
 
 help:
 	@sed -n 's/^\([a-z]*\):.*/  make \1/p' Makefile

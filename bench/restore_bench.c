@@ -1,8 +1,8 @@
 /*
  * restore_bench.c - what an exact hit costs, against memcpy
  *
- * Runs itself as two processes on one cache directory: the first computes a prompt of N tokens and keeps it, the second
- * finds it. The second one then copies as many bytes as it restored with memcpy, between buffers that were touched
+ * Runs itself as four processes on one cache directory, one after the other: the first computes a prompt of N tokens and keeps it, the
+ * others find it. Each of these then copies as many bytes as it restored with memcpy, between buffers that were touched
  * before, and prints both times side by side, with the time to the first and to the second token, counted from the
  * submit and from the start of the process (engine, model load and fingerprint included).
  *
@@ -83,7 +83,7 @@ static int measure(const char *phase, const char *path, size_t n_tokens, const c
     hearth_runtime *runtime;
     hearth_model *model;
     hearth_result result;
-    hearth_error err;
+    hearth_error err = { .status = HEARTH_NO_MEMORY, .message = "no memory" };
     const hearth_stats *stats = &result.stats;
     double loaded_ms, submitted_ms;
     bool warm = strcmp(phase, "warm") == 0;
@@ -127,6 +127,10 @@ static int measure(const char *phase, const char *path, size_t n_tokens, const c
     if (warm &&
         (stats->hit != HEARTH_HIT_EXACT || stats->cached_tokens != n_tokens || stats->n_prefill_evaluations > 0)) {
         (void)fprintf(stderr, "restore_bench: the second process was not warm\n");
+        return 1;
+    }
+    if (hearth_runtime_flush(runtime, 60000, &err) != HEARTH_OK) {
+        (void)fprintf(stderr, "restore_bench: %s\n", err.message);
         return 1;
     }
     hearth_result_free(&result);

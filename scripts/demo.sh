@@ -16,7 +16,7 @@ run() {
   "$build/hearth" run models/hearth-tiny.gguf --chat --system "$system" -p 'Tell me a story about a fox.' \
     --temp 0 -n 48 --cache "$cache" --json
 }
-field() { sed -n "s/^  \"$1\": \"\{0,1\}\([^\",]*\)\"\{0,1\},\{0,1\}$/\1/p" "$2"; }
+field() { sed -n "s/^  \"$1\": \"\{0,1\}\(.*[^\",]\)\"\{0,1\},\{0,1\}$/\1/p" "$2"; }
 
 echo "The same prompt, twice, in two processes, with an empty cache at the beginning:"
 echo
@@ -32,6 +32,7 @@ for what in cold warm; do
     "$(field restore_ms "$f")" "$(field ttft_ms "$f")"
 done
 echo
+[ -n "$(field text "$cache/cold.json")" ] || { echo "The model said nothing."; exit 1; }
 [ "$(field text "$cache/cold.json")" = "$(field text "$cache/warm.json")" ] || { echo "The two replies differ."; exit 1; }
 [ "$(field hit "$cache/warm.json")" = exact ] || { echo "The second run was not warm."; exit 1; }
 [ "$(field cached_tokens "$cache/warm.json")" = "$(field prompt_tokens "$cache/cold.json")" ] ||

@@ -16,16 +16,15 @@ static const uint64_t interval_ns = UINT64_C(100000000);
 void hth_progress_init(hth_progress *progress, bool wanted)
 {
     *progress = (hth_progress){ .enabled = wanted && isatty(STDERR_FILENO) };
+    pthread_mutex_init(&progress->lock, NULL);
 }
 
-void hth_progress_draw(hth_progress *progress, const char *label, double fraction, const char *detail)
+static void draw_locked(hth_progress *progress, const char *label, double fraction, const char *detail)
 {
     char bar[BAR_WIDTH + 1];
     uint64_t now;
     int filled;
 
-    if (!progress->enabled)
-        return;
     now = hth_os_monotonic_ns();
     if (progress->begin_ns == 0)
         progress->begin_ns = now;
@@ -41,10 +40,21 @@ void hth_progress_draw(hth_progress *progress, const char *label, double fractio
     progress->drawn_ns = now;
 }
 
+void hth_progress_draw(hth_progress *progress, const char *label, double fraction, const char *detail)
+{
+    if (!progress->enabled)
+        return;
+    pthread_mutex_lock(&progress->lock);
+    draw_locked(progress, label, fraction, detail);
+    pthread_mutex_unlock(&progress->lock);
+}
+
 void hth_progress_end(hth_progress *progress)
 {
+    pthread_mutex_lock(&progress->lock);
     if (progress->shown)
         (void)fputs("\r\033[K", stderr); /* only a display */
     progress->shown = false;
     progress->begin_ns = 0;
+    pthread_mutex_unlock(&progress->lock);
 }

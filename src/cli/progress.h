@@ -4,11 +4,13 @@
 #ifndef HTH_CLI_PROGRESS_H
 #define HTH_CLI_PROGRESS_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Owned by the caller; one thread at a time. */
+/* Owned by the caller. Drawing and wiping may come from several threads. */
 typedef struct hth_progress {
+    pthread_mutex_t lock;
     bool enabled; /* standard error is a terminal and the user wants to see */
     bool shown;
     uint64_t begin_ns;
