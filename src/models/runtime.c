@@ -145,7 +145,7 @@ static hearth_status open_cache(hearth_runtime *runtime, const hearth_runtime_op
 
     status = hth_cache_open(&cache_options, &runtime->cache, err);
     /* A directory that was refused is not to be trusted with fingerprints either. */
-    if (status == HEARTH_OK && hth_cache_is_durable(runtime->cache)) {
+    if (status == HEARTH_OK && cache_options.directory && hth_cache_is_durable(runtime->cache)) {
         size_t n = strlen(cache_options.directory) + sizeof("/fingerprints");
 
         runtime->memo_directory = malloc(n); /* without it large models are hashed again, no more */
