@@ -110,13 +110,27 @@ typedef void (*hearth_log_fn)(hearth_log_level level, const char *source, const 
 
 typedef struct hearth_runtime_options {
     size_t struct_size;
-    const char *cache_directory;    /* disk tier; NULL: $HEARTH_CACHE, else hearth/kv in the user's cache folder */
     bool cache_disabled;            /* neither read nor keep any row */
     uint64_t ram_bytes_max;         /* RAM tier; 0: an eighth of the machine's memory, at most 4 GiB */
-    uint64_t disk_bytes_max;        /* disk tier; 0: 32 GiB */
-    uint64_t disk_free_min;         /* leave at least this much of the device free; default 1 GiB */
-    uint64_t write_queue_bytes_max; /* rows waiting to be written; beyond it saves are dropped; default 1 GiB */
-    const char *engine_directory;   /* of the engine module; NULL: $HEARTH_ENGINE_DIRECTORY, else beside the library */
+    int ram_memory_fd;              /* keep the RAM tier in this memfd and adopt what is in it; -1 (default): private */
+    const char *ram_file_directory; /* memory-file tier, a folder on tmpfs; NULL: no such tier */
+    uint64_t ram_file_bytes_max;    /* 0: half of what is free there */
+    uint64_t ram_file_free_min;     /* leave at least this much of it free; default 16 MiB */
+    const char *cache_directory;    /* disk tier; NULL: $HEARTH_CACHE, else hearth/kv in the user's cache folder */
+    const char *const *more_directories; /* further roots of the disk tier, on other devices; [n_more_directories] */
+    size_t n_more_directories;           /* at most 15 */
+    const char *index_directory;         /* where the disk tier's index is; NULL: beside the rows. For NFS: a local one */
+    uint64_t disk_bytes_max;             /* disk tier, all roots together; 0: 32 GiB */
+    uint64_t disk_free_min;              /* leave at least this much of each device free; default 1 GiB */
+    uint32_t n_writer_threads;           /* that bring rows to files; 1 .. 16, default 2 */
+    uint32_t write_queue_rows_max;       /* rows waiting to be written; beyond it saves are dropped; default 65536 */
+    uint64_t write_queue_bytes_max;      /* likewise, in bytes; default 1 GiB */
+    uint64_t disk_write_bytes_per_s;     /* write no faster, to spare a device; 0 (default): no limit */
+    bool save_on_second_use;             /* write a row when it is used for the first time, not when it is made */
+    uint32_t session_resume_wait_ms;     /* wait for a parent_key that another process is writing; default 500 */
+    const char *signing_key_file;        /* sign rows with this key, refuse those without; NULL: no signatures */
+    bool keep_prompt_text;               /* write the text of a row's tokens into it; default false: prompts are private */
+    const char *engine_directory; /* of the engine module; NULL: $HEARTH_ENGINE_DIRECTORY, else beside the library */
     hearth_log_level log_level;     /* more detailed messages are not delivered; default HEARTH_LOG_WARNING */
     hearth_log_fn log;              /* NULL: no log */
     void *log_user_data;
@@ -128,8 +142,13 @@ static inline hearth_runtime_options hearth_runtime_options_default(void)
 
     memset(&options, 0, sizeof(options));
     options.struct_size = sizeof(options);
+    options.ram_memory_fd = -1;
+    options.ram_file_free_min = UINT64_C(16) << 20;
     options.disk_free_min = UINT64_C(1) << 30;
+    options.n_writer_threads = 2;
+    options.write_queue_rows_max = 65536;
     options.write_queue_bytes_max = UINT64_C(1) << 30;
+    options.session_resume_wait_ms = 500;
     options.log_level = HEARTH_LOG_WARNING;
     return options;
 }
@@ -177,14 +196,86 @@ typedef struct hearth_counters {
     uint64_t writes_failed; /* not written: no space, no permission, read or write error */
     uint64_t rows_evicted;
     uint64_t rows_quarantined; /* failed their checks and were set aside */
-    uint64_t ram_rows;         /* now */
+    uint64_t ram_rows;         /* now, and so are those below */
     uint64_t ram_bytes;
+    uint64_t ram_file_rows;
+    uint64_t ram_file_bytes;
     uint64_t disk_rows;
     uint64_t disk_bytes;
+    uint64_t write_queue_rows; /* waiting or being written */
+    uint64_t write_queue_bytes;
+    uint64_t hits_by_tier[6];     /* requests with a hit, by the slowest tier that served a row (hearth_tier) */
+    uint64_t saves_by_reason[6];  /* rows packed, by hearth_save_reason */
+    uint64_t rows_removed;        /* superseded by longer ones */
 } hearth_counters;
 
-/* Fill counters (struct_size set by the caller) with the values since the runtime was opened. */
+/* Fill counters (struct_size set by the caller) with the values since the runtime was opened or last reset. */
 HEARTH_API hearth_status hearth_runtime_counters(hearth_runtime *runtime, hearth_counters *out, hearth_error *err);
+/* Begin to count at zero again. What is counted meanwhile by other threads is lost in neither count. */
+HEARTH_API hearth_status hearth_runtime_counters_reset(hearth_runtime *runtime, hearth_error *err);
+
+/* What the cache spends its time on. */
+typedef enum hearth_path {
+    HEARTH_PATH_LOOKUP = 0, /* hashing a prompt and finding its rows */
+    HEARTH_PATH_READ = 1,   /* bringing a row from a file into memory, checked */
+    HEARTH_PATH_UNPACK = 2, /* putting a row into the context */
+    HEARTH_PATH_PACK = 3,   /* cutting a row out of the context */
+    HEARTH_PATH_WRITE = 4,  /* publishing a row as a file */
+} hearth_path;
+enum { HEARTH_PATHS = 5 };
+
+/* "lookup", "read". A static string. */
+HEARTH_API const char *hearth_path_name(hearth_path path);
+
+/* Times on one path, in nanoseconds. Percentiles are those of a histogram: at most a quarter too high. */
+typedef struct hearth_times {
+    size_t struct_size;
+    uint64_t count;
+    uint64_t total_ns;
+    uint64_t max_ns;
+    uint64_t p50_ns;
+    uint64_t p90_ns;
+    uint64_t p99_ns;
+} hearth_times;
+
+/* Fill times (struct_size set by the caller) with those of one path since opening or the last reset. */
+HEARTH_API hearth_status hearth_runtime_times(hearth_runtime *runtime, hearth_path path, hearth_times *out,
+                                              hearth_error *err);
+
+/* A row as hearth_runtime_rows shows it. */
+typedef struct hearth_row {
+    uint8_t key[32];  /* of the prefix that the row ends */
+    const char *kind; /* "block", "tail", "snapshot", "state", "logits" */
+    uint32_t first_position;
+    uint32_t n_tokens;
+    uint64_t bytes;
+    uint32_t hit_count;
+    uint32_t n_pins;      /* who reads or writes it now; RAM tier only */
+    int tier;             /* a hearth_tier */
+    uint64_t last_used_s; /* Unix time; 0 in the RAM tier, whose order is the list's */
+} hearth_row;
+
+/* row is borrowed for the call. Return false to end the list. Runs on the calling thread. */
+typedef bool (*hearth_row_fn)(const hearth_row *row, void *user_data);
+
+/* List every row of every tier, as it was at some moment of the call: RAM first, least recently used first. Blocks. */
+HEARTH_API hearth_status hearth_runtime_rows(hearth_runtime *runtime, hearth_row_fn on_row, void *user_data,
+                                             hearth_error *err);
+
+/* Tiers, as a set. */
+enum { HEARTH_EVICT_RAM = 1, HEARTH_EVICT_RAM_FILE = 2, HEARTH_EVICT_DISK = 4 };
+
+/*
+ * Evict least recently used rows that nobody holds until n_bytes were freed in each of the tiers (a set of
+ * HEARTH_EVICT_...); UINT64_MAX: all. *bytes_out (may be NULL) how many were. Blocks while files are removed.
+ */
+HEARTH_API hearth_status hearth_runtime_evict(hearth_runtime *runtime, uint64_t n_bytes, unsigned tiers,
+                                              uint64_t *bytes_out, hearth_error *err);
+
+/* Change the writers' bounds from now on; 0 leaves a bound as it is, UINT64_MAX bytes_per_s takes that limit away. */
+HEARTH_API hearth_status hearth_runtime_write_limits(hearth_runtime *runtime, uint32_t queue_rows_max,
+                                                     uint64_t queue_bytes_max, uint64_t bytes_per_s,
+                                                     hearth_error *err);
 
 /* ---- models ------------------------------------------------------------------------------------------------------ */
 
@@ -200,6 +291,32 @@ typedef enum hearth_fingerprint_mode {
 /* Loading progress, 0..1. Return false to stop loading (HEARTH_CANCELLED). Runs on the loading thread. */
 typedef bool (*hearth_load_progress_fn)(float fraction, void *user_data);
 
+/*
+ * Which prefixes of a model are saved, in tokens. The defaults keep nearly everything: a row costs only its own tokens.
+ */
+typedef struct hearth_cache_policy {
+    int64_t min_tokens;            /* a shorter prefix is not saved at all; default 32 */
+    int64_t cold_min_tokens;       /* nor a shorter prompt; at least min_tokens; default 32 */
+    int64_t cold_max_tokens;       /* nor a longer one; 0 (default): the context */
+    int64_t continued_interval;    /* save a growing reply every so many tokens; default 256 */
+    int64_t boundary_trim_tokens;  /* leave out that many at the end of a prompt; default 0 */
+    int64_t boundary_align_tokens; /* and cut the rest to a multiple of this; default 256 */
+    int64_t snapshot_interval;     /* state rows of recurrent models, a multiple of 256; default 1024 */
+} hearth_cache_policy;
+
+static inline hearth_cache_policy hearth_cache_policy_default(void)
+{
+    hearth_cache_policy policy;
+
+    memset(&policy, 0, sizeof(policy));
+    policy.min_tokens = 32;
+    policy.cold_min_tokens = 32;
+    policy.continued_interval = 256;
+    policy.boundary_align_tokens = 256;
+    policy.snapshot_interval = 1024;
+    return policy;
+}
+
 typedef struct hearth_model_options {
     size_t struct_size;
     const char *name;     /* shown in lists; NULL: the file's name without .gguf */
@@ -212,6 +329,7 @@ typedef struct hearth_model_options {
     bool no_mmap;                             /* read the weights into memory instead of mapping the file */
     hearth_fingerprint_mode fingerprint_mode; /* default HEARTH_FINGERPRINT_SAFE */
     const char *cache_salt;    /* rows are shared only between models loaded with the same salt; NULL: none */
+    const hearth_cache_policy *cache_policy; /* NULL: the defaults. HEARTH_MISUSE names what is out of range */
     const char *chat_template; /* Jinja source to use instead of the model's own; NULL: the model's */
     hearth_load_progress_fn progress;
     void *progress_user_data;
@@ -436,6 +554,7 @@ typedef struct hearth_request {
     const char *const *stop; /* texts that end the reply and are not part of it; [n_stop]; may be NULL */
     size_t n_stop;
     const uint8_t *parent_key;      /* finish_key of an earlier request to go on from, 32 bytes, or NULL */
+    const char *cache_salt;         /* share rows and cells only with requests of the same salt; NULL: the model's */
     hearth_text_fn on_text;         /* may be NULL */
     hearth_progress_fn on_progress; /* may be NULL */
     hearth_done_fn on_done;         /* may be NULL */

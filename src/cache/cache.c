@@ -4,85 +4,110 @@
  * A row that is read from a file is verified once, then lives in the RAM tier and is trusted there: only this process
  * can write to it. The RAM tier holds complete KVC images, so the writer writes and a restore reads the same bytes.
  */
-#include "cache/cache.h"
+#include "cache/cache_inside.h"
 
 #include <assert.h>
-#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/os.h"
-#include "cache/writer.h"
 
-enum { REJECTED_MAX = 256 };
+/* ---- opening ---- */
 
-/*
- * Rows of the file tier that failed their checks and wait for the writer to set them aside. Until then they count as not
- * there, so that what is computed instead is saved: the writer's queue keeps the order. A full list forgets its oldest,
- * which is then found bad once more.
- */
-typedef struct rejected_rows {
-    pthread_mutex_t lock; /* innermost */
-    _Atomic size_t n;     /* read without the lock to see that there is none, which is nearly always so */
-    hth_row_id ids[REJECTED_MAX];
-} rejected_rows;
+/* Half of what is free on the file system that a directory, which need not exist yet, will be on. */
+static uint64_t half_of_free(const hth_fs *fs, const char *directory)
+{
+    char path[4096];
+    uint64_t free_bytes = 0;
+    char *slash;
 
-struct hth_cache {
-    hth_ram_tier *ram;
-    hth_file_tier *files; /* NULL: no file tier */
-    hth_writer *writer;   /* NULL without files */
-    hth_counters counters;
-    rejected_rows rejected;
-    const hth_log *log;
-    char hostname[256];
-};
+    if (snprintf(path, sizeof(path), "%s", directory) >= (int)sizeof(path))
+        return 0; /* refused where it is opened */
+    while (hth_fs_free_bytes(fs ? fs : hth_fs_system(), path, &free_bytes) != 0) {
+        slash = strrchr(path, '/');
+        if (!slash || slash == path)
+            return 0;
+        *slash = '\0';
+    }
+    return free_bytes / 2;
+}
 
-struct hth_save_slot {
-    hth_ram_row *row;
-    hth_row_meta meta;
-    hth_kvc_info info; /* borrows from the hth_save until the commit */
-    size_t head_bytes;
-    size_t payload_bytes;
-};
+/* Open a file tier; one that cannot be used costs one warning. */
+static void open_level(hth_cache *cache, const hth_cache_options *options, hearth_tier tier, const char *directory,
+                       uint64_t bytes_max)
+{
+    hearth_error trouble = { .message = "" };
+    hth_file_tier_options file_options;
+    hth_level *level = &cache->levels[cache->n_levels];
+
+    if (!directory)
+        return;
+    file_options = (hth_file_tier_options){
+        .directory = directory,
+        .bytes_max = bytes_max ? bytes_max : half_of_free(options->fs, directory),
+        .free_min = tier == HEARTH_TIER_DISK ? options->disk_free_min : options->ram_file_free_min,
+        .durable = tier == HEARTH_TIER_DISK,
+        .fs = options->fs,
+        .log = options->log,
+    };
+    if (hth_file_tier_open(&file_options, &level->files, &trouble) == HEARTH_OK) {
+        level->tier = tier;
+        cache->n_levels++;
+        return;
+    }
+    hth_warn(cache->log, "nothing will be cached %s: %s", tier == HEARTH_TIER_DISK ? "on disk" : "in memory files",
+             trouble.message);
+}
+
+static void close_levels(hth_cache *cache)
+{
+    for (size_t i = 0; i < cache->n_levels; i++)
+        hth_file_tier_close(cache->levels[i].files);
+    cache->n_levels = 0;
+}
+
+static void open_writer(hth_cache *cache, const hth_cache_options *options)
+{
+    hearth_error trouble = { .message = "" };
+    hth_writer_options writer_options = {
+        .ram = cache->ram,
+        .n_tiers = cache->n_levels,
+        .n_threads = options->n_writer_threads ? options->n_writer_threads : 1,
+        .limits = options->write_limits,
+        .counters = &cache->counters,
+        .log = cache->log,
+    };
+
+    for (size_t i = 0; i < cache->n_levels; i++)
+        writer_options.tiers[i] = cache->levels[i].files;
+    if (cache->n_levels == 0 || hth_writer_open(&writer_options, &cache->writer, &trouble) == HEARTH_OK)
+        return;
+    hth_warn(cache->log, "nothing will be cached in files: %s", trouble.message);
+    close_levels(cache);
+}
 
 hearth_status hth_cache_open(const hth_cache_options *options, hth_cache **out, hearth_error *err)
 {
     hth_cache *cache = calloc(1, sizeof(*cache));
-    hearth_error trouble = { .message = "" };
     hearth_status status;
 
     if (!cache)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the cache");
     cache->log = options->log;
-    pthread_mutex_init(&cache->rejected.lock, NULL);
+    cache->save_on_second_use = options->save_on_second_use;
+    hth_rejected_init(&cache->rejected);
     if (!hth_os_hostname(cache->hostname, sizeof(cache->hostname)))
         cache->hostname[0] = '\0';
     status = hth_ram_tier_open(options->ram_bytes_max, true, &cache->ram, err);
     if (status != HEARTH_OK) {
-        pthread_mutex_destroy(&cache->rejected.lock);
+        hth_rejected_deinit(&cache->rejected);
         free(cache);
         return status;
     }
-
-    if (options->directory) {
-        hth_file_tier_options file_options = {
-            .directory = options->directory,
-            .bytes_max = options->disk_bytes_max,
-            .free_min = options->disk_free_min,
-            .durable = true,
-            .fs = options->fs,
-            .log = options->log,
-        };
-
-        status = hth_file_tier_open(&file_options, &cache->files, &trouble);
-        if (status == HEARTH_OK)
-            status = hth_writer_open(cache->ram, cache->files, options->write_queue_bytes_max, &cache->counters,
-                                     cache->log, &cache->writer, &trouble);
-        if (status != HEARTH_OK) {
-            hth_warn(cache->log, "nothing will be cached on disk: %s", trouble.message);
-            hth_file_tier_close(cache->files);
-            cache->files = NULL;
-        }
-    }
+    open_level(cache, options, HEARTH_TIER_RAM_FILE, options->ram_file_directory, options->ram_file_bytes_max);
+    open_level(cache, options, HEARTH_TIER_DISK, options->directory, options->disk_bytes_max);
+    open_writer(cache, options);
     *out = cache;
     return HEARTH_OK;
 }
@@ -92,9 +117,9 @@ void hth_cache_close(hth_cache *cache, uint32_t timeout_ms)
     if (!cache)
         return;
     hth_writer_close(cache->writer, timeout_ms);
-    hth_file_tier_close(cache->files);
+    close_levels(cache);
     hth_ram_tier_close(cache->ram);
-    pthread_mutex_destroy(&cache->rejected.lock);
+    hth_rejected_deinit(&cache->rejected);
     free(cache);
 }
 
@@ -105,68 +130,7 @@ bool hth_cache_flush(hth_cache *cache, uint32_t timeout_ms)
 
 bool hth_cache_is_durable(const hth_cache *cache)
 {
-    return cache->files != NULL;
-}
-
-/* ---- rejected rows ---- */
-
-static size_t find_rejected_locked(const rejected_rows *rejected, const hth_row_id *id)
-{
-    size_t n = atomic_load_explicit(&rejected->n, memory_order_relaxed);
-    size_t i = 0;
-
-    while (i < n && !hth_row_id_equal(&rejected->ids[i], id))
-        i++;
-    return i;
-}
-
-static bool is_rejected(rejected_rows *rejected, const hth_row_id *id)
-{
-    bool found;
-
-    if (atomic_load_explicit(&rejected->n, memory_order_relaxed) == 0)
-        return false;
-    pthread_mutex_lock(&rejected->lock);
-    found = find_rejected_locked(rejected, id) < atomic_load_explicit(&rejected->n, memory_order_relaxed);
-    pthread_mutex_unlock(&rejected->lock);
-    return found;
-}
-
-static void forget_rejected_locked(rejected_rows *rejected, size_t i)
-{
-    size_t n = atomic_load_explicit(&rejected->n, memory_order_relaxed) - 1;
-
-    memmove(&rejected->ids[i], &rejected->ids[i + 1], (n - i) * sizeof(rejected->ids[0]));
-    atomic_store_explicit(&rejected->n, n, memory_order_relaxed);
-}
-
-static void note_rejected(rejected_rows *rejected, const hth_row_id *id)
-{
-    pthread_mutex_lock(&rejected->lock);
-    size_t n = atomic_load_explicit(&rejected->n, memory_order_relaxed);
-
-    if (find_rejected_locked(rejected, id) == n) {
-        if (n == REJECTED_MAX) {
-            forget_rejected_locked(rejected, 0);
-            n--;
-        }
-        rejected->ids[n] = *id;
-        atomic_store_explicit(&rejected->n, n + 1, memory_order_relaxed);
-    }
-    pthread_mutex_unlock(&rejected->lock);
-}
-
-static void forget_rejected(rejected_rows *rejected, const hth_row_id *id)
-{
-    size_t i;
-
-    if (atomic_load_explicit(&rejected->n, memory_order_relaxed) == 0)
-        return;
-    pthread_mutex_lock(&rejected->lock);
-    i = find_rejected_locked(rejected, id);
-    if (i < atomic_load_explicit(&rejected->n, memory_order_relaxed))
-        forget_rejected_locked(rejected, i);
-    pthread_mutex_unlock(&rejected->lock);
+    return cache->n_levels > 0 && cache->levels[cache->n_levels - 1].tier == HEARTH_TIER_DISK;
 }
 
 /* ---- finding ---- */
@@ -182,33 +146,43 @@ hearth_tier hth_cache_find(hth_cache *cache, const hth_row_id *id, hth_row_meta 
         hth_ram_tier_unpin(cache->ram, row);
         return HEARTH_TIER_RAM;
     }
-    if (cache->files && !is_rejected(&cache->rejected, id) && hth_file_tier_has(cache->files, id, &meta)) {
-        if (out)
-            *out = meta;
-        return HEARTH_TIER_DISK;
+    for (size_t i = 0; i < cache->n_levels; i++) {
+        const hth_level *level = &cache->levels[i];
+
+        if (!hth_rejected_has(&cache->rejected, id, level->tier) && hth_file_tier_has(level->files, id, &meta)) {
+            if (out)
+                *out = meta;
+            return level->tier;
+        }
     }
     return HEARTH_TIER_NONE;
 }
 
+static bool is_listed(const hth_row_meta *rows, size_t n, const hth_row_id *id)
+{
+    for (size_t i = 0; i < n; i++)
+        if (hth_row_id_equal(&rows[i].id, id))
+            return true;
+    return false;
+}
+
 size_t hth_cache_children(hth_cache *cache, const hth_key *parent, hth_row_meta *out, size_t capacity)
 {
-    /* Half of the room is kept for the rows that only the disk has. */
-    size_t n_ram = hth_ram_tier_children(cache->ram, parent, out, cache->files ? (capacity + 1) / 2 : capacity);
-    size_t n = n_ram;
+    size_t n = 0;
 
-    if (!cache->files || n == capacity)
-        return n;
-    n += hth_file_tier_children(cache->files, parent, out + n, capacity - n);
-    /* A row that was found in RAM is not listed again: both lists are short. */
-    for (size_t i = n_ram; i < n;) {
-        bool drop = is_rejected(&cache->rejected, &out[i].id);
+    /* Each tier leaves an equal part of the room to the slower ones, which may know rows that it does not. */
+    for (size_t i = 0; i <= cache->n_levels && n < capacity; i++) {
+        size_t n_tiers_left = cache->n_levels - i + 1;
+        size_t room = (capacity - n + n_tiers_left - 1) / n_tiers_left;
+        size_t n_before = n;
+        size_t n_more = i == 0 ? hth_ram_tier_children(cache->ram, parent, out, room)
+                               : hth_file_tier_children(cache->levels[i - 1].files, parent, out + n, room);
 
-        for (size_t j = 0; j < n_ram && !drop; j++)
-            drop = hth_row_id_equal(&out[i].id, &out[j].id);
-        if (drop)
-            out[i] = out[--n];
-        else
-            i++;
+        /* A row that a faster tier listed is not listed again: the lists are short. */
+        for (size_t j = n_before; j < n_before + n_more; j++)
+            if (i == 0 || (!is_listed(out, n_before, &out[j].id) &&
+                           !hth_rejected_has(&cache->rejected, &out[j].id, cache->levels[i - 1].tier)))
+                out[n++] = out[j];
     }
     return n;
 }
@@ -240,23 +214,32 @@ static const char *misfit(const hth_kvc_info *info, const hth_keyspace *keyspace
 
 void hth_cache_note_gone(hth_cache *cache, const hth_row_id *id)
 {
-    if (cache->writer)
-        note_rejected(&cache->rejected, id);
+    for (size_t i = 0; i < cache->n_levels; i++)
+        hth_rejected_add(&cache->rejected, id, cache->levels[i].tier);
 }
 
-void hth_cache_reject(hth_cache *cache, const hth_row_id *id, const char *reason)
+static void say_rejected(hth_cache *cache, const hth_row_id *id, const char *reason)
 {
     char hex[2 * HTH_KEY_BYTES + 1];
 
-    hth_ram_tier_remove(cache->ram, id);
     hth_count(&cache->counters, HTH_COUNT_ROWS_QUARANTINED, 1);
     hth_hex_encode(id->key.bytes, HTH_KEY_BYTES, hex);
     hth_warn(cache->log, "cache row %s-%s is set aside, the prompt is computed instead: %s", hex,
              hth_row_kind_name(id->kind), reason);
-    if (cache->writer) {
-        note_rejected(&cache->rejected, id);
-        hth_writer_quarantine(cache->writer, id, reason);
-    }
+}
+
+static void reject_file(hth_cache *cache, size_t i, const hth_row_id *id, const char *reason)
+{
+    hth_rejected_add(&cache->rejected, id, cache->levels[i].tier);
+    hth_writer_quarantine(cache->writer, i, id, reason);
+}
+
+void hth_cache_reject(hth_cache *cache, const hth_row_id *id, const char *reason)
+{
+    hth_ram_tier_remove(cache->ram, id);
+    say_rejected(cache, id, reason);
+    for (size_t i = 0; i < cache->n_levels; i++)
+        reject_file(cache, i, id, reason);
 }
 
 /* Read a row's file into a slab of the RAM tier. */
@@ -273,37 +256,68 @@ static uint8_t *slab_for_file(size_t n_bytes, void *user_data)
     return request->row ? hth_ram_row_image(request->row) : NULL;
 }
 
-static hearth_status borrow_file(hth_cache *cache, const hth_keyspace *keyspace, const hth_row_meta *expected,
-                                 hth_ram_row **row_out, hearth_error *err)
+/* Why the image that was read is not the row; NULL when it is. *meta is as expected and gets the image's size. */
+static const char *check_image(hth_ram_row *row, size_t n_bytes, const hth_keyspace *keyspace,
+                               const hth_row_meta *expected)
 {
-    slab_request request = { .ram = cache->ram };
-    hth_row_meta meta = *expected;
     hth_kvc_info info;
     hth_kvc_fault fault;
+
+    if (!hth_kvc_parse(hth_ram_row_image(row), n_bytes, NULL, &info, &fault))
+        return hth_kvc_reason_name(fault.reason);
+    return misfit(&info, keyspace, expected);
+}
+
+static hearth_status borrow_file(hth_cache *cache, size_t i, const hth_keyspace *keyspace, const hth_row_meta *expected,
+                                 hth_ram_row **row_out, hearth_error *err)
+{
+    const hth_level *level = &cache->levels[i];
+    slab_request request = { .ram = cache->ram };
+    hth_row_meta meta = *expected;
     const char *wrong;
     size_t n_bytes = 0;
-    hearth_status status = hth_file_tier_read(cache->files, &expected->id, slab_for_file, &request, &n_bytes, err);
+    hearth_status status = hth_file_tier_read(level->files, &expected->id, slab_for_file, &request, &n_bytes, err);
 
+    if (status == HEARTH_CORRUPT)
+        wrong = "its size makes no sense";
+    else
+        wrong = status == HEARTH_OK ? check_image(request.row, n_bytes, keyspace, expected) : NULL;
+    if (wrong) {
+        say_rejected(cache, &expected->id, wrong);
+        reject_file(cache, i, &expected->id, wrong);
+        status = hth_fail(err, HEARTH_CORRUPT, "cache row damaged: %s", wrong);
+    }
     if (status != HEARTH_OK) {
         hth_ram_tier_unpin(cache->ram, request.row);
-        if (status == HEARTH_CORRUPT)
-            hth_cache_reject(cache, &expected->id, "its size makes no sense");
         return status;
     }
-    if (!hth_kvc_parse(hth_ram_row_image(request.row), n_bytes, NULL, &info, &fault)) {
-        wrong = hth_kvc_reason_name(fault.reason);
-    } else {
-        wrong = misfit(&info, keyspace, expected);
-    }
-    if (wrong) {
-        hth_ram_tier_unpin(cache->ram, request.row);
-        hth_cache_reject(cache, &expected->id, wrong);
-        return hth_fail(err, HEARTH_CORRUPT, "cache row damaged: %s", wrong);
-    }
     meta.bytes = n_bytes;
-    hth_ram_row_set_stored(request.row, true);
+    hth_ram_row_set_stored(request.row, i + 1 == cache->n_levels);
     *row_out = hth_ram_tier_insert(cache->ram, request.row, &meta);
+    for (size_t faster = 0; faster < i; faster++) /* a full queue is counted there */
+        (void)hth_writer_publish(cache->writer, faster, *row_out);
     return HEARTH_OK;
+}
+
+/* From the fastest file tier that can give it. What the last one said is the answer when none can. */
+static hearth_status borrow_files(hth_cache *cache, const hth_keyspace *keyspace, const hth_row_meta *expected,
+                                  hth_ram_row **row_out, hearth_tier *tier_out, hearth_error *err)
+{
+    hearth_status status = HEARTH_NOT_FOUND;
+    bool damaged = false;
+
+    for (size_t i = 0; i < cache->n_levels; i++) {
+        if (hth_rejected_has(&cache->rejected, &expected->id, cache->levels[i].tier))
+            continue;
+        status = borrow_file(cache, i, keyspace, expected, row_out, err);
+        *tier_out = cache->levels[i].tier;
+        if (status == HEARTH_OK || status == HEARTH_NO_MEMORY)
+            return status;
+        damaged = damaged || status == HEARTH_CORRUPT;
+    }
+    if (damaged && status == HEARTH_NOT_FOUND)
+        return hth_fail(err, HEARTH_CORRUPT, "the cache row is damaged");
+    return status == HEARTH_NOT_FOUND ? hth_fail(err, status, "no tier holds the row") : status;
 }
 
 hearth_status hth_cache_borrow(hth_cache *cache, const hth_keyspace *keyspace, const hth_row_meta *expected,
@@ -316,14 +330,10 @@ hearth_status hth_cache_borrow(hth_cache *cache, const hth_keyspace *keyspace, c
     bool sound;
 
     if (!row) {
-        hearth_status status;
+        hearth_status status = borrow_files(cache, keyspace, expected, &row, &tier, err);
 
-        if (!cache->files)
-            return hth_fail(err, HEARTH_NOT_FOUND, "no tier holds the row");
-        status = borrow_file(cache, keyspace, expected, &row, err);
         if (status != HEARTH_OK)
             return status;
-        tier = HEARTH_TIER_DISK;
     }
     sound =
         hth_kvc_parse_meta(hth_ram_row_image(row), hth_ram_row_bytes(row), hth_ram_row_bytes(row), &info, &fault, NULL);
@@ -332,6 +342,8 @@ hearth_status hth_cache_borrow(hth_cache *cache, const hth_keyspace *keyspace, c
         hth_cache_reject(cache, &expected->id, "its image in memory changed");
         return hth_fail(err, HEARTH_CORRUPT, "cache row in memory is damaged");
     }
+    if (cache->save_on_second_use && !hth_ram_row_is_stored(row))
+        hth_cache_store(cache, row);
     *out = (hth_borrowed_row){
         .pin = row,
         .tier = tier,
@@ -353,6 +365,17 @@ void hth_cache_return(hth_cache *cache, hth_borrowed_row *row)
 /* The head of a block row is a little over 1 KiB; rows with more before their payload are not worth peeking into. */
 enum { PEEK_BYTES = 8192 };
 
+/* Read the head of a row's file from the fastest tier that has it. */
+static bool read_head(hth_cache *cache, const hth_row_id *id, uint8_t *head, size_t capacity, size_t *n_out,
+                      uint64_t *file_bytes_out)
+{
+    for (size_t i = 0; i < cache->n_levels; i++)
+        if (hth_file_tier_read_head(cache->levels[i].files, id, head, capacity, n_out, file_bytes_out, NULL) ==
+            HEARTH_OK)
+            return true;
+    return false;
+}
+
 size_t hth_cache_peek_tokens(hth_cache *cache, const hth_row_id *id, hearth_token *tokens, size_t capacity)
 {
     hth_ram_row *row = hth_ram_tier_pin(cache->ram, id);
@@ -368,8 +391,7 @@ size_t hth_cache_peek_tokens(hth_cache *cache, const hth_row_id *id, hearth_toke
         bytes = hth_ram_row_image(row);
         n_head = hth_ram_row_bytes(row);
         file_bytes = n_head;
-    } else if (!cache->files ||
-               hth_file_tier_read_head(cache->files, id, head, sizeof(head), &n_head, &file_bytes, NULL) != HEARTH_OK) {
+    } else if (!read_head(cache, id, head, sizeof(head), &n_head, &file_bytes)) {
         return 0;
     }
     if (hth_kvc_parse_meta(bytes, n_head, file_bytes, &info, &fault, &need) && info.has_own_key &&
@@ -384,135 +406,25 @@ size_t hth_cache_peek_tokens(hth_cache *cache, const hth_row_id *id, hearth_toke
 
 void hth_cache_touch(hth_cache *cache, const hth_row_id *ids, size_t n)
 {
-    if (cache->files)
-        hth_file_tier_touch(cache->files, ids, n);
+    for (size_t i = 0; i < cache->n_levels; i++)
+        hth_file_tier_touch(cache->levels[i].files, ids, n);
 }
 
-/* ---- saving ---- */
+/* ---- watching and steering ---- */
 
-bool hth_cache_is_saved(hth_cache *cache, const hth_row_id *id)
+void hth_cache_write_limits_get(hth_cache *cache, hth_writer_limits *out)
 {
-    hth_ram_row *row = hth_ram_tier_pin(cache->ram, id);
-
-    if (!row)
-        return hth_cache_find(cache, id, NULL) != HEARTH_TIER_NONE;
-    if (cache->writer && !hth_ram_row_is_stored(row))
-        (void)hth_writer_publish(cache->writer, row); /* a full queue is counted there */
-    hth_ram_tier_unpin(cache->ram, row);
-    return true;
-}
-
-uint64_t hth_cache_n_lost(hth_cache *cache)
-{
-    return hth_counted(&cache->counters, HTH_COUNT_SAVES_DROPPED) +
-           hth_counted(&cache->counters, HTH_COUNT_WRITES_FAILED);
-}
-
-/* Bits a weight, as far as the quant type's name tells: "q4_k_m" 4, "bf16" 16. Only shown to people. */
-static uint8_t quant_bits(uint8_t quant_byte)
-{
-    const char *name = hth_quant_name(quant_byte);
-    unsigned bits = 0;
-
-    for (; name && *name; name++) {
-        if (*name >= '0' && *name <= '9')
-            bits = 10 * bits + (unsigned)(*name - '0');
-        else if (bits)
-            break;
-    }
-    return (uint8_t)bits;
-}
-
-static hth_kvc_bytes text_bytes(const char *text)
-{
-    return (hth_kvc_bytes){ .data = (const uint8_t *)text, .n = text ? (uint32_t)strlen(text) : 0 };
-}
-
-hth_save_slot *hth_cache_save_begin(hth_cache *cache, const hth_save *save)
-{
-    hth_save_slot *slot = calloc(1, sizeof(*slot));
-    uint64_t now = hth_os_unix_seconds();
-    size_t image_bytes;
-
-    if (!slot)
-        goto dropped;
-    slot->info = (hth_kvc_info){
-        .quant_bits = quant_bits(save->keyspace->quant_byte),
-        .save_reason = (uint8_t)save->reason,
-        .cached_token_count = save->n_tokens,
-        .context_size = save->context_size,
-        .creation_time = now,
-        .last_used_time = now,
-        .keyspace = *save->keyspace,
-        .tokens = { .data = (const uint8_t *)save->tokens, .n = save->n_tokens * 4 },
-        .hostname = text_bytes(cache->hostname),
-        .writer_version = text_bytes("hearth " HEARTH_VERSION),
-        .has_parent = save->first_position > 0 || save->id.kind == HTH_ROW_SNAPSHOT,
-        .parent = save->parent,
-        .has_first_position = save->first_position > 0 || save->id.kind == HTH_ROW_SNAPSHOT,
-        .first_position = save->first_position,
-        .has_kind = true,
-        .kind = (uint8_t)save->id.kind,
-        .has_own_key = true,
-        .own_key = save->id.key,
-        .engine_build = text_bytes(save->engine_build),
-        .has_head_crc = true,
-    };
-    slot->meta = (hth_row_meta){
-        .id = save->id,
-        .parent = save->parent,
-        .first_position = save->first_position,
-        .n_tokens = save->n_tokens,
-        .last_used_time = now,
-        .save_reason = (uint8_t)save->reason,
-    };
-    slot->head_bytes = hth_kvc_head_bytes(&slot->info);
-    slot->payload_bytes = save->payload_bytes;
-    if (slot->head_bytes == SIZE_MAX || __builtin_add_overflow(slot->head_bytes, save->payload_bytes, &image_bytes))
-        goto dropped;
-    slot->meta.bytes = image_bytes;
-    slot->row = hth_ram_tier_reserve(cache->ram, image_bytes);
-    if (!slot->row)
-        goto dropped;
-    return slot;
-
-dropped:
-    hth_count(&cache->counters, HTH_COUNT_SAVES_DROPPED, 1);
-    free(slot);
-    return NULL;
-}
-
-uint8_t *hth_save_slot_payload(hth_save_slot *slot)
-{
-    return hth_ram_row_image(slot->row) + slot->head_bytes;
-}
-
-void hth_cache_save_commit(hth_cache *cache, hth_save_slot *slot)
-{
-    uint8_t *image = hth_ram_row_image(slot->row);
-    uint32_t crc = hth_crc32c(0, image + slot->head_bytes, slot->payload_bytes);
-    hth_ram_row *row;
-
-    hth_kvc_encode_head(&slot->info, slot->payload_bytes, crc, image);
-    row = hth_ram_tier_insert(cache->ram, slot->row, &slot->meta);
-    hth_count(&cache->counters, HTH_COUNT_ROWS_SAVED, 1);
-    hth_count(&cache->counters, HTH_COUNT_BYTES_SAVED, hth_ram_row_bytes(row));
-    forget_rejected(&cache->rejected, &slot->meta.id); /* a quarantine of the old one is before us in the queue */
     if (cache->writer)
-        (void)hth_writer_publish(cache->writer, row); /* a full queue is counted there */
-    hth_ram_tier_unpin(cache->ram, row);
-    free(slot);
+        hth_writer_limits_get(cache->writer, out);
+    else
+        *out = (hth_writer_limits){ .queue_rows_max = 0 };
 }
 
-void hth_cache_save_abort(hth_cache *cache, hth_save_slot *slot)
+void hth_cache_write_limits_set(hth_cache *cache, const hth_writer_limits *limits)
 {
-    if (!slot)
-        return;
-    hth_ram_tier_unpin(cache->ram, slot->row);
-    free(slot);
+    if (cache->writer)
+        hth_writer_limits_set(cache->writer, limits);
 }
-
-/* ---- watching ---- */
 
 void hth_cache_counters(hth_cache *cache, hearth_counters *out)
 {
@@ -528,18 +440,26 @@ void hth_cache_counters(hth_cache *cache, hearth_counters *out)
     out->saves_dropped = hth_counted(&cache->counters, HTH_COUNT_SAVES_DROPPED);
     out->writes_failed = hth_counted(&cache->counters, HTH_COUNT_WRITES_FAILED);
     out->rows_quarantined = hth_counted(&cache->counters, HTH_COUNT_ROWS_QUARANTINED);
+    out->rows_removed = hth_counted(&cache->counters, HTH_COUNT_ROWS_REMOVED);
     out->rows_evicted = ram.rows_evicted;
     out->ram_rows = ram.rows;
     out->ram_bytes = ram.bytes;
-    if (cache->files) {
+    if (cache->writer) {
+        size_t rows;
+
+        hth_writer_backlog(cache->writer, &rows, &out->write_queue_bytes);
+        out->write_queue_rows = rows;
+    }
+    for (size_t i = 0; i < cache->n_levels; i++) {
+        bool is_disk = cache->levels[i].tier == HEARTH_TIER_DISK;
         hth_index_totals totals;
         hth_file_tier_counts files;
 
-        hth_file_tier_counts_get(cache->files, &files);
+        hth_file_tier_counts_get(cache->levels[i].files, &files);
         out->rows_evicted += files.rows_evicted;
-        if (hth_index_totals_get(hth_file_tier_index(cache->files), &totals, NULL) == HEARTH_OK) {
-            out->disk_rows = totals.rows;
-            out->disk_bytes = totals.bytes;
-        }
+        if (hth_index_totals_get(hth_file_tier_index(cache->levels[i].files), &totals, NULL) != HEARTH_OK)
+            continue;
+        *(is_disk ? &out->disk_rows : &out->ram_file_rows) = totals.rows;
+        *(is_disk ? &out->disk_bytes : &out->ram_file_bytes) = totals.bytes;
     }
 }

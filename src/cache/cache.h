@@ -14,15 +14,21 @@
 #include "cache/counters.h"
 #include "cache/file_tier.h"
 #include "cache/ram_tier.h"
+#include "cache/writer.h"
 
 typedef struct hth_cache hth_cache;
 
 typedef struct hth_cache_options {
-    const char *directory; /* file tier; NULL: none */
     uint64_t ram_bytes_max;
+    const char *ram_file_directory; /* on tmpfs; NULL: no such tier */
+    uint64_t ram_file_bytes_max;
+    uint64_t ram_file_free_min;
+    const char *directory; /* on a disk; NULL: no such tier */
     uint64_t disk_bytes_max;
     uint64_t disk_free_min;
-    uint64_t write_queue_bytes_max;
+    unsigned n_writer_threads; /* 0: one; at most HTH_WRITER_THREADS_MAX */
+    hth_writer_limits write_limits;
+    bool save_on_second_use; /* write a row to files when it is used for the first time, not when it is made */
     const hth_log *log; /* outlives the cache */
     const hth_fs *fs;   /* NULL: the system's; for tests */
 } hth_cache_options;
@@ -95,6 +101,7 @@ typedef struct hth_save {
     hearth_save_reason reason;
     const char *engine_build;
     size_t payload_bytes;
+    const hth_row_id *superseded; /* a row that nobody needs once this one is durable; NULL: none */
 } hth_save;
 
 typedef struct hth_save_slot hth_save_slot;
@@ -110,7 +117,11 @@ uint8_t *hth_save_slot_payload(hth_save_slot *slot);
 void hth_cache_save_commit(hth_cache *cache, hth_save_slot *slot);
 void hth_cache_save_abort(hth_cache *cache, hth_save_slot *slot); /* accepts NULL */
 
-/* ---- watching ---- */
+/* ---- watching and steering ---- */
+
+/* The writer's bounds; without file tiers there are none, and both do nothing. */
+void hth_cache_write_limits_get(hth_cache *cache, hth_writer_limits *out);
+void hth_cache_write_limits_set(hth_cache *cache, const hth_writer_limits *limits);
 
 /* Fill the cache's part of counters. */
 void hth_cache_counters(hth_cache *cache, hearth_counters *out);

@@ -20,6 +20,7 @@ typedef enum hth_counter {
     HTH_COUNT_SAVES_DROPPED,
     HTH_COUNT_WRITES_FAILED,
     HTH_COUNT_ROWS_QUARANTINED,
+    HTH_COUNT_ROWS_REMOVED,
     HTH_COUNTERS,
 } hth_counter;
 

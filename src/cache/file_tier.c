@@ -34,6 +34,7 @@ enum {
     LOST_MAX = 1024,
     FLUSH_AT = 4096, /* uses noted before a busy writer brings them to the index */
     EVICT_BATCH_ROWS = 64,
+    EVICT_ATTEMPTS = 8,
 };
 
 /* What readers noticed. */
@@ -755,11 +756,14 @@ static hearth_status make_room(hth_file_tier *tier, const hth_row_meta *meta, si
         return HEARTH_OK;
     if (!totals.complete)
         return over_quota(tier, totals.bytes, n_bytes, ", and its index is still being made", err);
-    status = evict_for(tier, meta, n_bytes, err);
-    if (status != HEARTH_OK)
-        return status;
-    if (hth_index_totals_get(tier->index, &totals, err) != HEARTH_OK)
-        return HEARTH_IO;
+    /* Another writer, here or in another process, may take the room that was made. */
+    for (int i = 0; i < EVICT_ATTEMPTS && totals.bytes > tier->bytes_max - n_bytes; i++) {
+        status = evict_for(tier, meta, n_bytes, err);
+        if (status != HEARTH_OK)
+            return status;
+        if (hth_index_totals_get(tier->index, &totals, err) != HEARTH_OK)
+            return HEARTH_IO;
+    }
     atomic_store(&tier->bytes_known, totals.bytes);
     return totals.bytes <= tier->bytes_max - n_bytes ? HEARTH_OK : over_quota(tier, totals.bytes, n_bytes, "", err);
 }

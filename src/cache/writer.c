@@ -1,8 +1,11 @@
 /*
- * writer.c - one thread, a mailbox of jobs, and a count of what is under way
+ * writer.c - threads, a mailbox each, and a count of what is under way
+ *
+ * The first thread also does the tiers' maintenance, once a second while it is busy or whenever it is idle.
  */
 #include "cache/writer.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -12,192 +15,282 @@
 #include "base/os.h"
 
 enum {
-    JOBS_MAX = 65536,
+    MAILBOX_ROWS = 65536, /* a thread; queue_rows_max holds before */
     MAINTAIN_EVERY_MS = 1000,
+    LOOK_AGAIN_MS = 1000,
     WARN_EVERY = 1000, /* failed writes between two warnings: a full disk fails every one of them */
 };
 
+typedef enum job_kind { JOB_PUBLISH, JOB_SUPERSEDE, JOB_QUARANTINE, JOB_REMOVE } job_kind;
+
 typedef struct job {
-    hth_ram_row *row; /* publish this; NULL: quarantine id */
-    hth_row_id id;
+    job_kind kind;
+    hth_ram_row *row; /* to publish, pinned */
+    size_t tier;
+    hth_row_id id; /* superseded by row, to quarantine, or to remove from all tiers */
     const char *reason;
 } job;
 
-struct hth_writer {
-    hth_ram_tier *ram;
-    hth_file_tier *files;
-    hth_counters *counters;
-    const hth_log *log;
-    uint64_t queue_bytes_max;
+typedef struct worker {
+    hth_writer *writer;
     hth_mailbox *jobs;
     pthread_t thread;
-    uint64_t n_failed; /* writer thread only */
 
-    /* Guards the fields below; the mailbox's lock may be taken inside. */
+    /* Guarded by the writer's lock. Jobs are done in order, so job i is done once n_done >= i. */
+    uint64_t n_queued;
+    uint64_t n_done;
+} worker;
+
+struct hth_writer {
+    hth_writer_options options; /* but for the limits, fixed at opening */
+    _Atomic uint64_t n_failed;
+
+    /* Guards the fields below and the workers'; a mailbox's lock may be taken inside. */
     pthread_mutex_t lock;
     pthread_cond_t progressed;
+    hth_writer_limits limits;
+    size_t queue_rows;
     uint64_t queue_bytes;
-    uint64_t n_queued; /* jobs ever put in */
-    uint64_t n_done;   /* jobs ever finished; the queue is in order, so job i is done once n_done >= i */
-    bool dropping;     /* closing ran out of time */
+    size_t n_flushing;  /* who waits for the queue's end: speed limits do not hold then */
+    bool dropping;      /* closing ran out of time */
+    uint64_t paused_ns; /* the monotonic moment until which what was written uses up the limit of bytes a second */
+
+    size_t n_workers;
+    worker workers[HTH_WRITER_THREADS_MAX];
 };
 
-static void publish(hth_writer *writer, hth_ram_row *row)
-{
-    hearth_error err = { .message = "" };
-    bool published = false;
-    hearth_status status = hth_file_tier_publish(writer->files, hth_ram_row_meta(row), hth_ram_row_image(row),
-                                                 hth_ram_row_bytes(row), &published, &err);
+/* ---- the queue ---- */
 
-    if (status != HEARTH_OK) {
-        hth_ram_row_set_stored(row, false);
-        hth_count(writer->counters, HTH_COUNT_WRITES_FAILED, 1);
-        if (writer->n_failed++ % WARN_EVERY == 0)
-            hth_warn(writer->log, "cache row not written, replies are not affected: %s", err.message);
-    } else if (published) {
-        hth_count(writer->counters, HTH_COUNT_ROWS_WRITTEN, 1);
-        hth_count(writer->counters, HTH_COUNT_BYTES_WRITTEN, hth_ram_row_bytes(row));
-    }
+static worker *worker_of(hth_writer *writer, const hth_row_id *id)
+{
+    return &writer->workers[id->key.bytes[HTH_KEY_BYTES - 1] % writer->n_workers];
 }
 
-static void run_job(hth_writer *writer, job *next)
-{
-    bool dropping;
-    size_t bytes = 0;
-
-    pthread_mutex_lock(&writer->lock);
-    dropping = writer->dropping;
-    pthread_mutex_unlock(&writer->lock);
-
-    if (next->row) {
-        bytes = hth_ram_row_bytes(next->row);
-        if (dropping)
-            hth_count(writer->counters, HTH_COUNT_SAVES_DROPPED, 1);
-        else
-            publish(writer, next->row);
-        hth_ram_tier_unpin(writer->ram, next->row);
-    } else {
-        hth_file_tier_quarantine(writer->files, &next->id, next->reason);
-    }
-    free(next);
-
-    pthread_mutex_lock(&writer->lock);
-    writer->queue_bytes -= bytes;
-    writer->n_done++;
-    pthread_cond_broadcast(&writer->progressed);
-    pthread_mutex_unlock(&writer->lock);
-}
-
-static void *write_rows(void *context)
-{
-    hth_writer *writer = context;
-
-    hth_os_thread_name("hearth-writer");
-    for (;;) {
-        job *next = hth_mailbox_take(writer->jobs, MAINTAIN_EVERY_MS);
-
-        if (next) {
-            run_job(writer, next);
-            continue;
-        }
-        hth_file_tier_maintain(writer->files);
-        if (hth_mailbox_is_closed(writer->jobs))
-            break;
-    }
-    return NULL;
-}
-
-hearth_status hth_writer_open(hth_ram_tier *ram, hth_file_tier *files, uint64_t queue_bytes_max, hth_counters *counters,
-                              const hth_log *log, hth_writer **out, hearth_error *err)
-{
-    hth_writer *writer = calloc(1, sizeof(*writer));
-    int failed;
-
-    if (!writer)
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the cache's writer");
-    writer->ram = ram;
-    writer->files = files;
-    writer->counters = counters;
-    writer->log = log;
-    writer->queue_bytes_max = queue_bytes_max;
-    writer->jobs = hth_mailbox_new(JOBS_MAX);
-    if (!writer->jobs) {
-        free(writer);
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the cache's write queue");
-    }
-    pthread_mutex_init(&writer->lock, NULL);
-    hth_condition_init(&writer->progressed);
-    failed = pthread_create(&writer->thread, NULL, write_rows, writer);
-    if (failed) {
-        pthread_cond_destroy(&writer->progressed);
-        pthread_mutex_destroy(&writer->lock);
-        hth_mailbox_free(writer->jobs);
-        free(writer);
-        return hth_fail_errno(err, failed, "cannot start the cache's writer thread");
-    }
-    *out = writer;
-    return HEARTH_OK;
-}
-
-static bool put(hth_writer *writer, job *next, size_t bytes)
+static bool put(hth_writer *writer, worker *to, job *next, size_t bytes)
 {
     bool accepted;
 
     pthread_mutex_lock(&writer->lock);
-    accepted =
-        writer->queue_bytes + bytes <= writer->queue_bytes_max && hth_mailbox_put(writer->jobs, next) == HTH_MAILBOX_OK;
+    /* What writes nothing is never refused while the mailbox takes it. */
+    accepted = (!next->row || (writer->queue_rows < writer->limits.queue_rows_max &&
+                               writer->queue_bytes + bytes <= writer->limits.queue_bytes_max)) &&
+               hth_mailbox_put(to->jobs, next) == HTH_MAILBOX_OK;
     if (accepted) {
+        writer->queue_rows++;
         writer->queue_bytes += bytes;
-        writer->n_queued++;
+        to->n_queued++;
     }
     pthread_mutex_unlock(&writer->lock);
     return accepted;
 }
 
-bool hth_writer_publish(hth_writer *writer, hth_ram_row *row)
-{
-    job *next = calloc(1, sizeof(*next));
-
-    if (next) {
-        next->row = row;
-        hth_ram_tier_pin_again(writer->ram, row); /* before it is queued: the writer may be done with it at once */
-        hth_ram_row_set_stored(row, true);
-        if (put(writer, next, hth_ram_row_bytes(row)))
-            return true;
-        hth_ram_row_set_stored(row, false);
-        hth_ram_tier_unpin(writer->ram, row);
-        free(next);
-    }
-    hth_count(writer->counters, HTH_COUNT_SAVES_DROPPED, 1);
-    return false;
-}
-
-void hth_writer_quarantine(hth_writer *writer, const hth_row_id *id, const char *reason)
+/* Have a row removed by the thread that writes it, should it still wait to be written. */
+static void queue_removal(hth_writer *writer, const hth_row_id *id)
 {
     job *next = calloc(1, sizeof(*next));
 
     if (!next)
-        return; /* the row stays and fails its check again the next time */
-    next->id = *id;
-    next->reason = reason;
-    if (!put(writer, next, 0))
+        return; /* it is evicted one day */
+    *next = (job){ .kind = JOB_REMOVE, .id = *id };
+    if (!put(writer, worker_of(writer, id), next, 0))
         free(next);
 }
 
-bool hth_writer_flush(hth_writer *writer, uint32_t timeout_ms)
+/* ---- one job ---- */
+
+/* Wait until a write of so many bytes keeps the limit of bytes a second, or somebody waits for the queue's end. */
+static void keep_pace(hth_writer *writer, size_t n_bytes)
 {
-    struct timespec deadline = hth_deadline_after(timeout_ms);
-    uint64_t target;
-    int waited = 0;
-    bool done;
+    pthread_mutex_lock(&writer->lock);
+    for (;;) {
+        uint64_t now = hth_os_monotonic_ns();
+        struct timespec deadline;
+        uint64_t wait_ms;
+
+        if (writer->limits.bytes_per_s == 0 || writer->n_flushing > 0 || writer->dropping || writer->paused_ns <= now)
+            break;
+        wait_ms = (writer->paused_ns - now) / 1000000 + 1;
+        deadline = hth_deadline_after(wait_ms < LOOK_AGAIN_MS ? (uint32_t)wait_ms : LOOK_AGAIN_MS);
+        (void)pthread_cond_timedwait(&writer->progressed, &writer->lock, &deadline); /* the loop looks again */
+    }
+    if (writer->limits.bytes_per_s > 0) {
+        uint64_t now = hth_os_monotonic_ns();
+        uint64_t from = writer->paused_ns > now ? writer->paused_ns : now;
+
+        writer->paused_ns = from + (uint64_t)((double)n_bytes / (double)writer->limits.bytes_per_s * 1e9);
+    }
+    pthread_mutex_unlock(&writer->lock);
+}
+
+static bool is_last_tier(const hth_writer *writer, size_t tier)
+{
+    return tier + 1 == writer->options.n_tiers;
+}
+
+static void publish(hth_writer *writer, const job *next)
+{
+    hth_ram_row *row = next->row;
+    hth_counters *counters = writer->options.counters;
+    hearth_error err = { .message = "" };
+    bool published = false;
+    hearth_status status;
+
+    if (is_last_tier(writer, next->tier))
+        keep_pace(writer, hth_ram_row_bytes(row));
+    status = hth_file_tier_publish(writer->options.tiers[next->tier], hth_ram_row_meta(row), hth_ram_row_image(row),
+                                   hth_ram_row_bytes(row), &published, &err);
+    if (status != HEARTH_OK) {
+        if (is_last_tier(writer, next->tier))
+            hth_ram_row_set_stored(row, false);
+        hth_count(counters, HTH_COUNT_WRITES_FAILED, 1);
+        if (atomic_fetch_add(&writer->n_failed, 1) % WARN_EVERY == 0)
+            hth_warn(writer->options.log, "cache row not written, replies are not affected: %s", err.message);
+        return;
+    }
+    if (published) {
+        hth_count(counters, HTH_COUNT_ROWS_WRITTEN, 1);
+        hth_count(counters, HTH_COUNT_BYTES_WRITTEN, hth_ram_row_bytes(row));
+    }
+    if (next->kind == JOB_SUPERSEDE)
+        queue_removal(writer, &next->id);
+}
+
+static void remove_row(hth_writer *writer, const hth_row_id *id)
+{
+    bool removed = false;
+
+    for (size_t i = 0; i < writer->options.n_tiers; i++) /* not there, as a rule, in some */
+        removed = hth_file_tier_remove(writer->options.tiers[i], id, NULL) == HEARTH_OK || removed;
+    if (removed)
+        hth_count(writer->options.counters, HTH_COUNT_ROWS_REMOVED, 1);
+}
+
+static void run_job(worker *self, job *next)
+{
+    hth_writer *writer = self->writer;
+    size_t bytes = next->row ? hth_ram_row_bytes(next->row) : 0;
+    bool dropping;
 
     pthread_mutex_lock(&writer->lock);
-    target = writer->n_queued;
-    while (writer->n_done < target && waited != ETIMEDOUT)
-        waited = pthread_cond_timedwait(&writer->progressed, &writer->lock, &deadline);
-    done = writer->n_done >= target;
+    dropping = writer->dropping;
     pthread_mutex_unlock(&writer->lock);
-    return done;
+
+    switch (next->kind) {
+    case JOB_PUBLISH:
+    case JOB_SUPERSEDE:
+        if (dropping)
+            hth_count(writer->options.counters, HTH_COUNT_SAVES_DROPPED, 1);
+        else
+            publish(writer, next);
+        hth_ram_tier_unpin(writer->options.ram, next->row);
+        break;
+    case JOB_QUARANTINE:
+        hth_file_tier_quarantine(writer->options.tiers[next->tier], &next->id, next->reason);
+        break;
+    case JOB_REMOVE: remove_row(writer, &next->id); break;
+    }
+    free(next);
+
+    pthread_mutex_lock(&writer->lock);
+    writer->queue_rows--;
+    writer->queue_bytes -= bytes;
+    self->n_done++;
+    pthread_cond_broadcast(&writer->progressed);
+    pthread_mutex_unlock(&writer->lock);
+}
+
+static void maintain(hth_writer *writer)
+{
+    for (size_t i = 0; i < writer->options.n_tiers; i++)
+        hth_file_tier_maintain(writer->options.tiers[i]);
+}
+
+static void *write_rows(void *context)
+{
+    worker *self = context;
+    hth_writer *writer = self->writer;
+    bool maintains = self == &writer->workers[0];
+    uint64_t maintained_ns = hth_os_monotonic_ns();
+
+    hth_os_thread_name("hearth-writer");
+    for (;;) {
+        job *next = hth_mailbox_take(self->jobs, MAINTAIN_EVERY_MS);
+        uint64_t now = hth_os_monotonic_ns();
+
+        if (maintains && (!next || now - maintained_ns > MAINTAIN_EVERY_MS * UINT64_C(1000000))) {
+            maintain(writer);
+            maintained_ns = now;
+        }
+        if (next)
+            run_job(self, next);
+        else if (hth_mailbox_is_closed(self->jobs))
+            break;
+    }
+    return NULL;
+}
+
+/* ---- opening and closing ---- */
+
+/* End the threads that were started and free what they had; the queue is empty or dropped. */
+static void stop_workers(hth_writer *writer)
+{
+    for (size_t i = 0; i < writer->n_workers; i++)
+        hth_mailbox_close(writer->workers[i].jobs);
+    for (size_t i = 0; i < writer->n_workers; i++) {
+        (void)pthread_join(writer->workers[i].thread, NULL); /* started, and joined nowhere else */
+        hth_mailbox_free(writer->workers[i].jobs);
+    }
+    writer->n_workers = 0;
+}
+
+static void writer_free(hth_writer *writer)
+{
+    stop_workers(writer);
+    pthread_cond_destroy(&writer->progressed);
+    pthread_mutex_destroy(&writer->lock);
+    free(writer);
+}
+
+/* Start one more thread. 0 or an errno. */
+static int start_worker(hth_writer *writer)
+{
+    worker *self = &writer->workers[writer->n_workers];
+    int failed;
+
+    *self = (worker){ .writer = writer, .jobs = hth_mailbox_new(MAILBOX_ROWS) };
+    if (!self->jobs)
+        return ENOMEM;
+    failed = pthread_create(&self->thread, NULL, write_rows, self);
+    if (failed)
+        hth_mailbox_free(self->jobs);
+    else
+        writer->n_workers++;
+    return failed;
+}
+
+hearth_status hth_writer_open(const hth_writer_options *options, hth_writer **out, hearth_error *err)
+{
+    hth_writer *writer = calloc(1, sizeof(*writer));
+    int failed = 0;
+
+    assert(options->n_tiers >= 1);
+    assert(options->n_tiers <= HTH_WRITER_TIERS_MAX);
+    assert(options->n_threads >= 1);
+    assert(options->n_threads <= HTH_WRITER_THREADS_MAX);
+    if (!writer)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the cache's writer");
+    writer->options = *options;
+    writer->limits = options->limits;
+    pthread_mutex_init(&writer->lock, NULL);
+    hth_condition_init(&writer->progressed);
+    for (unsigned i = 0; i < options->n_threads && !failed; i++)
+        failed = start_worker(writer);
+    if (failed && writer->n_workers == 0) { /* with fewer threads it is only slower */
+        writer_free(writer);
+        return hth_fail_errno(err, failed, "cannot start the cache's writer threads");
+    }
+    *out = writer;
+    return HEARTH_OK;
 }
 
 void hth_writer_close(hth_writer *writer, uint32_t timeout_ms)
@@ -207,12 +300,109 @@ void hth_writer_close(hth_writer *writer, uint32_t timeout_ms)
     if (!hth_writer_flush(writer, timeout_ms)) {
         pthread_mutex_lock(&writer->lock);
         writer->dropping = true;
+        pthread_cond_broadcast(&writer->progressed);
         pthread_mutex_unlock(&writer->lock);
     }
-    hth_mailbox_close(writer->jobs);
-    pthread_join(writer->thread, NULL);
-    pthread_cond_destroy(&writer->progressed);
-    pthread_mutex_destroy(&writer->lock);
-    hth_mailbox_free(writer->jobs);
-    free(writer);
+    writer_free(writer);
+}
+
+/* ---- what others ask for ---- */
+
+static bool queue_row(hth_writer *writer, size_t tier, hth_ram_row *row, const hth_row_id *superseded)
+{
+    job *next = calloc(1, sizeof(*next));
+
+    assert(tier < writer->options.n_tiers);
+    if (next) {
+        bool is_last = is_last_tier(writer, tier);
+
+        *next = (job){ .kind = superseded ? JOB_SUPERSEDE : JOB_PUBLISH, .row = row, .tier = tier };
+        if (superseded)
+            next->id = *superseded;
+        /* Before it is queued: the worker may be done with it at once. */
+        hth_ram_tier_pin_again(writer->options.ram, row);
+        if (is_last)
+            hth_ram_row_set_stored(row, true);
+        if (put(writer, worker_of(writer, &hth_ram_row_meta(row)->id), next, hth_ram_row_bytes(row)))
+            return true;
+        if (is_last)
+            hth_ram_row_set_stored(row, false);
+        hth_ram_tier_unpin(writer->options.ram, row);
+        free(next);
+    }
+    hth_count(writer->options.counters, HTH_COUNT_SAVES_DROPPED, 1);
+    return false;
+}
+
+bool hth_writer_publish(hth_writer *writer, size_t tier, hth_ram_row *row)
+{
+    return queue_row(writer, tier, row, NULL);
+}
+
+bool hth_writer_supersede(hth_writer *writer, hth_ram_row *row, const hth_row_id *superseded)
+{
+    return queue_row(writer, writer->options.n_tiers - 1, row, superseded);
+}
+
+void hth_writer_quarantine(hth_writer *writer, size_t tier, const hth_row_id *id, const char *reason)
+{
+    job *next = calloc(1, sizeof(*next));
+
+    assert(tier < writer->options.n_tiers);
+    if (!next)
+        return; /* the row stays and fails its check again the next time */
+    *next = (job){ .kind = JOB_QUARANTINE, .tier = tier, .id = *id, .reason = reason };
+    if (!put(writer, worker_of(writer, id), next, 0))
+        free(next);
+}
+
+void hth_writer_limits_get(hth_writer *writer, hth_writer_limits *out)
+{
+    pthread_mutex_lock(&writer->lock);
+    *out = writer->limits;
+    pthread_mutex_unlock(&writer->lock);
+}
+
+void hth_writer_limits_set(hth_writer *writer, const hth_writer_limits *limits)
+{
+    pthread_mutex_lock(&writer->lock);
+    writer->limits = *limits;
+    pthread_cond_broadcast(&writer->progressed); /* another pace */
+    pthread_mutex_unlock(&writer->lock);
+}
+
+void hth_writer_backlog(hth_writer *writer, size_t *rows_out, uint64_t *bytes_out)
+{
+    pthread_mutex_lock(&writer->lock);
+    *rows_out = writer->queue_rows;
+    *bytes_out = writer->queue_bytes;
+    pthread_mutex_unlock(&writer->lock);
+}
+
+static bool reached_locked(const hth_writer *writer, const uint64_t *targets)
+{
+    for (size_t i = 0; i < writer->n_workers; i++)
+        if (writer->workers[i].n_done < targets[i])
+            return false;
+    return true;
+}
+
+bool hth_writer_flush(hth_writer *writer, uint32_t timeout_ms)
+{
+    struct timespec deadline = hth_deadline_after(timeout_ms);
+    uint64_t targets[HTH_WRITER_THREADS_MAX] = { 0 };
+    int waited = 0;
+    bool done;
+
+    pthread_mutex_lock(&writer->lock);
+    for (size_t i = 0; i < writer->n_workers; i++)
+        targets[i] = writer->workers[i].n_queued;
+    writer->n_flushing++;
+    pthread_cond_broadcast(&writer->progressed); /* whoever keeps a pace is in a hurry now */
+    while (!reached_locked(writer, targets) && waited != ETIMEDOUT)
+        waited = pthread_cond_timedwait(&writer->progressed, &writer->lock, &deadline);
+    done = reached_locked(writer, targets);
+    writer->n_flushing--;
+    pthread_mutex_unlock(&writer->lock);
+    return done;
 }

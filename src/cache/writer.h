@@ -1,9 +1,12 @@
 /*
- * writer.h - brings rows from the RAM tier to the file tier, behind the requests
+ * writer.h - brings rows from the RAM tier to the file tiers, behind the requests
  *
- * A request never waits for a device: it hands a pinned row over and goes on. The writer publishes it and gives the pin
- * back. Its queue is bounded in bytes; what does not fit is not written (and counted), which costs a later restore from
- * disk and nothing else. It is the only thread of the process that writes to the index.
+ * A request never waits for a device: it hands a pinned row over and goes on. A pool of threads publishes it and gives
+ * the pin back. The queue is bounded in rows and bytes; what does not fit is not written (and counted), which costs a
+ * later restore from a file and nothing else. These are the only threads of a cache that write to an index unasked.
+ *
+ * Jobs of one row id go through one thread in order, so that a quarantine that was queued before a save takes the old
+ * file and not the new one.
  */
 #ifndef HTH_CACHE_WRITER_H
 #define HTH_CACHE_WRITER_H
@@ -12,18 +15,49 @@
 #include "cache/file_tier.h"
 #include "cache/ram_tier.h"
 
+enum { HTH_WRITER_TIERS_MAX = 2, HTH_WRITER_THREADS_MAX = 16 };
+
 typedef struct hth_writer hth_writer;
 
-/* Start the writer thread. ram, files and counters outlive it. */
-hearth_status hth_writer_open(hth_ram_tier *ram, hth_file_tier *files, uint64_t queue_bytes_max, hth_counters *counters,
-                              const hth_log *log, hth_writer **out, hearth_error *err);
-/* Stop: what waits after timeout_ms is dropped and counted, an ongoing write is finished. Accepts NULL. */
+typedef struct hth_writer_limits {
+    size_t queue_rows_max;
+    uint64_t queue_bytes_max;
+    uint64_t bytes_per_s; /* of the last tier, the slowest; 0: as fast as it goes */
+} hth_writer_limits;
+
+typedef struct hth_writer_options {
+    hth_ram_tier *ram;
+    hth_file_tier *tiers[HTH_WRITER_TIERS_MAX]; /* fastest first */
+    size_t n_tiers;                             /* at least 1 */
+    unsigned n_threads;                         /* 1 .. HTH_WRITER_THREADS_MAX */
+    hth_writer_limits limits;
+    hth_counters *counters;
+    const hth_log *log;
+} hth_writer_options;
+
+/* Start the threads. What options point to outlives the writer. */
+hearth_status hth_writer_open(const hth_writer_options *options, hth_writer **out, hearth_error *err);
+/* Stop: what waits after timeout_ms is dropped and counted, ongoing writes are finished. Accepts NULL. */
 void hth_writer_close(hth_writer *writer, uint32_t timeout_ms);
 
-/* Queue an inserted row; takes a pin of its own. False when the queue is full or closed (counted). Never waits. */
-bool hth_writer_publish(hth_writer *writer, hth_ram_row *row);
-/* Queue a row of the file tier for quarantine. reason is a static string. Never waits. */
-void hth_writer_quarantine(hth_writer *writer, const hth_row_id *id, const char *reason);
+/* ---- any thread, never waiting for a device ---- */
+
+/* Queue an inserted row for a tier; takes a pin of its own. False when the queue is full or closed (counted). */
+bool hth_writer_publish(hth_writer *writer, size_t tier, hth_ram_row *row);
+/*
+ * The same for the last tier, and when the row is there, another one that it makes superfluous is removed from all
+ * tiers.
+ */
+bool hth_writer_supersede(hth_writer *writer, hth_ram_row *row, const hth_row_id *superseded);
+/* Queue a row of a tier for quarantine. reason is a static string. */
+void hth_writer_quarantine(hth_writer *writer, size_t tier, const hth_row_id *id, const char *reason);
+
+void hth_writer_limits_get(hth_writer *writer, hth_writer_limits *out);
+/* In force for rows queued from now on; those that wait stay. */
+void hth_writer_limits_set(hth_writer *writer, const hth_writer_limits *limits);
+
+/* Rows and bytes that wait or are being written. */
+void hth_writer_backlog(hth_writer *writer, size_t *rows_out, uint64_t *bytes_out);
 
 /* Wait until everything queued before the call is done; false after timeout_ms. */
 bool hth_writer_flush(hth_writer *writer, uint32_t timeout_ms);

@@ -216,6 +216,31 @@ void hearth_model_unref(hearth_model *model)
 
 /* ---- loading ---- */
 
+/* The policy that was asked for, in a context of n_ctx tokens. */
+static hth_policy policy_of(const hearth_cache_policy *given, uint32_t n_ctx)
+{
+    if (!given)
+        return hth_policy_default(n_ctx);
+    return (hth_policy){
+        .min_tokens = given->min_tokens,
+        .cold_min_tokens = given->cold_min_tokens,
+        .cold_max_tokens = given->cold_max_tokens ? given->cold_max_tokens : hth_policy_default(n_ctx).cold_max_tokens,
+        .continued_interval = given->continued_interval,
+        .boundary_trim_tokens = given->boundary_trim_tokens,
+        .boundary_align_tokens = given->boundary_align_tokens,
+    };
+}
+
+static hearth_status check_policy(const hearth_cache_policy *given, hearth_error *err)
+{
+    hth_policy policy = policy_of(given, UINT32_MAX);
+    hearth_status status = hth_policy_validate(&policy, err);
+
+    if (status != HEARTH_OK)
+        hth_fail_prefix(err, "the model's cache_policy cannot be used");
+    return status;
+}
+
 static hearth_status read_options(const hearth_model_options *options, hearth_model_options *out, hearth_error *err)
 {
     *out = hearth_model_options_default();
@@ -238,7 +263,7 @@ static hearth_status read_options(const hearth_model_options *options, hearth_mo
         return hth_fail(err, HEARTH_MISUSE, "n_gpu_layers is %d; it must be -1 (all) or more", out->n_gpu_layers);
     if ((unsigned)out->fingerprint_mode > HEARTH_FINGERPRINT_FAST_UNSAFE)
         return hth_fail(err, HEARTH_MISUSE, "fingerprint_mode %d does not exist", (int)out->fingerprint_mode);
-    return HEARTH_OK;
+    return check_policy(out->cache_policy, err);
 }
 
 static bool is_stub(const char *path)
@@ -334,7 +359,7 @@ static hearth_status make_context(hearth_model *model, const hearth_model_option
     place->n_vocab = model->info.n_vocab;
     place->keyspace.quant_byte = hth_quant_byte(model->info.quant_type);
     hth_sha256_of(info.params_text, strlen(info.params_text), place->keyspace.ctx_params_hash);
-    place->policy = hth_policy_default(info.n_ctx);
+    place->policy = policy_of(options->cache_policy, info.n_ctx);
     place->engine_build = model->backend->build();
     place->cache = hth_runtime_cache(model->runtime);
     place->log = hth_runtime_log(model->runtime);

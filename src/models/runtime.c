@@ -116,6 +116,11 @@ static hearth_status read_options(const hearth_runtime_options *options, hearth_
                             options->struct_size);
         memcpy(out, options, options->struct_size);
     }
+    if (out->n_writer_threads < 1 || out->n_writer_threads > HTH_WRITER_THREADS_MAX)
+        return hth_fail(err, HEARTH_MISUSE, "n_writer_threads is %u; it must be 1 to %d", out->n_writer_threads,
+                        HTH_WRITER_THREADS_MAX);
+    if (out->write_queue_rows_max < 1)
+        return hth_fail(err, HEARTH_MISUSE, "write_queue_rows_max is 0; it must be at least 1");
     if (out->ram_bytes_max == 0)
         out->ram_bytes_max = default_ram_bytes();
     if (out->disk_bytes_max == 0)
@@ -129,9 +134,16 @@ static hearth_status open_cache(hearth_runtime *runtime, const hearth_runtime_op
     hearth_status status;
     hth_cache_options cache_options = {
         .ram_bytes_max = options->ram_bytes_max,
+        .ram_file_directory = options->ram_file_directory,
+        .ram_file_bytes_max = options->ram_file_bytes_max,
+        .ram_file_free_min = options->ram_file_free_min,
         .disk_bytes_max = options->disk_bytes_max,
         .disk_free_min = options->disk_free_min,
-        .write_queue_bytes_max = options->write_queue_bytes_max,
+        .n_writer_threads = options->n_writer_threads,
+        .write_limits = { .queue_rows_max = options->write_queue_rows_max,
+                          .queue_bytes_max = options->write_queue_bytes_max,
+                          .bytes_per_s = options->disk_write_bytes_per_s },
+        .save_on_second_use = options->save_on_second_use,
         .log = &runtime->log,
     };
 

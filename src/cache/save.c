@@ -1,0 +1,167 @@
+/*
+ * save.c - rows into the cache
+ *
+ * The payload is packed straight into a slab of the RAM tier, behind the room for its head; the commit writes the head,
+ * makes the row visible and hands it to the writer. So a row is in memory once, from the engine to the file.
+ */
+#include <stdlib.h>
+
+#include "base/os.h"
+#include "cache/cache_inside.h"
+
+struct hth_save_slot {
+    hth_ram_row *row;
+    hth_row_meta meta;
+    hth_kvc_info info; /* borrows from the hth_save until the commit */
+    size_t head_bytes;
+    size_t payload_bytes;
+    bool has_superseded;
+    hth_row_id superseded;
+};
+
+bool hth_cache_is_saved(hth_cache *cache, const hth_row_id *id)
+{
+    hth_ram_row *row = hth_ram_tier_pin(cache->ram, id);
+
+    if (!row)
+        return hth_cache_find(cache, id, NULL) != HEARTH_TIER_NONE;
+    if (!hth_ram_row_is_stored(row))
+        hth_cache_store(cache, row);
+    hth_ram_tier_unpin(cache->ram, row);
+    return true;
+}
+
+uint64_t hth_cache_n_lost(hth_cache *cache)
+{
+    return hth_counted(&cache->counters, HTH_COUNT_SAVES_DROPPED) +
+           hth_counted(&cache->counters, HTH_COUNT_WRITES_FAILED);
+}
+
+/* Bits a weight, as far as the quant type's name tells: "q4_k_m" 4, "bf16" 16. Only shown to people. */
+static uint8_t quant_bits(uint8_t quant_byte)
+{
+    const char *name = hth_quant_name(quant_byte);
+    unsigned bits = 0;
+
+    for (; name && *name; name++) {
+        if (*name >= '0' && *name <= '9')
+            bits = 10 * bits + (unsigned)(*name - '0');
+        else if (bits)
+            break;
+    }
+    return (uint8_t)bits;
+}
+
+static hth_kvc_bytes text_bytes(const char *text)
+{
+    return (hth_kvc_bytes){ .data = (const uint8_t *)text, .n = text ? (uint32_t)strlen(text) : 0 };
+}
+
+hth_save_slot *hth_cache_save_begin(hth_cache *cache, const hth_save *save)
+{
+    hth_save_slot *slot = calloc(1, sizeof(*slot));
+    uint64_t now = hth_os_unix_seconds();
+    size_t image_bytes;
+
+    if (!slot)
+        goto dropped;
+    slot->info = (hth_kvc_info){
+        .quant_bits = quant_bits(save->keyspace->quant_byte),
+        .save_reason = (uint8_t)save->reason,
+        .cached_token_count = save->n_tokens,
+        .context_size = save->context_size,
+        .creation_time = now,
+        .last_used_time = now,
+        .keyspace = *save->keyspace,
+        .tokens = { .data = (const uint8_t *)save->tokens, .n = save->n_tokens * 4 },
+        .hostname = text_bytes(cache->hostname),
+        .writer_version = text_bytes("hearth " HEARTH_VERSION),
+        .has_parent = save->first_position > 0 || save->id.kind == HTH_ROW_SNAPSHOT,
+        .parent = save->parent,
+        .has_first_position = save->first_position > 0 || save->id.kind == HTH_ROW_SNAPSHOT,
+        .first_position = save->first_position,
+        .has_kind = true,
+        .kind = (uint8_t)save->id.kind,
+        .has_own_key = true,
+        .own_key = save->id.key,
+        .engine_build = text_bytes(save->engine_build),
+        .has_head_crc = true,
+    };
+    slot->meta = (hth_row_meta){
+        .id = save->id,
+        .parent = save->parent,
+        .first_position = save->first_position,
+        .n_tokens = save->n_tokens,
+        .last_used_time = now,
+        .save_reason = (uint8_t)save->reason,
+    };
+    if (save->superseded) {
+        slot->superseded = *save->superseded;
+        slot->has_superseded = true;
+    }
+    slot->head_bytes = hth_kvc_head_bytes(&slot->info);
+    slot->payload_bytes = save->payload_bytes;
+    if (slot->head_bytes == SIZE_MAX || __builtin_add_overflow(slot->head_bytes, save->payload_bytes, &image_bytes))
+        goto dropped;
+    slot->meta.bytes = image_bytes;
+    slot->row = hth_ram_tier_reserve(cache->ram, image_bytes);
+    if (!slot->row)
+        goto dropped;
+    return slot;
+
+dropped:
+    hth_count(&cache->counters, HTH_COUNT_SAVES_DROPPED, 1);
+    free(slot);
+    return NULL;
+}
+
+uint8_t *hth_save_slot_payload(hth_save_slot *slot)
+{
+    return hth_ram_row_image(slot->row) + slot->head_bytes;
+}
+
+/*
+ * Where a new row goes: into the file tiers, at once or, where rows are written at their second use only, later. What is
+ * saved because memory or the process is about to go has no second use here.
+ */
+static void store(hth_cache *cache, hth_ram_row *row, const hth_save_slot *slot)
+{
+    bool is_last_chance =
+        slot->meta.save_reason == HEARTH_SAVE_EVICT || slot->meta.save_reason == HEARTH_SAVE_SHUTDOWN;
+
+    if (!cache->writer || (cache->save_on_second_use && !is_last_chance))
+        return;
+    for (size_t i = 0; i + 1 < cache->n_levels; i++)
+        (void)hth_writer_publish(cache->writer, i, row); /* a full queue is counted there, and below */
+    if (slot->has_superseded)
+        (void)hth_writer_supersede(cache->writer, row, &slot->superseded);
+    else
+        hth_cache_store(cache, row);
+}
+
+void hth_cache_save_commit(hth_cache *cache, hth_save_slot *slot)
+{
+    uint8_t *image = hth_ram_row_image(slot->row);
+    uint32_t crc = hth_crc32c(0, image + slot->head_bytes, slot->payload_bytes);
+    hth_ram_row *row;
+
+    hth_kvc_encode_head(&slot->info, slot->payload_bytes, crc, image);
+    row = hth_ram_tier_insert(cache->ram, slot->row, &slot->meta);
+    hth_count(&cache->counters, HTH_COUNT_ROWS_SAVED, 1);
+    hth_count(&cache->counters, HTH_COUNT_BYTES_SAVED, hth_ram_row_bytes(row));
+    hth_rejected_forget(&cache->rejected, &slot->meta.id); /* a quarantine of the old one is before us in the queue */
+    store(cache, row, slot);
+    if (slot->has_superseded)
+        hth_ram_tier_remove(cache->ram, &slot->superseded);
+    hth_ram_tier_unpin(cache->ram, row);
+    free(slot);
+}
+
+void hth_cache_save_abort(hth_cache *cache, hth_save_slot *slot)
+{
+    if (!slot)
+        return;
+    hth_ram_tier_unpin(cache->ram, slot->row);
+    free(slot);
+}
+

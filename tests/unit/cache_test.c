@@ -1,0 +1,451 @@
+/*
+ * cache_test.c - the tiers behind one door: what is kept where, what comes from where, and when nothing is kept
+ */
+#include "support/cmocka_all.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cache/cache.h"
+#include "support/step_fs.h"
+#include "support/support.h"
+
+enum { PAYLOAD_BYTES = 5000, FLUSH_MS = 60000 };
+
+typedef struct fixture {
+    char *directory; /* of the test; the tiers are below */
+    char ram_files[4096];
+    char disk[4096];
+    test_step_fs step;
+    hth_log log;
+    unsigned n_warnings;
+    hth_cache_options options;
+    hth_cache *cache;
+    hth_keyspace keyspace;
+} fixture;
+
+static void count_warning(hearth_log_level level, const char *source, const char *message, void *user_data)
+{
+    fixture *f = user_data;
+
+    (void)source;
+    (void)message;
+    if (level <= HEARTH_LOG_WARNING)
+        f->n_warnings++;
+}
+
+static void open_cache(fixture *f)
+{
+    hearth_error err = { .message = "" };
+
+    if (hth_cache_open(&f->options, &f->cache, &err) != HEARTH_OK)
+        fail_msg("%s", err.message);
+}
+
+static void close_cache(fixture *f)
+{
+    hth_cache_close(f->cache, FLUSH_MS);
+    f->cache = NULL;
+}
+
+static int fixture_setup(void **state)
+{
+    fixture *f = calloc(1, sizeof(*f));
+
+    assert_non_null(f);
+    f->directory = hth_test_directory_new();
+    (void)snprintf(f->ram_files, sizeof(f->ram_files), "%s/ram", f->directory);
+    (void)snprintf(f->disk, sizeof(f->disk), "%s/disk", f->directory);
+    test_step_fs_init(&f->step, NULL);
+    f->log = (hth_log){ .level = HEARTH_LOG_WARNING, .write = count_warning, .user_data = f };
+    memset(f->keyspace.fingerprint, 7, sizeof(f->keyspace.fingerprint));
+    f->keyspace.quant_byte = 1;
+    f->options = (hth_cache_options){
+        .ram_bytes_max = 16 << 20,
+        .ram_file_directory = f->ram_files,
+        .ram_file_bytes_max = 16 << 20,
+        .directory = f->disk,
+        .disk_bytes_max = 16 << 20,
+        .n_writer_threads = 3,
+        .write_limits = { .queue_rows_max = 1000, .queue_bytes_max = 16 << 20 },
+        .log = &f->log,
+        .fs = &f->step.fs,
+    };
+    *state = f;
+    return 0;
+}
+
+static int fixture_teardown(void **state)
+{
+    fixture *f = *state;
+
+    hth_cache_close(f->cache, FLUSH_MS);
+    hth_test_directory_remove(f->directory);
+    free(f);
+    return 0;
+}
+
+/* Prompt number n: its tokens, and the row of its first n_tokens. */
+static void prompt_of(uint32_t n, hearth_token *tokens, size_t n_tokens)
+{
+    for (size_t i = 0; i < n_tokens; i++)
+        tokens[i] = (hearth_token)(n * 1000 + i);
+}
+
+static hth_row_meta tail_meta(const fixture *f, uint32_t n, uint32_t n_tokens)
+{
+    hearth_token tokens[HTH_BLOCK_TOKENS];
+    hth_row_meta meta = { .id = { .kind = HTH_ROW_TAIL }, .n_tokens = n_tokens };
+
+    prompt_of(n, tokens, n_tokens);
+    assert_true(hth_key_of(&f->keyspace, tokens, n_tokens, &meta.id.key));
+    assert_true(hth_key_of(&f->keyspace, tokens, 0, &meta.parent));
+    return meta;
+}
+
+/* Save the tail of prompt n; false when it was dropped. */
+static bool save_tail(fixture *f, uint32_t n, uint32_t n_tokens, const hth_row_id *superseded, hearth_save_reason reason)
+{
+    hearth_token tokens[HTH_BLOCK_TOKENS];
+    hth_row_meta meta = tail_meta(f, n, n_tokens);
+    hth_save save = {
+        .keyspace = &f->keyspace,
+        .id = meta.id,
+        .parent = meta.parent,
+        .tokens = tokens,
+        .n_tokens = n_tokens,
+        .context_size = 4096,
+        .reason = reason,
+        .engine_build = "test",
+        .payload_bytes = PAYLOAD_BYTES,
+        .superseded = superseded,
+    };
+    hth_save_slot *slot;
+
+    prompt_of(n, tokens, n_tokens);
+    slot = hth_cache_save_begin(f->cache, &save);
+    if (!slot)
+        return false;
+    memset(hth_save_slot_payload(slot), (int)n, PAYLOAD_BYTES);
+    hth_cache_save_commit(f->cache, slot);
+    return true;
+}
+
+static hearth_tier tier_of(fixture *f, uint32_t n, uint32_t n_tokens)
+{
+    hth_row_meta meta = tail_meta(f, n, n_tokens);
+
+    return hth_cache_find(f->cache, &meta.id, NULL);
+}
+
+/* Borrow the tail of prompt n, check its bytes and give it back; the tier it came from, or NONE. */
+static hearth_tier borrow(fixture *f, uint32_t n, uint32_t n_tokens)
+{
+    hth_row_meta meta = tail_meta(f, n, n_tokens);
+    hth_borrowed_row row;
+    hearth_tier tier;
+
+    if (hth_cache_borrow(f->cache, &f->keyspace, &meta, &row, NULL) != HEARTH_OK)
+        return HEARTH_TIER_NONE;
+    assert_int_equal(row.payload_bytes, PAYLOAD_BYTES);
+    for (size_t i = 0; i < PAYLOAD_BYTES; i++)
+        assert_int_equal(row.payload[i], (uint8_t)n);
+    tier = row.tier;
+    hth_cache_return(f->cache, &row);
+    return tier;
+}
+
+static hearth_counters counters_of(fixture *f)
+{
+    hearth_counters counters = { .struct_size = sizeof(counters) };
+
+    hth_cache_counters(f->cache, &counters);
+    return counters;
+}
+
+static void path_of(const char *tier, const hth_row_id *id, char *path, size_t capacity)
+{
+    char hex[2 * HTH_KEY_BYTES + 1];
+
+    hth_hex_encode(id->key.bytes, HTH_KEY_BYTES, hex);
+    (void)snprintf(path, capacity, "%s/rows/%.2s/%s-%s.kvc", tier, hex, hex, hth_row_kind_name(id->kind));
+}
+
+static void a_row_is_in_ram_at_once_and_in_every_file_tier_after_a_flush(void **state)
+{
+    fixture *f = *state;
+    hth_row_meta meta = tail_meta(f, 1, 40);
+    char path[8192];
+
+    open_cache(f);
+    assert_true(save_tail(f, 1, 40, NULL, HEARTH_SAVE_COLD));
+    assert_int_equal(tier_of(f, 1, 40), HEARTH_TIER_RAM);
+    assert_int_equal(borrow(f, 1, 40), HEARTH_TIER_RAM);
+    assert_true(hth_cache_flush(f->cache, FLUSH_MS));
+    path_of(f->ram_files, &meta.id, path, sizeof(path));
+    assert_int_equal(access(path, R_OK), 0);
+    path_of(f->disk, &meta.id, path, sizeof(path));
+    assert_int_equal(access(path, R_OK), 0);
+    assert_int_equal(counters_of(f).ram_file_rows, 1);
+    assert_int_equal(counters_of(f).disk_rows, 1);
+}
+
+static void the_fastest_tier_that_has_a_row_gives_it(void **state)
+{
+    fixture *f = *state;
+
+    open_cache(f);
+    assert_true(save_tail(f, 1, 40, NULL, HEARTH_SAVE_COLD));
+    close_cache(f);
+    open_cache(f);
+    assert_int_equal(tier_of(f, 1, 40), HEARTH_TIER_RAM_FILE);
+    assert_int_equal(borrow(f, 1, 40), HEARTH_TIER_RAM_FILE);
+    assert_int_equal(borrow(f, 1, 40), HEARTH_TIER_RAM);
+}
+
+static void a_row_that_comes_from_the_disk_goes_to_the_faster_tiers(void **state)
+{
+    fixture *f = *state;
+
+    f->options.ram_file_directory = NULL;
+    open_cache(f);
+    assert_true(save_tail(f, 1, 40, NULL, HEARTH_SAVE_COLD));
+    close_cache(f);
+
+    f->options.ram_file_directory = f->ram_files;
+    open_cache(f);
+    assert_int_equal(borrow(f, 1, 40), HEARTH_TIER_DISK);
+    assert_true(hth_cache_flush(f->cache, FLUSH_MS));
+    close_cache(f);
+
+    open_cache(f);
+    assert_int_equal(borrow(f, 1, 40), HEARTH_TIER_RAM_FILE);
+}
+
+static void a_damaged_row_of_a_fast_tier_is_served_and_replaced_by_the_slower_one(void **state)
+{
+    fixture *f = *state;
+    hth_row_meta meta = tail_meta(f, 1, 40);
+    char path[8192];
+
+    open_cache(f);
+    assert_true(save_tail(f, 1, 40, NULL, HEARTH_SAVE_COLD));
+    close_cache(f);
+    path_of(f->ram_files, &meta.id, path, sizeof(path));
+    assert_int_equal(truncate(path, 300), 0);
+
+    open_cache(f);
+    assert_int_equal(borrow(f, 1, 40), HEARTH_TIER_DISK);
+    assert_int_equal(counters_of(f).rows_quarantined, 1);
+    assert_int_equal(f->n_warnings, 1);
+    assert_true(hth_cache_flush(f->cache, FLUSH_MS));
+    close_cache(f);
+    open_cache(f);
+    assert_int_equal(borrow(f, 1, 40), HEARTH_TIER_RAM_FILE);
+}
+
+static void a_row_damaged_everywhere_is_a_miss_and_can_be_saved_again(void **state)
+{
+    fixture *f = *state;
+    hth_row_meta meta = tail_meta(f, 1, 40);
+    char path[8192];
+
+    open_cache(f);
+    assert_true(save_tail(f, 1, 40, NULL, HEARTH_SAVE_COLD));
+    close_cache(f);
+    path_of(f->ram_files, &meta.id, path, sizeof(path));
+    assert_int_equal(truncate(path, 300), 0);
+    path_of(f->disk, &meta.id, path, sizeof(path));
+    assert_int_equal(truncate(path, 300), 0);
+
+    open_cache(f);
+    assert_int_equal(borrow(f, 1, 40), HEARTH_TIER_NONE);
+    assert_int_equal(tier_of(f, 1, 40), HEARTH_TIER_NONE); /* at once, also before the writer set it aside */
+    assert_true(save_tail(f, 1, 40, NULL, HEARTH_SAVE_COLD));
+    close_cache(f);
+    open_cache(f);
+    assert_int_equal(borrow(f, 1, 40), HEARTH_TIER_RAM_FILE);
+}
+
+static void a_superseded_row_goes_once_its_successor_is_durable(void **state)
+{
+    fixture *f = *state;
+    hth_row_meta old = tail_meta(f, 1, 40);
+    char path[8192];
+
+    open_cache(f);
+    assert_true(save_tail(f, 1, 40, NULL, HEARTH_SAVE_COLD));
+    assert_true(save_tail(f, 1, 90, &old.id, HEARTH_SAVE_FINISH));
+    assert_int_equal(tier_of(f, 1, 90), HEARTH_TIER_RAM);
+    close_cache(f); /* the removal may still have been on its way */
+    path_of(f->disk, &old.id, path, sizeof(path));
+    assert_int_not_equal(access(path, R_OK), 0);
+    path_of(f->ram_files, &old.id, path, sizeof(path));
+    assert_int_not_equal(access(path, R_OK), 0);
+}
+
+static void a_superseded_row_stays_when_its_successor_is_not_written(void **state)
+{
+    fixture *f = *state;
+    hth_row_meta old = tail_meta(f, 1, 40);
+
+    f->options.ram_file_directory = NULL;
+    open_cache(f);
+    assert_true(save_tail(f, 1, 40, NULL, HEARTH_SAVE_COLD));
+    assert_true(hth_cache_flush(f->cache, FLUSH_MS));
+    f->options.disk_free_min = 0;
+    f->step.no_device_space = true;
+    assert_true(save_tail(f, 1, 90, &old.id, HEARTH_SAVE_FINISH));
+    assert_true(hth_cache_flush(f->cache, FLUSH_MS));
+    f->step.no_device_space = false;
+    close_cache(f);
+    open_cache(f);
+    assert_int_equal(borrow(f, 1, 40), HEARTH_TIER_DISK);
+    assert_int_equal(tier_of(f, 1, 90), HEARTH_TIER_NONE);
+}
+
+static void a_full_write_queue_drops_saves_and_counts_them(void **state)
+{
+    fixture *f = *state;
+
+    f->options.ram_file_directory = NULL;
+    f->options.write_limits.bytes_per_s = 1; /* the first write uses up hours: the others wait */
+    f->options.write_limits.queue_rows_max = 2;
+    open_cache(f);
+    for (uint32_t n = 0; n < 10; n++) {
+        assert_true(save_tail(f, n, 40, NULL, HEARTH_SAVE_COLD));
+        assert_int_equal(tier_of(f, n, 40), HEARTH_TIER_RAM); /* the request is not affected */
+    }
+    assert_true(counters_of(f).saves_dropped >= 5); /* 2 wait, one or two were written before */
+    assert_true(counters_of(f).saves_dropped < 10);
+    assert_true(hth_cache_flush(f->cache, FLUSH_MS)); /* who waits is not held up by the pace */
+    assert_int_equal(counters_of(f).rows_written + counters_of(f).saves_dropped, 10);
+}
+
+static void the_bounds_of_the_write_queue_change_at_run_time(void **state)
+{
+    fixture *f = *state;
+    hth_writer_limits limits = { .queue_rows_max = 0, .queue_bytes_max = 1 << 20 };
+
+    f->options.ram_file_directory = NULL;
+    open_cache(f);
+    hth_cache_write_limits_set(f->cache, &limits);
+    assert_true(save_tail(f, 1, 40, NULL, HEARTH_SAVE_COLD));
+    assert_int_equal(counters_of(f).saves_dropped, 1);
+    limits.queue_rows_max = 10;
+    hth_cache_write_limits_set(f->cache, &limits);
+    assert_true(save_tail(f, 2, 40, NULL, HEARTH_SAVE_COLD));
+    assert_int_equal(counters_of(f).saves_dropped, 1);
+    limits.queue_bytes_max = PAYLOAD_BYTES; /* and a head */
+    hth_cache_write_limits_set(f->cache, &limits);
+    assert_true(save_tail(f, 3, 40, NULL, HEARTH_SAVE_COLD));
+    assert_int_equal(counters_of(f).saves_dropped, 2);
+}
+
+static void a_row_that_was_dropped_is_queued_again_when_it_is_asked_for(void **state)
+{
+    fixture *f = *state;
+    hth_writer_limits limits = { .queue_rows_max = 0, .queue_bytes_max = 1 << 20 };
+    hth_row_meta meta = tail_meta(f, 1, 40);
+
+    f->options.ram_file_directory = NULL;
+    open_cache(f);
+    hth_cache_write_limits_set(f->cache, &limits);
+    assert_true(save_tail(f, 1, 40, NULL, HEARTH_SAVE_COLD));
+    limits.queue_rows_max = 10;
+    hth_cache_write_limits_set(f->cache, &limits);
+    assert_true(hth_cache_is_saved(f->cache, &meta.id));
+    assert_true(hth_cache_flush(f->cache, FLUSH_MS));
+    assert_int_equal(counters_of(f).disk_rows, 1);
+}
+
+static void with_save_on_second_use_only_used_rows_are_written(void **state)
+{
+    fixture *f = *state;
+
+    f->options.ram_file_directory = NULL;
+    f->options.save_on_second_use = true;
+    open_cache(f);
+    assert_true(save_tail(f, 1, 40, NULL, HEARTH_SAVE_COLD));
+    assert_true(save_tail(f, 2, 40, NULL, HEARTH_SAVE_COLD));
+    assert_true(save_tail(f, 3, 40, NULL, HEARTH_SAVE_SHUTDOWN));
+    assert_int_equal(borrow(f, 2, 40), HEARTH_TIER_RAM);
+    close_cache(f);
+    open_cache(f);
+    assert_int_equal(tier_of(f, 1, 40), HEARTH_TIER_NONE);
+    assert_int_equal(tier_of(f, 2, 40), HEARTH_TIER_DISK);
+    assert_int_equal(tier_of(f, 3, 40), HEARTH_TIER_DISK); /* the last chance */
+}
+
+static void a_file_tier_that_cannot_be_opened_costs_that_tier_only(void **state)
+{
+    fixture *f = *state;
+    FILE *file = fopen(f->ram_files, "w"); /* in the place of the directory */
+
+    assert_non_null(file);
+    (void)fclose(file);
+    open_cache(f);
+    assert_int_equal(f->n_warnings, 1);
+    assert_true(save_tail(f, 1, 40, NULL, HEARTH_SAVE_COLD));
+    close_cache(f);
+    open_cache(f);
+    assert_int_equal(borrow(f, 1, 40), HEARTH_TIER_DISK);
+}
+
+static void a_row_of_another_keyspace_is_not_lent(void **state)
+{
+    fixture *f = *state;
+    hth_row_meta meta = tail_meta(f, 1, 40);
+    hth_keyspace other = f->keyspace;
+    hth_borrowed_row row;
+
+    open_cache(f);
+    assert_true(save_tail(f, 1, 40, NULL, HEARTH_SAVE_COLD));
+    close_cache(f);
+    other.fingerprint[0] ^= 1;
+    open_cache(f);
+    assert_int_equal(hth_cache_borrow(f->cache, &other, &meta, &row, NULL), HEARTH_CORRUPT);
+}
+
+static void children_are_listed_once_whatever_tiers_they_are_in(void **state)
+{
+    fixture *f = *state;
+    hth_row_meta parent = tail_meta(f, 1, 40);
+    hth_row_meta children[16];
+
+    open_cache(f);
+    for (uint32_t n = 0; n < 5; n++)
+        assert_true(save_tail(f, n, 40, NULL, HEARTH_SAVE_COLD));
+    assert_true(hth_cache_flush(f->cache, FLUSH_MS));
+    assert_int_equal(hth_cache_children(f->cache, &parent.parent, children, 16), 5);
+    close_cache(f);
+    open_cache(f);
+    assert_int_equal(borrow(f, 3, 40), HEARTH_TIER_RAM_FILE);
+    assert_int_equal(hth_cache_children(f->cache, &parent.parent, children, 16), 5);
+    assert_int_equal(hth_cache_children(f->cache, &parent.parent, children, 2), 2);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(a_row_is_in_ram_at_once_and_in_every_file_tier_after_a_flush),
+        TEST(the_fastest_tier_that_has_a_row_gives_it),
+        TEST(a_row_that_comes_from_the_disk_goes_to_the_faster_tiers),
+        TEST(a_damaged_row_of_a_fast_tier_is_served_and_replaced_by_the_slower_one),
+        TEST(a_row_damaged_everywhere_is_a_miss_and_can_be_saved_again),
+        TEST(a_superseded_row_goes_once_its_successor_is_durable),
+        TEST(a_superseded_row_stays_when_its_successor_is_not_written),
+        TEST(a_full_write_queue_drops_saves_and_counts_them),
+        TEST(the_bounds_of_the_write_queue_change_at_run_time),
+        TEST(a_row_that_was_dropped_is_queued_again_when_it_is_asked_for),
+        TEST(with_save_on_second_use_only_used_rows_are_written),
+        TEST(a_file_tier_that_cannot_be_opened_costs_that_tier_only),
+        TEST(a_row_of_another_keyspace_is_not_lent),
+        TEST(children_are_listed_once_whatever_tiers_they_are_in),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
