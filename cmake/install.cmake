@@ -13,6 +13,10 @@ endif()
 install(FILES ${HEARTH_ENGINE}/LICENSE.llama.cpp LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(FILES packaging/hearth.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 
+set(HTH_PC_SYSTEM "")
+if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
+  set(HTH_PC_SYSTEM liburing)
+endif()
 configure_file(packaging/hearth.pc.in ${CMAKE_BINARY_DIR}/hearth.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/hearth.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 

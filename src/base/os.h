@@ -58,6 +58,21 @@ void hth_os_memory_prefault(void *memory, size_t n_bytes);
 int hth_os_open_unnamed(const char *directory);
 /* Give such a file a name that does not exist yet. */
 int hth_os_link_unnamed(int fd, const char *path);
+/* Read what is in memory already; bytes, 0 at the end, or -errno: -EAGAIN where a device would be waited for. */
+int64_t hth_os_read_now(int fd, void *bytes, size_t n_bytes, uint64_t offset);
+
+/*
+ * A queue of reads that go out in one call. NULL where the system has none or forbids it. One thread uses it. add: false
+ * when the queue is full. wait: the user_data of a read that came back, and in *n_out its bytes or -errno; NULL when the
+ * queue is broken.
+ */
+typedef struct hth_os_ring hth_os_ring;
+hth_os_ring *hth_os_ring_open(unsigned depth);
+void hth_os_ring_close(hth_os_ring *ring); /* accepts NULL */
+bool hth_os_ring_add(hth_os_ring *ring, int fd, void *bytes, size_t n_bytes, uint64_t offset, void *user_data);
+void hth_os_ring_submit(hth_os_ring *ring);
+void *hth_os_ring_wait(hth_os_ring *ring, int64_t *n_out);
+
 /* Bring a file's bytes and size to the device, past its volatile cache where the system can. */
 int hth_os_sync_data(int fd);
 

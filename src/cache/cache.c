@@ -1,8 +1,8 @@
 /*
  * cache.c - the tiers behind one door
  *
- * A row that is read from a file is verified once, then lives in the RAM tier and is trusted there: only this process
- * can write to it. The RAM tier holds complete KVC images, so the writer writes and a restore reads the same bytes.
+ * The RAM tier holds complete KVC images, so the writer writes and a restore reads the same bytes. Reading rows is in
+ * borrow.c, keeping them in save.c.
  */
 #include "cache/cache_inside.h"
 
@@ -24,7 +24,7 @@ static uint64_t half_of_free(const hth_fs *fs, const char *directory)
 
     if (snprintf(path, sizeof(path), "%s", directory) >= (int)sizeof(path))
         return 0; /* refused where it is opened */
-    while (hth_fs_free_bytes(fs ? fs : hth_fs_system(), path, &free_bytes) != 0) {
+    while (hth_fs_free_bytes(fs, path, &free_bytes) != 0) {
         slash = strrchr(path, '/');
         if (!slash || slash == path)
             return 0;
@@ -45,7 +45,7 @@ static void open_level(hth_cache *cache, const hth_cache_options *options, heart
         return;
     file_options = (hth_file_tier_options){
         .directory = directory,
-        .bytes_max = bytes_max ? bytes_max : half_of_free(options->fs, directory),
+        .bytes_max = bytes_max ? bytes_max : half_of_free(cache->fs, directory),
         .free_min = tier == HEARTH_TIER_DISK ? options->disk_free_min : options->ram_file_free_min,
         .durable = tier == HEARTH_TIER_DISK,
         .fs = options->fs,
@@ -94,6 +94,7 @@ hearth_status hth_cache_open(const hth_cache_options *options, hth_cache **out, 
 
     if (!cache)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the cache");
+    cache->fs = options->fs ? options->fs : hth_fs_system();
     cache->log = options->log;
     cache->save_on_second_use = options->save_on_second_use;
     hth_rejected_init(&cache->rejected);
@@ -187,180 +188,7 @@ size_t hth_cache_children(hth_cache *cache, const hth_key *parent, hth_row_meta 
     return n;
 }
 
-/* ---- borrowing ---- */
-
-/* Why an image is not the row that was asked for; NULL when it is. Static strings. */
-static const char *misfit(const hth_kvc_info *info, const hth_keyspace *keyspace, const hth_row_meta *expected)
-{
-    uint32_t first_position = info->has_first_position ? info->first_position : 0;
-
-    if (!info->has_kind || info->kind != (uint8_t)expected->id.kind)
-        return "it is of another kind than its name says";
-    if (!info->has_own_key || !hth_key_equal(&info->own_key, &expected->id.key))
-        return "its key is not that of its name";
-    if (!info->has_head_crc)
-        return "it has no checksum of its head";
-    if (memcmp(info->keyspace.fingerprint, keyspace->fingerprint, sizeof(keyspace->fingerprint)) != 0)
-        return "it belongs to another model";
-    if (info->keyspace.quant_byte != keyspace->quant_byte ||
-        memcmp(info->keyspace.ctx_params_hash, keyspace->ctx_params_hash, sizeof(keyspace->ctx_params_hash)) != 0)
-        return "it was made with other context parameters or by another build";
-    if (first_position != expected->first_position || hth_kvc_n_tokens(info) != expected->n_tokens)
-        return "it covers other positions than expected";
-    if (first_position > 0 && (!info->has_parent || !hth_key_equal(&info->parent, &expected->parent)))
-        return "it continues another prefix";
-    return NULL;
-}
-
-void hth_cache_note_gone(hth_cache *cache, const hth_row_id *id)
-{
-    for (size_t i = 0; i < cache->n_levels; i++)
-        hth_rejected_add(&cache->rejected, id, cache->levels[i].tier);
-}
-
-static void say_rejected(hth_cache *cache, const hth_row_id *id, const char *reason)
-{
-    char hex[2 * HTH_KEY_BYTES + 1];
-
-    hth_count(&cache->counters, HTH_COUNT_ROWS_QUARANTINED, 1);
-    hth_hex_encode(id->key.bytes, HTH_KEY_BYTES, hex);
-    hth_warn(cache->log, "cache row %s-%s is set aside, the prompt is computed instead: %s", hex,
-             hth_row_kind_name(id->kind), reason);
-}
-
-static void reject_file(hth_cache *cache, size_t i, const hth_row_id *id, const char *reason)
-{
-    hth_rejected_add(&cache->rejected, id, cache->levels[i].tier);
-    hth_writer_quarantine(cache->writer, i, id, reason);
-}
-
-void hth_cache_reject(hth_cache *cache, const hth_row_id *id, const char *reason)
-{
-    hth_ram_tier_remove(cache->ram, id);
-    say_rejected(cache, id, reason);
-    for (size_t i = 0; i < cache->n_levels; i++)
-        reject_file(cache, i, id, reason);
-}
-
-/* Read a row's file into a slab of the RAM tier. */
-typedef struct slab_request {
-    hth_ram_tier *ram;
-    hth_ram_row *row;
-} slab_request;
-
-static uint8_t *slab_for_file(size_t n_bytes, void *user_data)
-{
-    slab_request *request = user_data;
-
-    request->row = hth_ram_tier_reserve(request->ram, n_bytes);
-    return request->row ? hth_ram_row_image(request->row) : NULL;
-}
-
-/* Why the image that was read is not the row; NULL when it is. *meta is as expected and gets the image's size. */
-static const char *check_image(hth_ram_row *row, size_t n_bytes, const hth_keyspace *keyspace,
-                               const hth_row_meta *expected)
-{
-    hth_kvc_info info;
-    hth_kvc_fault fault;
-
-    if (!hth_kvc_parse(hth_ram_row_image(row), n_bytes, NULL, &info, &fault))
-        return hth_kvc_reason_name(fault.reason);
-    return misfit(&info, keyspace, expected);
-}
-
-static hearth_status borrow_file(hth_cache *cache, size_t i, const hth_keyspace *keyspace, const hth_row_meta *expected,
-                                 hth_ram_row **row_out, hearth_error *err)
-{
-    const hth_level *level = &cache->levels[i];
-    slab_request request = { .ram = cache->ram };
-    hth_row_meta meta = *expected;
-    const char *wrong;
-    size_t n_bytes = 0;
-    hearth_status status = hth_file_tier_read(level->files, &expected->id, slab_for_file, &request, &n_bytes, err);
-
-    if (status == HEARTH_CORRUPT)
-        wrong = "its size makes no sense";
-    else
-        wrong = status == HEARTH_OK ? check_image(request.row, n_bytes, keyspace, expected) : NULL;
-    if (wrong) {
-        say_rejected(cache, &expected->id, wrong);
-        reject_file(cache, i, &expected->id, wrong);
-        status = hth_fail(err, HEARTH_CORRUPT, "cache row damaged: %s", wrong);
-    }
-    if (status != HEARTH_OK) {
-        hth_ram_tier_unpin(cache->ram, request.row);
-        return status;
-    }
-    meta.bytes = n_bytes;
-    hth_ram_row_set_stored(request.row, i + 1 == cache->n_levels);
-    *row_out = hth_ram_tier_insert(cache->ram, request.row, &meta);
-    for (size_t faster = 0; faster < i; faster++) /* a full queue is counted there */
-        (void)hth_writer_publish(cache->writer, faster, *row_out);
-    return HEARTH_OK;
-}
-
-/* From the fastest file tier that can give it. What the last one said is the answer when none can. */
-static hearth_status borrow_files(hth_cache *cache, const hth_keyspace *keyspace, const hth_row_meta *expected,
-                                  hth_ram_row **row_out, hearth_tier *tier_out, hearth_error *err)
-{
-    hearth_status status = HEARTH_NOT_FOUND;
-    bool damaged = false;
-
-    for (size_t i = 0; i < cache->n_levels; i++) {
-        if (hth_rejected_has(&cache->rejected, &expected->id, cache->levels[i].tier))
-            continue;
-        status = borrow_file(cache, i, keyspace, expected, row_out, err);
-        *tier_out = cache->levels[i].tier;
-        if (status == HEARTH_OK || status == HEARTH_NO_MEMORY)
-            return status;
-        damaged = damaged || status == HEARTH_CORRUPT;
-    }
-    if (damaged && status == HEARTH_NOT_FOUND)
-        return hth_fail(err, HEARTH_CORRUPT, "the cache row is damaged");
-    return status == HEARTH_NOT_FOUND ? hth_fail(err, status, "no tier holds the row") : status;
-}
-
-hearth_status hth_cache_borrow(hth_cache *cache, const hth_keyspace *keyspace, const hth_row_meta *expected,
-                               hth_borrowed_row *out, hearth_error *err)
-{
-    hth_ram_row *row = hth_ram_tier_pin(cache->ram, &expected->id);
-    hearth_tier tier = HEARTH_TIER_RAM;
-    hth_kvc_info info;
-    hth_kvc_fault fault;
-    bool sound;
-
-    if (!row) {
-        hearth_status status = borrow_files(cache, keyspace, expected, &row, &tier, err);
-
-        if (status != HEARTH_OK)
-            return status;
-    }
-    sound =
-        hth_kvc_parse_meta(hth_ram_row_image(row), hth_ram_row_bytes(row), hth_ram_row_bytes(row), &info, &fault, NULL);
-    if (!sound || misfit(&info, keyspace, expected)) {
-        hth_ram_tier_unpin(cache->ram, row);
-        hth_cache_reject(cache, &expected->id, "its image in memory changed");
-        return hth_fail(err, HEARTH_CORRUPT, "cache row in memory is damaged");
-    }
-    if (cache->save_on_second_use && !hth_ram_row_is_stored(row))
-        hth_cache_store(cache, row);
-    *out = (hth_borrowed_row){
-        .pin = row,
-        .tier = tier,
-        .info = info,
-        .payload = hth_ram_row_image(row) + info.payload_offset,
-        .payload_bytes = (size_t)info.payload_byte_count,
-    };
-    hth_count(&cache->counters, HTH_COUNT_ROWS_RESTORED, 1);
-    hth_count(&cache->counters, HTH_COUNT_BYTES_RESTORED, out->payload_bytes);
-    return HEARTH_OK;
-}
-
-void hth_cache_return(hth_cache *cache, hth_borrowed_row *row)
-{
-    hth_ram_tier_unpin(cache->ram, row->pin);
-    *row = (hth_borrowed_row){ .pin = NULL };
-}
+/* ---- looking ---- */
 
 /* The head of a block row is a little over 1 KiB; rows with more before their payload are not worth peeking into. */
 enum { PEEK_BYTES = 8192 };

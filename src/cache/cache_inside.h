@@ -1,9 +1,10 @@
 /*
- * cache_inside.h - what the files of the cache share: cache.c (finding, borrowing, watching) and save.c
+ * cache_inside.h - what the files of the cache share: cache.c, borrow.c, save.c and read_ahead.c
  */
 #ifndef HTH_CACHE_CACHE_INSIDE_H
 #define HTH_CACHE_CACHE_INSIDE_H
 
+#include "base/read_ring.h"
 #include "cache/cache.h"
 #include "cache/rejected.h"
 #include "cache/writer.h"
@@ -22,9 +23,34 @@ struct hth_cache {
     hth_counters counters;
     hth_rejected rejected;
     bool save_on_second_use;
+    const hth_fs *fs; /* never NULL */
     const hth_log *log;
     char hostname[256];
 };
+
+/* ---- reading a row from a file (borrow.c), for who has several reads under way ---- */
+
+typedef struct hth_row_read {
+    hth_ring_read ring; /* to be done between open and finish */
+    hth_ram_row *row;   /* the slab it goes to, reserved */
+    size_t level;
+} hth_row_read;
+
+/*
+ * Open the row's file in the fastest tier that has one. HEARTH_NOT_FOUND; HEARTH_NO_MEMORY when pinned rows fill the RAM
+ * tier; HEARTH_CORRUPT, HEARTH_IO, HEARTH_PERMISSION. To be followed by finish or abort.
+ */
+hearth_status hth_cache_file_open(hth_cache *cache, const hth_row_meta *expected, hth_row_read *out, hearth_error *err);
+void hth_cache_file_abort(hth_cache *cache, hth_row_read *read);
+/*
+ * Check what was read and make it a row of the RAM tier, pinned for the caller in *row_out. HEARTH_CORRUPT: the file is
+ * set aside, and another hth_cache_file_open looks in the next tier. HEARTH_IO.
+ */
+hearth_status hth_cache_file_finish(hth_cache *cache, hth_row_read *read, const hth_keyspace *keyspace,
+                                    const hth_row_meta *expected, hth_ram_row **row_out, hearth_error *err);
+/* Make a pinned row a borrowed one, or unpin it and say why not. */
+hearth_status hth_cache_lend(hth_cache *cache, const hth_keyspace *keyspace, const hth_row_meta *expected,
+                             hth_ram_row *row, hearth_tier tier, hth_borrowed_row *out, hearth_error *err);
 
 /* Queue a row for the slowest file tier, which is where rows last; nothing without one. A full queue is counted. */
 static inline void hth_cache_store(hth_cache *cache, hth_ram_row *row)

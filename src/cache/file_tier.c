@@ -466,6 +466,18 @@ static hearth_status open_row(hth_file_tier *tier, const hth_row_id *id, int *fd
     return status;
 }
 
+hearth_status hth_file_tier_open_file(hth_file_tier *tier, const hth_row_id *id, int *fd_out, size_t *n_bytes_out,
+                                      hearth_error *err)
+{
+    char path[PATH_BYTES];
+    hth_fs_stat st = { .bytes = 0 };
+    hearth_status status = open_row(tier, id, fd_out, &st, path, err);
+
+    if (status == HEARTH_OK)
+        *n_bytes_out = (size_t)st.bytes;
+    return status;
+}
+
 hearth_status hth_file_tier_read(hth_file_tier *tier, const hth_row_id *id, hth_file_tier_buffer_fn buffer,
                                  void *user_data, size_t *n_out, hearth_error *err)
 {

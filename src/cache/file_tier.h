@@ -61,6 +61,10 @@ typedef uint8_t *(*hth_file_tier_buffer_fn)(size_t n_bytes, void *user_data);
 hearth_status hth_file_tier_read(hth_file_tier *tier, const hth_row_id *id, hth_file_tier_buffer_fn buffer,
                                  void *user_data, size_t *n_out, hearth_error *err);
 
+/* Open a row's file for reading by the caller, who closes it with hth_fs_close. Statuses as hth_file_tier_read. */
+hearth_status hth_file_tier_open_file(hth_file_tier *tier, const hth_row_id *id, int *fd_out, size_t *n_bytes_out,
+                                      hearth_error *err);
+
 /*
  * Read the first bytes of a row's file, at most capacity; *n_out how many, *file_bytes_out the size of the whole file.
  * For looking at a row's tokens without reading its payload. HEARTH_NOT_FOUND, HEARTH_IO.

@@ -308,6 +308,16 @@ hth_ram_row *hth_ram_tier_insert(hth_ram_tier *tier, hth_ram_row *row, const hth
     return row;
 }
 
+bool hth_ram_tier_has(hth_ram_tier *tier, const hth_row_id *id)
+{
+    bool found;
+
+    pthread_mutex_lock(&tier->lock);
+    found = find_locked(tier, id) != NULL;
+    pthread_mutex_unlock(&tier->lock);
+    return found;
+}
+
 hth_ram_row *hth_ram_tier_pin(hth_ram_tier *tier, const hth_row_id *id)
 {
     hth_ram_row *row;

@@ -39,6 +39,8 @@ hth_ram_row *hth_ram_tier_insert(hth_ram_tier *tier, hth_ram_row *row, const hth
 bool hth_ram_row_is_stored(const hth_ram_row *row);
 void hth_ram_row_set_stored(hth_ram_row *row, bool stored);
 
+/* Is a row of that id here? Neither pins nor marks it. */
+bool hth_ram_tier_has(hth_ram_tier *tier, const hth_row_id *id);
 /* The row of that id, pinned and marked as just used; NULL when it is not here. */
 hth_ram_row *hth_ram_tier_pin(hth_ram_tier *tier, const hth_row_id *id);
 /* One more pin for another holder. */

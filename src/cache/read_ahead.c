@@ -1,17 +1,33 @@
 /*
- * read_ahead.c - a ring between one reading thread and one unpacking thread
+ * read_ahead.c - a window of rows between one reading thread and one unpacking thread
  *
- * Places [n_taken, n_ready) of the ring hold rows that were read and not asked for. A failure is put into the ring like
- * a row and is the last entry.
+ * Rows [n_taken, n_started) are in the window: being read, or done. n_ready is the end of those that are done without a
+ * gap; only they are given out. What the system has in memory already is copied at once, a few rows ahead, so that a
+ * row is still in the processor's caches when it is unpacked. The first row that would wait for a device shows that
+ * the rows are cold: from then on all that the window holds go out to the device together.
+ *
+ * A failure is put into the window like a row, and nothing after it is given out.
  */
 #include "cache/read_ahead.h"
 
 #include <pthread.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "base/os.h"
+#include "cache/cache_inside.h"
+
+enum {
+    WARM_ROWS = 3, /* read ahead of the unpacking where no device is waited for */
+    COLD_ROWS = 64,
+};
+
+typedef enum place_state { PLACE_EMPTY, PLACE_OUT, PLACE_DONE } place_state;
 
 typedef struct place {
+    place_state state; /* guarded by the lock; the rest is the reader's until it is PLACE_DONE */
+    hth_row_read read;
+    size_t index;
     hearth_status status;
     hearth_error err;
     hth_borrowed_row row;
@@ -25,59 +41,183 @@ struct hth_read_ahead {
     bool has_thread;
     pthread_t thread;
 
+    /* Reading thread only. */
+    hth_read_ring *ring; /* NULL until a row was cold */
+    bool is_cold;
+    size_t n_out;
+    bool failed; /* a row cannot be had; none after it is started */
+
     /* Guards the fields below. Innermost lock; no row is read while it is held. */
     pthread_mutex_t lock;
     pthread_cond_t changed;
+    size_t n_started;
     size_t n_ready;
     size_t n_taken;
     size_t n_asked; /* calls of next; when one begins, the row of the one before was given back */
     bool ending;
-    place ring[HTH_READ_AHEAD_ROWS];
+    place window[COLD_ROWS];
 };
 
-static bool may_read_locked(const hth_read_ahead *ahead)
+static place *place_of(hth_read_ahead *ahead, size_t i)
 {
-    return ahead->n_ready - ahead->n_taken < HTH_READ_AHEAD_ROWS;
+    return &ahead->window[i % COLD_ROWS];
 }
 
-/* Borrow row i. When pinned rows fill the tier, wait until those before it were given back and try once more. */
-static void borrow_patiently(hth_read_ahead *ahead, size_t i, place *into)
+static const hth_row_meta *meta_of(const hth_read_ahead *ahead, size_t i)
 {
-    into->status = hth_cache_borrow(ahead->cache, ahead->keyspace, &ahead->rows[i].meta, &into->row, &into->err);
-    if (into->status != HEARTH_NO_MEMORY)
+    return &ahead->rows[i].meta;
+}
+
+/* ---- one row, on the reading thread ---- */
+
+static void set_done(hth_read_ahead *ahead, place *at)
+{
+    if (at->status != HEARTH_OK)
+        ahead->failed = true;
+    pthread_mutex_lock(&ahead->lock);
+    at->state = PLACE_DONE;
+    while (ahead->n_ready < ahead->n_started && place_of(ahead, ahead->n_ready)->state == PLACE_DONE)
+        ahead->n_ready++;
+    pthread_cond_broadcast(&ahead->changed);
+    pthread_mutex_unlock(&ahead->lock);
+}
+
+/* The bytes are there, or are not to be had: make it a row. A damaged file is replaced by that of another tier. */
+static void finish(hth_read_ahead *ahead, place *at)
+{
+    const hth_row_meta *meta = meta_of(ahead, at->index);
+    hearth_tier tier = ahead->cache->levels[at->read.level].tier;
+    hth_ram_row *row = NULL;
+
+    at->status = hth_cache_file_finish(ahead->cache, &at->read, ahead->keyspace, meta, &row, &at->err);
+    if (at->status == HEARTH_OK)
+        at->status = hth_cache_lend(ahead->cache, ahead->keyspace, meta, row, tier, &at->row, &at->err);
+    else if (at->status == HEARTH_CORRUPT &&
+             hth_cache_borrow(ahead->cache, ahead->keyspace, meta, &at->row, NULL) == HEARTH_OK)
+        at->status = HEARTH_OK;
+    set_done(ahead, at);
+}
+
+/* Send a row's read to the device, with others. Without a ring it is waited for here. */
+static void send_out(hth_read_ahead *ahead, place *at)
+{
+    size_t n = 0;
+
+    if (!ahead->ring)
+        ahead->ring = hth_read_ring_open(ahead->cache->fs, COLD_ROWS);
+    if (ahead->ring) {
+        hth_read_ring_add(ahead->ring, &at->read.ring);
+        ahead->n_out++;
         return;
+    }
+    at->read.ring.result =
+        hth_fs_read_full(ahead->cache->fs, at->read.ring.fd, at->read.ring.bytes + at->read.ring.n_done,
+                         at->read.ring.n_bytes - at->read.ring.n_done, at->read.ring.n_done, &n);
+    at->read.ring.n_done += n;
+    finish(ahead, at);
+}
+
+/* Wait until the rows before row i were given back: then no pin of this restore is in the way of its slab. */
+static void await_room(hth_read_ahead *ahead, size_t i)
+{
     pthread_mutex_lock(&ahead->lock);
     while (ahead->n_asked <= i && !ahead->ending)
         pthread_cond_wait(&ahead->changed, &ahead->lock);
     pthread_mutex_unlock(&ahead->lock);
-    into->status = hth_cache_borrow(ahead->cache, ahead->keyspace, &ahead->rows[i].meta, &into->row, &into->err);
+}
+
+/* Begin to read row i, or have it at once. False, with nothing begun, when its slab must wait for what is out. */
+static bool start(hth_read_ahead *ahead, size_t i)
+{
+    const hth_row_meta *meta = meta_of(ahead, i);
+    place *at = place_of(ahead, i);
+    hth_ram_row *pinned = hth_ram_tier_pin(ahead->cache->ram, &meta->id);
+
+    *at = (place){ .index = i };
+    if (pinned) {
+        at->status = hth_cache_lend(ahead->cache, ahead->keyspace, meta, pinned, HEARTH_TIER_RAM, &at->row, &at->err);
+    } else {
+        at->status = hth_cache_file_open(ahead->cache, meta, &at->read, &at->err);
+        if (at->status == HEARTH_NO_MEMORY && ahead->n_out > 0)
+            return false;
+        if (at->status == HEARTH_NO_MEMORY) {
+            await_room(ahead, i);
+            at->status = hth_cache_file_open(ahead->cache, meta, &at->read, &at->err);
+        }
+    }
+    pthread_mutex_lock(&ahead->lock);
+    at->state = PLACE_OUT;
+    ahead->n_started++;
+    pthread_mutex_unlock(&ahead->lock);
+
+    if (pinned || at->status != HEARTH_OK) {
+        set_done(ahead, at);
+    } else if (!ahead->is_cold && hth_read_now(ahead->cache->fs, &at->read.ring)) {
+        finish(ahead, at);
+    } else {
+        ahead->is_cold = true;
+        send_out(ahead, at);
+    }
+    return true;
+}
+
+/* ---- the reading thread ---- */
+
+static bool may_start_locked(const hth_read_ahead *ahead)
+{
+    size_t n_most = ahead->is_cold ? COLD_ROWS : WARM_ROWS;
+
+    return !ahead->ending && !ahead->failed && ahead->n_started < ahead->n_rows &&
+           ahead->n_started - ahead->n_taken < n_most;
+}
+
+/* The next row to start; false when none may be now. Waits for it only when nothing is out. */
+static bool next_to_start(hth_read_ahead *ahead, size_t *i_out)
+{
+    bool may;
+
+    pthread_mutex_lock(&ahead->lock);
+    while (!(may = may_start_locked(ahead)) && ahead->n_out == 0 && !ahead->ending && !ahead->failed &&
+           ahead->n_started < ahead->n_rows)
+        pthread_cond_wait(&ahead->changed, &ahead->lock);
+    *i_out = ahead->n_started;
+    pthread_mutex_unlock(&ahead->lock);
+    return may;
+}
+
+static place *place_of_read(hth_ring_read *read)
+{
+    return (place *)(void *)((char *)read - offsetof(place, read.ring));
 }
 
 static void *read_rows(void *context)
 {
     hth_read_ahead *ahead = context;
-    bool goes_on = true;
+    hth_ring_read *read;
+    size_t i;
 
     hth_os_thread_name("hearth-reader");
-    for (size_t i = 0; goes_on && i < ahead->n_rows; i++) {
-        place *into = &ahead->ring[i % HTH_READ_AHEAD_ROWS];
-
-        pthread_mutex_lock(&ahead->lock);
-        while (!may_read_locked(ahead) && !ahead->ending)
-            pthread_cond_wait(&ahead->changed, &ahead->lock);
-        goes_on = !ahead->ending;
-        pthread_mutex_unlock(&ahead->lock);
-        if (!goes_on)
+    for (;;) {
+        while (next_to_start(ahead, &i) && start(ahead, i))
+            ;
+        if (ahead->n_out == 0)
             break;
-
-        borrow_patiently(ahead, i, into);
-        goes_on = into->status == HEARTH_OK;
-        pthread_mutex_lock(&ahead->lock);
-        ahead->n_ready++;
-        pthread_cond_broadcast(&ahead->changed);
-        pthread_mutex_unlock(&ahead->lock);
+        read = hth_read_ring_wait(ahead->ring);
+        ahead->n_out--;
+        finish(ahead, place_of_read(read));
     }
+    hth_read_ring_close(ahead->ring);
     return NULL;
+}
+
+/* ---- the unpacking thread ---- */
+
+static bool is_all_in_ram(hth_cache *cache, const hth_lookup_row *rows, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!hth_ram_tier_has(cache->ram, &rows[i].meta.id))
+            return false;
+    return true;
 }
 
 hth_read_ahead *hth_read_ahead_begin(hth_cache *cache, const hth_keyspace *keyspace, const hth_lookup_row *rows,
@@ -93,8 +233,8 @@ hth_read_ahead *hth_read_ahead_begin(hth_cache *cache, const hth_keyspace *keysp
     ahead->n_rows = n;
     pthread_mutex_init(&ahead->lock, NULL);
     pthread_cond_init(&ahead->changed, NULL);
-    ahead->has_thread = n > 1 && hth_cache_find(cache, &rows[0].meta.id, NULL) != HEARTH_TIER_RAM &&
-                        pthread_create(&ahead->thread, NULL, read_rows, ahead) == 0;
+    ahead->has_thread =
+        n > 1 && !is_all_in_ram(cache, rows, n) && pthread_create(&ahead->thread, NULL, read_rows, ahead) == 0;
     return ahead;
 }
 
@@ -104,14 +244,14 @@ hearth_status hth_read_ahead_next(hth_read_ahead *ahead, hth_borrowed_row *out, 
     hearth_status status;
 
     if (!ahead->has_thread)
-        return hth_cache_borrow(ahead->cache, ahead->keyspace, &ahead->rows[ahead->n_taken++].meta, out, err);
+        return hth_cache_borrow(ahead->cache, ahead->keyspace, meta_of(ahead, ahead->n_taken++), out, err);
 
     pthread_mutex_lock(&ahead->lock);
     ahead->n_asked++;
     pthread_cond_broadcast(&ahead->changed);
     while (ahead->n_ready == ahead->n_taken)
         pthread_cond_wait(&ahead->changed, &ahead->lock);
-    from = &ahead->ring[ahead->n_taken % HTH_READ_AHEAD_ROWS];
+    from = place_of(ahead, ahead->n_taken);
     status = from->status;
     if (status == HEARTH_OK)
         *out = from->row;
@@ -133,8 +273,8 @@ void hth_read_ahead_end(hth_read_ahead *ahead)
         pthread_cond_broadcast(&ahead->changed);
         pthread_mutex_unlock(&ahead->lock);
         pthread_join(ahead->thread, NULL);
-        for (size_t i = ahead->n_taken; i < ahead->n_ready; i++) {
-            place *left = &ahead->ring[i % HTH_READ_AHEAD_ROWS];
+        for (size_t i = ahead->n_taken; i < ahead->n_started; i++) {
+            place *left = place_of(ahead, i);
 
             if (left->status == HEARTH_OK)
                 hth_cache_return(ahead->cache, &left->row);

@@ -1,0 +1,264 @@
+/*
+ * read_ring.c - the system's ring, or threads over two lists
+ *
+ * A read that was added is in `added`, after the submit in `queued` (threads only), then out, then in `done`. Short reads
+ * go round again until the file ends.
+ */
+#include "base/read_ring.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/os.h"
+
+enum { THREADS_MAX = 4, DEPTH_MAX = 1024 };
+
+/* A list with room for every read that may be out. */
+typedef struct fifo {
+    hth_ring_read **reads; /* [depth] */
+    size_t first;
+    size_t n;
+} fifo;
+
+struct hth_read_ring {
+    const hth_fs *fs;
+    unsigned depth;
+    size_t n_out; /* added and not come back */
+    fifo added;
+    hth_os_ring *os; /* NULL: threads */
+
+    pthread_t threads[THREADS_MAX];
+    size_t n_threads;
+    /* Guards the fields below. Innermost lock; nothing is read while it is held. */
+    pthread_mutex_t lock;
+    pthread_cond_t wanted;
+    pthread_cond_t came_back;
+    fifo queued;
+    fifo done;
+    bool closing;
+};
+
+static void put(fifo *list, unsigned depth, hth_ring_read *read)
+{
+    assert(list->n < depth);
+    list->reads[(list->first + list->n++) % depth] = read;
+}
+
+static hth_ring_read *take(fifo *list, unsigned depth)
+{
+    hth_ring_read *read;
+
+    if (list->n == 0)
+        return NULL;
+    read = list->reads[list->first];
+    list->first = (list->first + 1) % depth;
+    list->n--;
+    return read;
+}
+
+/* ---- threads ---- */
+
+static void read_all(const hth_fs *fs, hth_ring_read *read)
+{
+    size_t n = 0;
+
+    read->result =
+        hth_fs_read_full(fs, read->fd, read->bytes + read->n_done, read->n_bytes - read->n_done, read->n_done, &n);
+    read->n_done += n;
+}
+
+static void *read_queued(void *context)
+{
+    hth_read_ring *ring = context;
+
+    hth_os_thread_name("hearth-read");
+    pthread_mutex_lock(&ring->lock);
+    for (;;) {
+        hth_ring_read *read = take(&ring->queued, ring->depth);
+
+        if (!read && ring->closing)
+            break;
+        if (!read) {
+            pthread_cond_wait(&ring->wanted, &ring->lock);
+            continue;
+        }
+        pthread_mutex_unlock(&ring->lock);
+        read_all(ring->fs, read);
+        pthread_mutex_lock(&ring->lock);
+        put(&ring->done, ring->depth, read);
+        pthread_cond_signal(&ring->came_back);
+    }
+    pthread_mutex_unlock(&ring->lock);
+    return NULL;
+}
+
+static void start_threads(hth_read_ring *ring)
+{
+    size_t wanted = ring->depth < THREADS_MAX ? ring->depth : THREADS_MAX;
+
+    while (ring->n_threads < wanted &&
+           pthread_create(&ring->threads[ring->n_threads], NULL, read_queued, ring) == 0)
+        ring->n_threads++;
+}
+
+/* ---- opening ---- */
+
+hth_read_ring *hth_read_ring_open(const hth_fs *fs, unsigned depth)
+{
+    hth_read_ring *ring = calloc(1, sizeof(*ring));
+
+    assert(depth >= 1);
+    assert(depth <= DEPTH_MAX);
+    if (!ring)
+        return NULL;
+    ring->fs = fs;
+    ring->depth = depth;
+    pthread_mutex_init(&ring->lock, NULL);
+    pthread_cond_init(&ring->wanted, NULL);
+    pthread_cond_init(&ring->came_back, NULL);
+    ring->added.reads = calloc(depth, sizeof(hth_ring_read *));
+    ring->queued.reads = calloc(depth, sizeof(hth_ring_read *));
+    ring->done.reads = calloc(depth, sizeof(hth_ring_read *));
+    if (!ring->added.reads || !ring->queued.reads || !ring->done.reads) {
+        hth_read_ring_close(ring);
+        return NULL;
+    }
+    if (fs == hth_fs_system())
+        ring->os = hth_os_ring_open(depth);
+    if (!ring->os)
+        start_threads(ring); /* without even one, a submit reads by itself */
+    return ring;
+}
+
+void hth_read_ring_close(hth_read_ring *ring)
+{
+    if (!ring)
+        return;
+    while (hth_read_ring_wait(ring))
+        ; /* into memory that its owner is about to free */
+    pthread_mutex_lock(&ring->lock);
+    ring->closing = true;
+    pthread_cond_broadcast(&ring->wanted);
+    pthread_mutex_unlock(&ring->lock);
+    for (size_t i = 0; i < ring->n_threads; i++)
+        (void)pthread_join(ring->threads[i], NULL); /* started, and joined nowhere else */
+    hth_os_ring_close(ring->os);
+    pthread_cond_destroy(&ring->came_back);
+    pthread_cond_destroy(&ring->wanted);
+    pthread_mutex_destroy(&ring->lock);
+    free(ring->added.reads);
+    free(ring->queued.reads);
+    free(ring->done.reads);
+    free(ring);
+}
+
+const char *hth_read_ring_way(const hth_read_ring *ring)
+{
+    return ring->os ? "io_uring" : "threads";
+}
+
+/* ---- reading ---- */
+
+void hth_read_ring_add(hth_read_ring *ring, hth_ring_read *read)
+{
+    assert(ring->n_out < ring->depth);
+    assert(read->n_done < read->n_bytes);
+    ring->n_out++;
+    put(&ring->added, ring->depth, read);
+}
+
+/* Hand one read to the system. What it refuses is read here and now. */
+static void send_to_os(hth_read_ring *ring, hth_ring_read *read)
+{
+    if (hth_os_ring_add(ring->os, read->fd, read->bytes + read->n_done, read->n_bytes - read->n_done, read->n_done,
+                        read))
+        return;
+    read_all(ring->fs, read);
+    put(&ring->done, ring->depth, read);
+}
+
+void hth_read_ring_submit(hth_read_ring *ring)
+{
+    hth_ring_read *read;
+
+    if (ring->added.n == 0)
+        return;
+    if (ring->os) {
+        while ((read = take(&ring->added, ring->depth)))
+            send_to_os(ring, read);
+        hth_os_ring_submit(ring->os);
+        return;
+    }
+    if (ring->n_threads == 0) {
+        while ((read = take(&ring->added, ring->depth))) {
+            read_all(ring->fs, read);
+            put(&ring->done, ring->depth, read);
+        }
+        return;
+    }
+    pthread_mutex_lock(&ring->lock);
+    while ((read = take(&ring->added, ring->depth)))
+        put(&ring->queued, ring->depth, read);
+    pthread_cond_broadcast(&ring->wanted);
+    pthread_mutex_unlock(&ring->lock);
+}
+
+static hth_ring_read *wait_for_os(hth_read_ring *ring)
+{
+    for (;;) {
+        hth_ring_read *read = take(&ring->done, ring->depth);
+        int64_t n = 0;
+
+        if (read)
+            return read;
+        read = hth_os_ring_wait(ring->os, &n);
+        if (!read) { /* the ring broke: nothing that is out can be waited for any more, which only a bug could cause */
+            assert(!"the system's ring failed");
+            return NULL;
+        }
+        if (n > 0)
+            read->n_done += (size_t)n;
+        read->result = n < 0 ? (int)n : 0;
+        if (n == -EINTR || n == -EAGAIN || (n > 0 && read->n_done < read->n_bytes)) {
+            read->result = 0;
+            send_to_os(ring, read);
+            hth_os_ring_submit(ring->os);
+            continue;
+        }
+        return read;
+    }
+}
+
+hth_ring_read *hth_read_ring_wait(hth_read_ring *ring)
+{
+    hth_ring_read *read;
+
+    hth_read_ring_submit(ring);
+    if (ring->n_out == 0)
+        return NULL;
+    if (ring->os) {
+        read = wait_for_os(ring);
+    } else {
+        pthread_mutex_lock(&ring->lock);
+        while (!(read = take(&ring->done, ring->depth)))
+            pthread_cond_wait(&ring->came_back, &ring->lock);
+        pthread_mutex_unlock(&ring->lock);
+    }
+    ring->n_out--;
+    return read;
+}
+
+bool hth_read_now(const hth_fs *fs, hth_ring_read *read)
+{
+    while (fs == hth_fs_system() && read->n_done < read->n_bytes) {
+        int64_t n =
+            hth_os_read_now(read->fd, read->bytes + read->n_done, read->n_bytes - read->n_done, read->n_done);
+
+        if (n <= 0)
+            break;
+        read->n_done += (size_t)n;
+    }
+    return read->n_done == read->n_bytes;
+}

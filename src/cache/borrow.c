@@ -1,0 +1,233 @@
+/*
+ * borrow.c - rows out of the cache, verified
+ *
+ * A row that is read from a file is checked in full once, then lives in the RAM tier and is trusted there: only this
+ * process can write to it. A read is in three parts, so that many of them can be under way at once (read_ahead.c): open
+ * the file and reserve a slab; bring the bytes; check them and make the row visible.
+ */
+#include <stdlib.h>
+
+#include "cache/cache_inside.h"
+
+/* ---- wrong rows ---- */
+
+/* Why an image is not the row that was asked for; NULL when it is. Static strings. */
+static const char *misfit(const hth_kvc_info *info, const hth_keyspace *keyspace, const hth_row_meta *expected)
+{
+    uint32_t first_position = info->has_first_position ? info->first_position : 0;
+
+    if (!info->has_kind || info->kind != (uint8_t)expected->id.kind)
+        return "it is of another kind than its name says";
+    if (!info->has_own_key || !hth_key_equal(&info->own_key, &expected->id.key))
+        return "its key is not that of its name";
+    if (!info->has_head_crc)
+        return "it has no checksum of its head";
+    if (memcmp(info->keyspace.fingerprint, keyspace->fingerprint, sizeof(keyspace->fingerprint)) != 0)
+        return "it belongs to another model";
+    if (info->keyspace.quant_byte != keyspace->quant_byte ||
+        memcmp(info->keyspace.ctx_params_hash, keyspace->ctx_params_hash, sizeof(keyspace->ctx_params_hash)) != 0)
+        return "it was made with other context parameters or by another build";
+    if (first_position != expected->first_position || hth_kvc_n_tokens(info) != expected->n_tokens)
+        return "it covers other positions than expected";
+    if (first_position > 0 && (!info->has_parent || !hth_key_equal(&info->parent, &expected->parent)))
+        return "it continues another prefix";
+    return NULL;
+}
+
+void hth_cache_note_gone(hth_cache *cache, const hth_row_id *id)
+{
+    for (size_t i = 0; i < cache->n_levels; i++)
+        hth_rejected_add(&cache->rejected, id, cache->levels[i].tier);
+}
+
+static void say_rejected(hth_cache *cache, const hth_row_id *id, const char *reason)
+{
+    char hex[2 * HTH_KEY_BYTES + 1];
+
+    hth_count(&cache->counters, HTH_COUNT_ROWS_QUARANTINED, 1);
+    hth_hex_encode(id->key.bytes, HTH_KEY_BYTES, hex);
+    hth_warn(cache->log, "cache row %s-%s is set aside, the prompt is computed instead: %s", hex,
+             hth_row_kind_name(id->kind), reason);
+}
+
+static void reject_file(hth_cache *cache, size_t i, const hth_row_id *id, const char *reason)
+{
+    hth_rejected_add(&cache->rejected, id, cache->levels[i].tier);
+    hth_writer_quarantine(cache->writer, i, id, reason);
+}
+
+void hth_cache_reject(hth_cache *cache, const hth_row_id *id, const char *reason)
+{
+    hth_ram_tier_remove(cache->ram, id);
+    say_rejected(cache, id, reason);
+    for (size_t i = 0; i < cache->n_levels; i++)
+        reject_file(cache, i, id, reason);
+}
+
+/* ---- one row from a file ---- */
+
+/* A faster tier than level's gets the row that level gave. */
+static void fill_faster(hth_cache *cache, size_t level, hth_ram_row *row)
+{
+    for (size_t i = 0; i < level; i++)
+        (void)hth_writer_publish(cache->writer, i, row); /* a full queue is counted there */
+}
+
+hearth_status hth_cache_file_open(hth_cache *cache, const hth_row_meta *expected, hth_row_read *out, hearth_error *err)
+{
+    hearth_status status = HEARTH_NOT_FOUND;
+
+    for (size_t i = 0; i < cache->n_levels; i++) {
+        const hth_level *level = &cache->levels[i];
+        size_t n_bytes = 0;
+        int fd = -1;
+
+        if (hth_rejected_has(&cache->rejected, &expected->id, level->tier))
+            continue;
+        status = hth_file_tier_open_file(level->files, &expected->id, &fd, &n_bytes, err);
+        if (status == HEARTH_CORRUPT) {
+            say_rejected(cache, &expected->id, "its size makes no sense");
+            reject_file(cache, i, &expected->id, "its size makes no sense");
+        }
+        if (status != HEARTH_OK)
+            continue;
+        *out = (hth_row_read){
+            .ring = { .fd = fd, .n_bytes = n_bytes },
+            .row = hth_ram_tier_reserve(cache->ram, n_bytes),
+            .level = i,
+        };
+        if (!out->row) {
+            hth_fs_close(cache->fs, fd);
+            return hth_fail(err, HEARTH_NO_MEMORY, "no room in the RAM tier for a row of %zu bytes", n_bytes);
+        }
+        out->ring.bytes = hth_ram_row_image(out->row);
+        return HEARTH_OK;
+    }
+    return status == HEARTH_NOT_FOUND ? hth_fail(err, status, "no tier holds the row") : status;
+}
+
+void hth_cache_file_abort(hth_cache *cache, hth_row_read *read)
+{
+    hth_fs_close(cache->fs, read->ring.fd);
+    hth_ram_tier_unpin(cache->ram, read->row);
+}
+
+/* Why the image that was read is not the row; NULL when it is. */
+static const char *check_image(const hth_row_read *read, const hth_keyspace *keyspace, const hth_row_meta *expected)
+{
+    hth_kvc_info info;
+    hth_kvc_fault fault;
+
+    if (read->ring.n_done < read->ring.n_bytes)
+        return "it became shorter while it was read";
+    if (!hth_kvc_parse(read->ring.bytes, read->ring.n_bytes, NULL, &info, &fault))
+        return hth_kvc_reason_name(fault.reason);
+    return misfit(&info, keyspace, expected);
+}
+
+hearth_status hth_cache_file_finish(hth_cache *cache, hth_row_read *read, const hth_keyspace *keyspace,
+                                    const hth_row_meta *expected, hth_ram_row **row_out, hearth_error *err)
+{
+    hth_row_meta meta = *expected;
+    const char *wrong;
+
+    if (read->ring.result != 0) {
+        hth_cache_file_abort(cache, read);
+        return hth_fail_errno(err, -read->ring.result, "cannot read a cache row");
+    }
+    wrong = check_image(read, keyspace, expected);
+    if (wrong) {
+        say_rejected(cache, &expected->id, wrong);
+        reject_file(cache, read->level, &expected->id, wrong);
+        hth_cache_file_abort(cache, read);
+        return hth_fail(err, HEARTH_CORRUPT, "cache row damaged: %s", wrong);
+    }
+    hth_fs_close(cache->fs, read->ring.fd);
+    meta.bytes = read->ring.n_bytes;
+    hth_ram_row_set_stored(read->row, read->level + 1 == cache->n_levels);
+    *row_out = hth_ram_tier_insert(cache->ram, read->row, &meta);
+    fill_faster(cache, read->level, *row_out);
+    return HEARTH_OK;
+}
+
+/* From the fastest file tier that can give it: a damaged row is rejected there, and the next tier is asked. */
+static hearth_status borrow_file(hth_cache *cache, const hth_keyspace *keyspace, const hth_row_meta *expected,
+                                 hth_ram_row **row_out, hearth_tier *tier_out, hearth_error *err)
+{
+    hearth_status status = HEARTH_NOT_FOUND;
+    bool damaged = false;
+
+    for (size_t i = 0; i <= cache->n_levels; i++) {
+        hth_row_read read;
+
+        status = hth_cache_file_open(cache, expected, &read, err);
+        if (status != HEARTH_OK)
+            break;
+        if (!hth_read_now(cache->fs, &read.ring)) {
+            size_t n = 0;
+
+            read.ring.result = hth_fs_read_full(cache->fs, read.ring.fd, read.ring.bytes + read.ring.n_done,
+                                                read.ring.n_bytes - read.ring.n_done, read.ring.n_done, &n);
+            read.ring.n_done += n;
+        }
+        *tier_out = cache->levels[read.level].tier;
+        status = hth_cache_file_finish(cache, &read, keyspace, expected, row_out, err);
+        if (status != HEARTH_CORRUPT)
+            break;
+        damaged = true;
+    }
+    if (damaged && status == HEARTH_NOT_FOUND)
+        return hth_fail(err, HEARTH_CORRUPT, "the cache row is damaged");
+    return status;
+}
+
+/* ---- borrowing ---- */
+
+hearth_status hth_cache_lend(hth_cache *cache, const hth_keyspace *keyspace, const hth_row_meta *expected,
+                             hth_ram_row *row, hearth_tier tier, hth_borrowed_row *out, hearth_error *err)
+{
+    hth_kvc_info info;
+    hth_kvc_fault fault;
+    bool sound =
+        hth_kvc_parse_meta(hth_ram_row_image(row), hth_ram_row_bytes(row), hth_ram_row_bytes(row), &info, &fault, NULL);
+
+    if (!sound || misfit(&info, keyspace, expected)) {
+        hth_ram_tier_unpin(cache->ram, row);
+        hth_cache_reject(cache, &expected->id, "its image in memory changed");
+        return hth_fail(err, HEARTH_CORRUPT, "cache row in memory is damaged");
+    }
+    if (cache->save_on_second_use && !hth_ram_row_is_stored(row))
+        hth_cache_store(cache, row);
+    *out = (hth_borrowed_row){
+        .pin = row,
+        .tier = tier,
+        .info = info,
+        .payload = hth_ram_row_image(row) + info.payload_offset,
+        .payload_bytes = (size_t)info.payload_byte_count,
+    };
+    hth_count(&cache->counters, HTH_COUNT_ROWS_RESTORED, 1);
+    hth_count(&cache->counters, HTH_COUNT_BYTES_RESTORED, out->payload_bytes);
+    return HEARTH_OK;
+}
+
+hearth_status hth_cache_borrow(hth_cache *cache, const hth_keyspace *keyspace, const hth_row_meta *expected,
+                               hth_borrowed_row *out, hearth_error *err)
+{
+    hth_ram_row *row = hth_ram_tier_pin(cache->ram, &expected->id);
+    hearth_tier tier = HEARTH_TIER_RAM;
+
+    if (!row) {
+        hearth_status status = borrow_file(cache, keyspace, expected, &row, &tier, err);
+
+        if (status != HEARTH_OK)
+            return status;
+    }
+    return hth_cache_lend(cache, keyspace, expected, row, tier, out, err);
+}
+
+void hth_cache_return(hth_cache *cache, hth_borrowed_row *row)
+{
+    hth_ram_tier_unpin(cache->ram, row->pin);
+    *row = (hth_borrowed_row){ .pin = NULL };
+}
+
