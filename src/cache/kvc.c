@@ -476,6 +476,8 @@ const char *hth_kvc_reason_name(hth_kvc_reason reason)
     case HTH_KVC_HEAD_CRC_MISMATCH: return "head_crc_mismatch";
     case HTH_KVC_BAD_ROW: return "bad_row";
     case HTH_KVC_NO_MEMORY: return "no_memory";
+    case HTH_KVC_UNSIGNED: return "unsigned";
+    case HTH_KVC_BAD_SIGNATURE: return "bad_signature";
     }
     return "unknown";
 }
@@ -493,6 +495,8 @@ static const char *plain_sentence(hth_kvc_reason reason)
     case HTH_KVC_TRUNCATED: return "it ends before its payload does";
     case HTH_KVC_TRAILING_BYTES: return "it goes on after its payload";
     case HTH_KVC_NO_MEMORY: return "there was no memory to compute its key";
+    case HTH_KVC_UNSIGNED: return "it is not signed, and a signing key is configured";
+    case HTH_KVC_BAD_SIGNATURE: return "its signature was made with another key, or it was changed since";
     default: return NULL;
     }
 }

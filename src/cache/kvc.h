@@ -46,6 +46,9 @@ typedef enum hth_kvc_reason {
     HTH_KVC_HEAD_CRC_MISMATCH, /* arguments: stored, computed (TLV 0x87) */
     HTH_KVC_BAD_ROW,           /* name: which own record is missing or contradicts the others */
     HTH_KVC_NO_MEMORY,         /* says nothing about the file: a key could not be computed */
+    /* Found by kvc_signature.h, where a signing key is configured. */
+    HTH_KVC_UNSIGNED,      /* no HMAC */
+    HTH_KVC_BAD_SIGNATURE, /* an HMAC of another key or of another file */
 } hth_kvc_reason;
 
 typedef struct hth_kvc_fault {
@@ -98,7 +101,7 @@ typedef struct hth_kvc_info {
     bool has_own_key;
     hth_key own_key;            /* 0x84 */
     hth_kvc_bytes engine_build; /* 0x85 */
-    hth_kvc_bytes hmac;         /* 0x86, 32 bytes */
+    hth_kvc_bytes hmac;         /* 0x86, 32 bytes; not checked here, see kvc_signature.h */
     bool has_head_crc;
     uint32_t head_crc32c; /* 0x87; on encoding: computed, and written where has_head_crc or a row record asks */
 } hth_kvc_info;
