@@ -11,10 +11,10 @@
  * finished file) and the value of 0x87 itself. So every bit of a row is held by a checksum, a length or the HMAC, but
  * for the two fields that may change.
  *
- * Our records are 0x80 and up; other readers of the format skip them. A file that has any of 0x80, 0x81, 0x82, 0x84 or
- * 0x86 is a row of ours and is read strictly: 0x87 must be there, as the last record and right before the payload. A
- * damaged length field can hide records without breaking the format's own rules, so a file whose last nine bytes before
- * the payload spell a 0x87 record is read as a row of ours, too.
+ * Our records are 0x80 and up; other readers of the format skip them. A file that has any of 0x80 to 0x84 or 0x86 is a
+ * row of ours and is read strictly: 0x87 must be there, as the last record and right before the payload. A damaged
+ * length field can hide records without breaking the format's own rules, so a file whose last nine bytes before the
+ * payload spell a 0x87 record is read as a row of ours, too.
  */
 #ifndef HTH_CACHE_KVC_H
 #define HTH_CACHE_KVC_H
@@ -97,7 +97,8 @@ typedef struct hth_kvc_info {
     bool has_first_position;
     uint32_t first_position; /* 0x81 */
     bool has_kind;
-    uint8_t kind; /* 0x82, hth_row_kind */
+    uint8_t kind;         /* 0x82, hth_row_kind */
+    hth_kvc_bytes logits; /* 0x83, f32 little-endian each: after the last token; in exported files only */
     bool has_own_key;
     hth_key own_key;            /* 0x84 */
     hth_kvc_bytes engine_build; /* 0x85 */

@@ -290,6 +290,8 @@ static bool set_own_records(json_t *object, const hth_kvc_info *info)
         ok = set(object, "first_position", json_integer(info->first_position)) && ok;
     if (info->has_kind)
         ok = set(object, "kind", json_string(hth_row_kind_name(info->kind))) && ok;
+    if (info->logits.data)
+        ok = set(object, "logits_count", json_integer(info->logits.n / 4)) && ok;
     if (info->has_own_key)
         ok = set(object, "own_key", json_hex(info->own_key.bytes, HTH_KEY_BYTES)) && ok;
     if (info->engine_build.data)
@@ -500,6 +502,10 @@ static void print_own_records(const hth_kvc_info *info)
         print_hex("parent key", info->parent.bytes, HTH_KEY_BYTES);
     if (info->has_own_key)
         print_hex("own key", info->own_key.bytes, HTH_KEY_BYTES);
+    if (info->logits.data) {
+        print_label("logits");
+        printf("%" PRIu32 ", after the last token\n", info->logits.n / 4);
+    }
     if (info->engine_build.data)
         print_text("engine build", info->engine_build);
     if (info->hmac.data)
