@@ -1,14 +1,22 @@
 /*
- * counters.h - what the cache did, counted where it happens
+ * counters.h - what the cache did and how long it took, counted where it happens
  *
- * Relaxed atomics, so that any thread adds without waiting and a snapshot costs a few loads. A snapshot is not one
- * instant: counters that are read later may include events that earlier ones do not.
+ * Every counter exists once a shard. A thread adds to the shard that the address of its thread-local storage hashes to,
+ * with a relaxed atomic addition, so threads seldom meet and never wait; two that share a shard are only slower. Nobody
+ * registers, so nothing is left behind by threads that end. Reading sums the shards.
+ *
+ * Counters never go back. A reset notes their present sums, and a snapshot subtracts what was noted: what is added
+ * while somebody resets is counted before or after it and never lost. A snapshot is not one instant: counters that are
+ * read later may include events that earlier ones do not.
+ *
+ * A struct of zeros is a good hth_counters; there is nothing to release. About 90 KB, so not for the stack.
  */
 #ifndef HTH_CACHE_COUNTERS_H
 #define HTH_CACHE_COUNTERS_H
 
 #include <stdatomic.h>
-#include <stdint.h>
+
+#include "base/status.h"
 
 typedef enum hth_counter {
     HTH_COUNT_ROWS_RESTORED,
@@ -20,22 +28,117 @@ typedef enum hth_counter {
     HTH_COUNT_SAVES_DROPPED,
     HTH_COUNT_WRITES_FAILED,
     HTH_COUNT_ROWS_QUARANTINED,
+    HTH_COUNT_TOKENS_RESTORED,
     HTH_COUNT_ROWS_REMOVED,
+    HTH_COUNT_ROWS_EVICTED,
+    HTH_COUNT_BYTES_EVICTED,
     HTH_COUNTERS,
 } hth_counter;
 
+/* What is timed. */
+typedef enum hth_path {
+    HTH_PATH_LOOKUP, /* keys and index, per request */
+    HTH_PATH_READ,   /* a row from a file or a network, checks included */
+    HTH_PATH_UNPACK, /* a row's state into the context */
+    HTH_PATH_PACK,   /* a row's state out of the context */
+    HTH_PATH_WRITE,  /* a row published in a file tier */
+    HTH_PATHS,
+} hth_path;
+
+/* "lookup", "read", "unpack", "pack", "write"; "unknown" for other values. A static string. */
+const char *hth_path_name(hth_path path);
+
+/* ---- histograms ---- */
+
+/*
+ * Buckets are log-linear: one below 1024 ns, then four to each power of two up to 2^37 ns (137 s), then one for the
+ * rest. So a bucket's end is at most a quarter above its beginning.
+ */
+enum {
+    HTH_HISTOGRAM_MIN_BITS = 10,
+    HTH_HISTOGRAM_MAX_BITS = 37,
+    HTH_HISTOGRAM_SUB_BITS = 2,
+    HTH_HISTOGRAM_BUCKETS = 2 + ((HTH_HISTOGRAM_MAX_BITS - HTH_HISTOGRAM_MIN_BITS) << HTH_HISTOGRAM_SUB_BITS),
+};
+
+/* A longer time (36 minutes) counts as this, so that one clock gone wrong does not spoil the sum. */
+#define HTH_HISTOGRAM_NS_MAX (UINT64_C(1) << 41)
+
+typedef struct hth_histogram {
+    uint64_t count; /* sum over buckets */
+    uint64_t sum_ns;
+    uint64_t max_ns; /* the longest since the reset; up to its bucket's width too low while somebody resets */
+    uint64_t buckets[HTH_HISTOGRAM_BUCKETS];
+} hth_histogram;
+
+/* The bucket of a time. */
+unsigned hth_histogram_bucket(uint64_t ns);
+/* The first time that belongs to a later bucket; UINT64_MAX for the last bucket. bucket < HTH_HISTOGRAM_BUCKETS. */
+uint64_t hth_histogram_bucket_end(unsigned bucket);
+/*
+ * A time that at least the given share (0 .. 1) of all events did not exceed: the highest that the bucket of the event
+ * of that rank can hold, or max_ns where that is lower. At most a quarter above the exact one, or 1023 ns; for times in
+ * the last bucket it is max_ns. 0 when there
+ * were no events.
+ */
+uint64_t hth_histogram_percentile(const hth_histogram *histogram, double share);
+
+/* ---- counting ---- */
+
+enum {
+    HTH_COUNTER_HITS = 8,  /* room for hearth_hit */
+    HTH_COUNTER_TIERS = 8, /* room for hearth_tier */
+    HTH_COUNTER_SAVES = 8, /* room for hearth_save_reason */
+    HTH_COUNTER_SHARDS = 16,
+
+    HTH_CELL_HITS = HTH_COUNTERS, /* [HTH_COUNTER_HITS][HTH_COUNTER_TIERS] */
+    HTH_CELL_SAVES = HTH_CELL_HITS + HTH_COUNTER_HITS * HTH_COUNTER_TIERS,
+    HTH_CELL_SUMS = HTH_CELL_SAVES + HTH_COUNTER_SAVES,
+    HTH_CELL_BUCKETS = HTH_CELL_SUMS + HTH_PATHS, /* [HTH_PATHS][HTH_HISTOGRAM_BUCKETS] */
+    HTH_CELLS = HTH_CELL_BUCKETS + HTH_PATHS * HTH_HISTOGRAM_BUCKETS,
+};
+
+/* One thread's part, or that of several. Lines of padding rather than alignment, so that any allocator will do. */
+typedef struct hth_counters_shard {
+    _Atomic uint64_t cells[HTH_CELLS];
+    _Atomic uint64_t max_ns[HTH_PATHS];
+    uint8_t padding[128];
+} hth_counters_shard;
+
 typedef struct hth_counters {
-    _Atomic uint64_t values[HTH_COUNTERS];
+    hth_counters_shard shards[HTH_COUNTER_SHARDS];
+    _Atomic uint64_t noted[HTH_CELLS]; /* sums at the last reset */
 } hth_counters;
 
-static inline void hth_count(hth_counters *counters, hth_counter which, uint64_t n)
-{
-    atomic_fetch_add_explicit(&counters->values[which], n, memory_order_relaxed);
-}
+/* All of these: any thread, lock-free, no allocation. */
+void hth_count(hth_counters *counters, hth_counter which, uint64_t n);
+/* A request by the kind of its hit, HEARTH_HIT_NONE being a miss, and the tier that it came from. */
+void hth_count_hit(hth_counters *counters, hearth_hit hit, hearth_tier tier);
+void hth_count_save(hth_counters *counters, hearth_save_reason reason);
+/* An event on that path took so long. */
+void hth_histogram_add(hth_counters *counters, hth_path path, uint64_t ns);
 
-static inline uint64_t hth_counted(const hth_counters *counters, hth_counter which)
-{
-    return atomic_load_explicit(&counters->values[which], memory_order_relaxed);
-}
+/* ---- reading: any thread ---- */
+
+/* Everything since the beginning, whatever was reset: for comparing before and after. */
+uint64_t hth_counted(const hth_counters *counters, hth_counter which);
+
+/* Everything since the last reset. */
+typedef struct hth_counters_snapshot {
+    uint64_t values[HTH_COUNTERS];
+    uint64_t hits[HTH_COUNTER_HITS][HTH_COUNTER_TIERS]; /* [hearth_hit][hearth_tier]; [HEARTH_HIT_NONE]: misses */
+    uint64_t saves[HTH_COUNTER_SAVES];                  /* [hearth_save_reason] */
+    hth_histogram paths[HTH_PATHS];
+} hth_counters_snapshot;
+
+void hth_counters_snapshot_get(const hth_counters *counters, hth_counters_snapshot *out);
+/* Requests of one kind of hit, over all tiers. */
+uint64_t hth_counters_snapshot_hits(const hth_counters_snapshot *snapshot, hearth_hit hit);
+
+/*
+ * Begin to count from zero, for snapshots taken from now on. Where several threads reset at once, the result is that of
+ * one of them.
+ */
+void hth_counters_reset(hth_counters *counters);
 
 #endif

@@ -64,6 +64,7 @@ typedef enum tag {
     TAG_PARENT = 0x80,
     TAG_FIRST_POSITION = 0x81,
     TAG_KIND = 0x82,
+    TAG_LOGITS = 0x83,
     TAG_OWN_KEY = 0x84,
     TAG_ENGINE_BUILD = 0x85,
     TAG_HMAC = 0x86,
@@ -236,6 +237,8 @@ static void take_own_record(reader *r, uint8_t which, const uint8_t *value, uint
     } else if (which == TAG_KIND && n == 1) {
         info->kind = value[0];
         info->has_kind = true;
+    } else if (which == TAG_LOGITS && n > 0 && n % 4 == 0) {
+        info->logits = (hth_kvc_bytes){ .data = value, .n = n };
     } else if (which == TAG_OWN_KEY && n == HTH_KEY_BYTES) {
         memcpy(info->own_key.bytes, value, HTH_KEY_BYTES);
         info->has_own_key = true;
@@ -372,8 +375,8 @@ static bool check_own_records(reader *r)
 
     if (!reach(r, info->payload_offset)) /* bytes between the records and the payload */
         return false;
-    if (!info->has_parent && !info->has_first_position && !info->has_kind && !info->has_own_key && !info->hmac.data &&
-        !info->has_head_crc && !ends_in_head_crc(r))
+    if (!info->has_parent && !info->has_first_position && !info->has_kind && !info->logits.data && !info->has_own_key &&
+        !info->hmac.data && !info->has_head_crc && !ends_in_head_crc(r))
         return true;
 
     if (!check_head_crc(r))
@@ -476,6 +479,8 @@ const char *hth_kvc_reason_name(hth_kvc_reason reason)
     case HTH_KVC_HEAD_CRC_MISMATCH: return "head_crc_mismatch";
     case HTH_KVC_BAD_ROW: return "bad_row";
     case HTH_KVC_NO_MEMORY: return "no_memory";
+    case HTH_KVC_UNSIGNED: return "unsigned";
+    case HTH_KVC_BAD_SIGNATURE: return "bad_signature";
     }
     return "unknown";
 }
@@ -493,6 +498,8 @@ static const char *plain_sentence(hth_kvc_reason reason)
     case HTH_KVC_TRUNCATED: return "it ends before its payload does";
     case HTH_KVC_TRAILING_BYTES: return "it goes on after its payload";
     case HTH_KVC_NO_MEMORY: return "there was no memory to compute its key";
+    case HTH_KVC_UNSIGNED: return "it is not signed, and a signing key is configured";
+    case HTH_KVC_BAD_SIGNATURE: return "its signature was made with another key, or it was changed since";
     default: return NULL;
     }
 }
@@ -544,8 +551,8 @@ void hth_kvc_fault_text(const hth_kvc_fault *fault, char *text, size_t capacity)
 
 static bool wants_head_crc(const hth_kvc_info *info)
 {
-    return info->has_head_crc || info->has_parent || info->has_first_position || info->has_kind || info->has_own_key ||
-           info->hmac.n > 0;
+    return info->has_head_crc || info->has_parent || info->has_first_position || info->has_kind || info->logits.n > 0 ||
+           info->has_own_key || info->hmac.n > 0;
 }
 
 /* A record's bytes; 0 for an optional one that is left out. */
@@ -562,7 +569,8 @@ static uint64_t records_bytes(const hth_kvc_info *info)
            record_bytes(info->writer_version.n > 0, info->writer_version.n) +
            record_bytes(info->save_reason_detail.n > 0, info->save_reason_detail.n) +
            record_bytes(info->has_parent, HTH_KEY_BYTES) + record_bytes(info->has_first_position, 4) +
-           record_bytes(info->has_kind, 1) + record_bytes(info->has_own_key, HTH_KEY_BYTES) +
+           record_bytes(info->has_kind, 1) + record_bytes(info->logits.n > 0, info->logits.n) +
+           record_bytes(info->has_own_key, HTH_KEY_BYTES) +
            record_bytes(info->engine_build.n > 0, info->engine_build.n) + record_bytes(info->hmac.n > 0, HMAC_BYTES) +
            record_bytes(wants_head_crc(info), 4);
 }
@@ -609,6 +617,7 @@ static uint8_t *put_own_records(uint8_t *at, const hth_kvc_info *info, uint8_t *
         at = put_record_u32(at, TAG_FIRST_POSITION, info->first_position);
     if (info->has_kind)
         at = put_record(at, TAG_KIND, &info->kind, 1);
+    at = put_record_if_any(at, TAG_LOGITS, info->logits);
     if (info->has_own_key)
         at = put_record(at, TAG_OWN_KEY, info->own_key.bytes, HTH_KEY_BYTES);
     at = put_record_if_any(at, TAG_ENGINE_BUILD, info->engine_build);
@@ -634,6 +643,7 @@ void hth_kvc_encode_head(const hth_kvc_info *info, uint64_t payload_bytes, uint3
     assert(keyspace->fingerprint_mode <= MODE_MAX);
     assert(info->tokens.n % 4 == 0);
     assert(!info->has_kind || info->kind < HTH_ROW_KINDS);
+    assert(info->logits.n % 4 == 0);
     assert(info->hmac.n == 0 || info->hmac.n == HMAC_BYTES);
 
     memset(bytes, 0, SMALLEST_HEAD_BYTES);

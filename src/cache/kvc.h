@@ -11,10 +11,10 @@
  * finished file) and the value of 0x87 itself. So every bit of a row is held by a checksum, a length or the HMAC, but
  * for the two fields that may change.
  *
- * Our records are 0x80 and up; other readers of the format skip them. A file that has any of 0x80, 0x81, 0x82, 0x84 or
- * 0x86 is a row of ours and is read strictly: 0x87 must be there, as the last record and right before the payload. A
- * damaged length field can hide records without breaking the format's own rules, so a file whose last nine bytes before
- * the payload spell a 0x87 record is read as a row of ours, too.
+ * Our records are 0x80 and up; other readers of the format skip them. A file that has any of 0x80 to 0x84 or 0x86 is a
+ * row of ours and is read strictly: 0x87 must be there, as the last record and right before the payload. A damaged
+ * length field can hide records without breaking the format's own rules, so a file whose last nine bytes before the
+ * payload spell a 0x87 record is read as a row of ours, too.
  */
 #ifndef HTH_CACHE_KVC_H
 #define HTH_CACHE_KVC_H
@@ -46,6 +46,9 @@ typedef enum hth_kvc_reason {
     HTH_KVC_HEAD_CRC_MISMATCH, /* arguments: stored, computed (TLV 0x87) */
     HTH_KVC_BAD_ROW,           /* name: which own record is missing or contradicts the others */
     HTH_KVC_NO_MEMORY,         /* says nothing about the file: a key could not be computed */
+    /* Found by kvc_signature.h, where a signing key is configured. */
+    HTH_KVC_UNSIGNED,      /* no HMAC */
+    HTH_KVC_BAD_SIGNATURE, /* an HMAC of another key or of another file */
 } hth_kvc_reason;
 
 typedef struct hth_kvc_fault {
@@ -94,11 +97,12 @@ typedef struct hth_kvc_info {
     bool has_first_position;
     uint32_t first_position; /* 0x81 */
     bool has_kind;
-    uint8_t kind; /* 0x82, hth_row_kind */
+    uint8_t kind;         /* 0x82, hth_row_kind */
+    hth_kvc_bytes logits; /* 0x83, f32 little-endian each: after the last token; in exported files only */
     bool has_own_key;
     hth_key own_key;            /* 0x84 */
     hth_kvc_bytes engine_build; /* 0x85 */
-    hth_kvc_bytes hmac;         /* 0x86, 32 bytes */
+    hth_kvc_bytes hmac;         /* 0x86, 32 bytes; not checked here, see kvc_signature.h */
     bool has_head_crc;
     uint32_t head_crc32c; /* 0x87; on encoding: computed, and written where has_head_crc or a row record asks */
 } hth_kvc_info;

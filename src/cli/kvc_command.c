@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "base/status.h"
-#include "cache/kvc.h"
+#include "cache/kvc_signature.h"
 #include "cli/commands.h"
 
 enum { HEX_KEY_BYTES = 2 * HTH_KEY_BYTES + 1 };
@@ -69,6 +69,26 @@ static const char *fingerprint_mode_name(uint8_t mode)
 
 /* ---- one file ---- */
 
+typedef enum signature {
+    SIGNATURE_NONE,
+    SIGNATURE_UNCHECKED, /* there is one, and no key to check it with */
+    SIGNATURE_GOOD,
+    SIGNATURE_BAD,
+} signature;
+
+static const char *const signature_names[] = {
+    [SIGNATURE_NONE] = "none",
+    [SIGNATURE_UNCHECKED] = "not_checked",
+    [SIGNATURE_GOOD] = "verified",
+    [SIGNATURE_BAD] = "bad",
+};
+
+/* What the command line asks of every file. */
+typedef struct expectation {
+    const hth_key *key;                 /* NULL: any */
+    const hth_signing_key *signing_key; /* NULL: signatures are shown and not checked */
+} expectation;
+
 typedef struct inspection {
     const char *path;
     uint8_t *bytes; /* the whole file */
@@ -78,8 +98,9 @@ typedef struct inspection {
     hth_kvc_fault head_fault;
     hth_kvc_info info; /* borrows from bytes */
     hth_key key;       /* of the tokens; of a row from the middle: the one it claims */
+    signature signature;
 
-    bool sound; /* everything verifies, the expected key included */
+    bool sound; /* everything verifies, the expected key and the signature included */
     hth_kvc_fault fault;
 } inspection;
 
@@ -141,7 +162,25 @@ out:
     return status;
 }
 
-static hearth_status inspection_init(inspection *file, const char *path, const hth_key *expected_key, hearth_error *err)
+/* A file of which only the signature is wrong is no longer sound; other faults are told first. */
+static void check_signature(inspection *file, const hth_signing_key *key)
+{
+    hth_kvc_fault fault;
+    bool good;
+
+    file->signature = file->info.hmac.data ? SIGNATURE_UNCHECKED : SIGNATURE_NONE;
+    if (!key)
+        return;
+    good = hth_kvc_verify_signature(file->bytes, file->n_bytes, &file->info, key, &fault);
+    if (fault.reason != HTH_KVC_UNSIGNED && fault.reason != HTH_KVC_NO_MEMORY)
+        file->signature = good ? SIGNATURE_GOOD : SIGNATURE_BAD;
+    if (!good && file->sound) {
+        file->sound = false;
+        file->fault = fault;
+    }
+}
+
+static hearth_status inspection_init(inspection *file, const char *path, const expectation *expected, hearth_error *err)
 {
     hth_kvc_info info;
     hearth_status status;
@@ -153,9 +192,10 @@ static hearth_status inspection_init(inspection *file, const char *path, const h
 
     file->head_sound =
         hth_kvc_parse_meta(file->bytes, file->n_bytes, file->n_bytes, &file->info, &file->head_fault, NULL);
-    file->sound = hth_kvc_parse(file->bytes, file->n_bytes, expected_key, &info, &file->fault);
+    file->sound = hth_kvc_parse(file->bytes, file->n_bytes, expected->key, &info, &file->fault);
     if (!file->head_sound)
         return HEARTH_OK;
+    check_signature(file, expected->signing_key);
     if (!starts_at_0(&file->info)) {
         file->key = file->info.own_key;
     } else if (!hth_key_of_bytes(&file->info.keyspace, file->info.tokens.data, file->info.tokens.n, &file->key)) {
@@ -250,6 +290,8 @@ static bool set_own_records(json_t *object, const hth_kvc_info *info)
         ok = set(object, "first_position", json_integer(info->first_position)) && ok;
     if (info->has_kind)
         ok = set(object, "kind", json_string(hth_row_kind_name(info->kind))) && ok;
+    if (info->logits.data)
+        ok = set(object, "logits_count", json_integer(info->logits.n / 4)) && ok;
     if (info->has_own_key)
         ok = set(object, "own_key", json_hex(info->own_key.bytes, HTH_KEY_BYTES)) && ok;
     if (info->engine_build.data)
@@ -359,6 +401,7 @@ static bool print_json(const inspection *file)
     if (ok && file->head_sound)
         ok = set(object, "key", json_hex(file->key.bytes, HTH_KEY_BYTES)) &&
              set(object, "key_basis", json_string(starts_at_0(&file->info) ? "tokens" : "own_key")) &&
+             set(object, "signature", json_string(signature_names[file->signature])) &&
              set(object, "info", json_info(&file->info)) && set(object, "payload", json_payload(file));
     if (ok)
         ok = json_dumpf(object, stdout, JSON_COMPACT) == 0 && putchar('\n') != EOF;
@@ -459,6 +502,10 @@ static void print_own_records(const hth_kvc_info *info)
         print_hex("parent key", info->parent.bytes, HTH_KEY_BYTES);
     if (info->has_own_key)
         print_hex("own key", info->own_key.bytes, HTH_KEY_BYTES);
+    if (info->logits.data) {
+        print_label("logits");
+        printf("%" PRIu32 ", after the last token\n", info->logits.n / 4);
+    }
     if (info->engine_build.data)
         print_text("engine build", info->engine_build);
     if (info->hmac.data)
@@ -467,6 +514,19 @@ static void print_own_records(const hth_kvc_info *info)
         print_label("head CRC32C");
         printf("%08" PRIx32 "\n", info->head_crc32c);
     }
+}
+
+static void print_signature(const inspection *file)
+{
+    static const char *const sentences[] = {
+        [SIGNATURE_NONE] = "none",
+        [SIGNATURE_UNCHECKED] = "there, not checked; give --signing-key FILE to check it",
+        [SIGNATURE_GOOD] = "verifies",
+        [SIGNATURE_BAD] = "wrong: made with another key, or the file was changed since",
+    };
+
+    print_label("signature");
+    printf("%s\n", sentences[file->signature]);
 }
 
 static void print_info(const inspection *file)
@@ -503,6 +563,7 @@ static void print_info(const inspection *file)
     if (info->writer_version.data)
         print_text("writer", info->writer_version);
     print_own_records(info);
+    print_signature(file);
 }
 
 static bool print_for_people(const inspection *file)
@@ -523,15 +584,19 @@ static bool print_for_people(const inspection *file)
 
 /* ---- hearth kvc inspect ---- */
 
-static const char inspect_help[] = "usage: hearth kvc inspect [--json] [--key HEX] FILE...\n"
-                                   "\n"
-                                   "Reads KVC files whole and shows what they hold and whether they verify.\n"
-                                   "\n"
-                                   "  --json       one JSON object a line for each file, numbers over 2^63 as strings\n"
-                                   "  --key HEX    the key that every file must have\n"
-                                   "  -h, --help\n"
-                                   "\n"
-                                   "Exit codes: 0 all files verify, 1 one does not or cannot be read, 2 wrong usage.\n";
+static const char inspect_help[] =
+    "usage: hearth kvc inspect [--json] [--key HEX] [--signing-key FILE] FILE...\n"
+    "\n"
+    "Reads KVC files whole and shows what they hold and whether they verify.\n"
+    "\n"
+    "  --json              one JSON object a line for each file, numbers over 2^63 as\n"
+    "                      strings\n"
+    "  --key HEX           the key that every file must have\n"
+    "  --signing-key FILE  the key that every file must be signed with: 64 hex digits, or\n"
+    "                      32 bytes and more, which others may neither read nor write\n"
+    "  -h, --help\n"
+    "\n"
+    "Exit codes: 0 all files verify, 1 one does not or cannot be read, 2 wrong usage.\n";
 
 static const char *remedy(hth_kvc_reason reason)
 {
@@ -539,6 +604,8 @@ static const char *remedy(hth_kvc_reason reason)
     case HTH_KVC_UNSUPPORTED_VERSION: return "another version of hearth may read it";
     case HTH_KVC_KEY_MISMATCH: return "give the key of this file, or the file of this key";
     case HTH_KVC_NO_MEMORY: return "close other programs";
+    case HTH_KVC_UNSIGNED:
+    case HTH_KVC_BAD_SIGNATURE: return "give the key that its writer had, or do not use it";
     case HTH_KVC_BAD_HEADER: return "it is no row file, or not a whole one; rows lie below rows/ in a cache directory";
     default: return "if it lies in a cache directory it may be deleted, and what it held is computed anew";
     }
@@ -553,13 +620,13 @@ static void report_fault(const inspection *file)
 }
 
 /* False, with a message, when the file does not verify or cannot be read. */
-static bool inspect(const char *path, const hth_key *expected_key, bool (*print)(const inspection *file))
+static bool inspect(const char *path, const expectation *expected, bool (*print)(const inspection *file))
 {
     hearth_error err = { .message = "" };
     inspection file;
     bool sound;
 
-    if (inspection_init(&file, path, expected_key, &err) != HEARTH_OK) {
+    if (inspection_init(&file, path, expected, &err) != HEARTH_OK) {
         (void)fprintf(stderr, "hearth: %s\n", err.message);
         return false;
     }
@@ -575,18 +642,34 @@ static bool inspect(const char *path, const hth_key *expected_key, bool (*print)
     return sound;
 }
 
+static int inspect_files(int argc, char **argv, const expectation *expected, bool (*print)(const inspection *file))
+{
+    bool all_sound = true;
+
+    for (int i = optind; i < argc; i++) {
+        if (i > optind && print == print_for_people)
+            putchar('\n');
+        all_sound = inspect(argv[i], expected, print) && all_sound;
+    }
+    return finish_output(all_sound ? HTH_EXIT_OK : HTH_EXIT_FAILED);
+}
+
 static int command_inspect(int argc, char **argv)
 {
     static const struct option options[] = {
         { "json", no_argument, NULL, 'j' },
         { "key", required_argument, NULL, 'k' },
+        { "signing-key", required_argument, NULL, 's' },
         { "help", no_argument, NULL, 'h' },
         { NULL, 0, NULL, 0 },
     };
     bool (*print)(const inspection *file) = print_for_people;
-    bool all_sound = true, has_key = false;
+    const char *signing_key_path = NULL;
+    hth_signing_key *signing_key = NULL;
+    expectation expected = { .key = NULL };
+    hearth_error err = { .message = "" };
     hth_key expected_key;
-    int option;
+    int option, exit_code;
 
     while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
         switch (option) {
@@ -594,20 +677,23 @@ static int command_inspect(int argc, char **argv)
         case 'k':
             if (!hth_hex_decode(optarg, expected_key.bytes, HTH_KEY_BYTES))
                 return usage_error("kvc inspect", "'%s' is no key, which has %d hex digits", optarg, 2 * HTH_KEY_BYTES);
-            has_key = true;
+            expected.key = &expected_key;
             break;
+        case 's': signing_key_path = optarg; break;
         case 'h': (void)fputs(inspect_help, stdout); return finish_output(HTH_EXIT_OK);
         default: return option_error("kvc inspect", option, argv);
         }
     }
     if (optind == argc)
         return usage_error("kvc inspect", "no file to inspect");
-    for (int i = optind; i < argc; i++) {
-        if (i > optind && print == print_for_people)
-            putchar('\n');
-        all_sound = inspect(argv[i], has_key ? &expected_key : NULL, print) && all_sound;
+    if (signing_key_path && hth_signing_key_load(NULL, signing_key_path, &signing_key, &err) != HEARTH_OK) {
+        (void)fprintf(stderr, "hearth: %s\n", err.message);
+        return HTH_EXIT_FAILED;
     }
-    return finish_output(all_sound ? HTH_EXIT_OK : HTH_EXIT_FAILED);
+    expected.signing_key = signing_key;
+    exit_code = inspect_files(argc, argv, &expected, print);
+    hth_signing_key_free(signing_key);
+    return exit_code;
 }
 
 /* ---- hearth kvc key ---- */
@@ -768,7 +854,7 @@ static int command_key(int argc, char **argv)
 /* ---- hearth kvc ---- */
 
 static const char kvc_help[] =
-    "usage: hearth kvc inspect [--json] [--key HEX] FILE...\n"
+    "usage: hearth kvc inspect [--json] [--key HEX] [--signing-key FILE] FILE...\n"
     "       hearth kvc key --fingerprint HEX --quant NAME --ctx-params-hash HEX [TOKEN... | -]\n"
     "\n"
     "  inspect    show what row files hold and whether they verify\n"

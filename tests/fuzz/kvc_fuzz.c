@@ -35,6 +35,7 @@ static void check_accepted(const uint8_t *bytes, size_t n_bytes, const hth_kvc_i
     check_inside(bytes, n_bytes, info->writer_version);
     check_inside(bytes, n_bytes, info->save_reason_detail);
     check_inside(bytes, n_bytes, info->engine_build);
+    check_inside(bytes, n_bytes, info->logits);
     check_inside(bytes, n_bytes, info->hmac);
     assert(info->tokens.data);
     assert(info->save_reason <= HEARTH_SAVE_FINISH);

@@ -491,6 +491,7 @@ static void our_records_come_back_as_they_were_written(void **state)
     (void)state;
     given.hmac = (hth_kvc_bytes){ .data = hmac, .n = sizeof(hmac) };
     given.kind = HTH_ROW_TAIL;
+    given.logits = (hth_kvc_bytes){ .data = row_tokens, .n = 8 };
     made = row_init(&given);
     assert_true(hth_kvc_parse(made.bytes, made.n_bytes, &given.own_key, &info, &fault));
     assert_true(info.has_parent);
@@ -499,6 +500,8 @@ static void our_records_come_back_as_they_were_written(void **state)
     assert_int_equal(info.first_position, 256);
     assert_true(info.has_kind);
     assert_int_equal(info.kind, HTH_ROW_TAIL);
+    assert_int_equal(info.logits.n, 8);
+    assert_memory_equal(info.logits.data, row_tokens, 8);
     assert_true(info.has_own_key);
     assert_true(hth_key_equal(&info.own_key, &given.own_key));
     assert_int_equal(info.engine_build.n, 8);
@@ -513,7 +516,7 @@ static void our_records_come_back_as_they_were_written(void **state)
 static void our_records_follow_the_formats_own_in_the_order_of_their_tags(void **state)
 {
     static const uint8_t hmac[32] = { 0 };
-    static const uint8_t order[] = { 1, 2, 3, 4, 8, 9, 5, 6, 7, 0x80, 0x81, 0x82, 0x84, 0x85, 0x86, 0x87 };
+    static const uint8_t order[] = { 1, 2, 3, 4, 8, 9, 5, 6, 7, 0x80, 0x81, 0x82, 0x83, 0x84, 0x85, 0x86, 0x87 };
     hth_kvc_info given = first_block();
     size_t at = 80;
     row made;
@@ -521,6 +524,7 @@ static void our_records_follow_the_formats_own_in_the_order_of_their_tags(void *
     (void)state;
     given.writer_version = given.hostname;
     given.save_reason_detail = given.hostname;
+    given.logits = given.hostname;
     given.hmac = (hth_kvc_bytes){ .data = hmac, .n = sizeof(hmac) };
     made = row_init(&given);
     for (size_t i = 0; i < sizeof(order); i++) {
@@ -733,7 +737,7 @@ static void insert_record(row *made, uint8_t tag, uint32_t n)
 
 static void tags_that_nobody_uses_are_skipped_in_rows_and_in_plain_files(void **state)
 {
-    static const uint8_t tags[] = { 0x00, 0x0A, 0x1F, 0x20, 0x21, 0x7F, 0x83, 0x88, 0xFF };
+    static const uint8_t tags[] = { 0x00, 0x0A, 0x1F, 0x20, 0x21, 0x7F, 0x88, 0xFF };
     hth_kvc_info plain = first_block(), of_row = first_block();
 
     (void)state;
@@ -757,7 +761,8 @@ static void a_record_of_ours_with_a_wrong_length_counts_as_unknown(void **state)
     static const struct {
         uint8_t tag;
         uint32_t n;
-    } wrong[] = { { 0x80, 31 }, { 0x81, 5 }, { 0x82, 0 }, { 0x82, 2 }, { 0x84, 33 }, { 0x86, 64 }, { 0x87, 3 } };
+    } wrong[] = { { 0x80, 31 }, { 0x81, 5 },  { 0x82, 0 },  { 0x82, 2 }, { 0x83, 0 },
+                  { 0x83, 6 },  { 0x84, 33 }, { 0x86, 64 }, { 0x87, 3 } };
     hth_kvc_info plain = first_block();
 
     (void)state;
@@ -770,7 +775,7 @@ static void a_record_of_ours_with_a_wrong_length_counts_as_unknown(void **state)
         insert_record(&made, wrong[i].tag, wrong[i].n);
         assert_int_equal(verdict(&made, &info, &fault), HTH_KVC_OK);
         assert_false(info.has_parent || info.has_first_position || info.has_kind || info.has_own_key);
-        assert_false(info.has_head_crc || info.hmac.data);
+        assert_false(info.has_head_crc || info.hmac.data || info.logits.data);
         row_deinit(&made);
     }
 }

@@ -1,0 +1,36 @@
+/*
+ * hmac.h - HMAC-SHA256 (OpenSSL), and bytes that must not be left behind
+ *
+ * A key is prepared once and then only read; every message is a stream of its own. Neither keeps a copy of the key's
+ * bytes outside OpenSSL, which wipes its own when it frees them.
+ */
+#ifndef HTH_BASE_HMAC_H
+#define HTH_BASE_HMAC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define HTH_HMAC_BYTES 32
+
+typedef struct hth_hmac_key hth_hmac_key; /* any number of threads at once */
+typedef struct hth_hmac hth_hmac;         /* one message; one thread at a time */
+
+/* Prepare a key of n_bytes >= 1 bytes, which the caller may wipe afterwards. NULL when there is no memory. */
+hth_hmac_key *hth_hmac_key_new(const void *bytes, size_t n_bytes);
+void hth_hmac_key_free(hth_hmac_key *key); /* after its streams; accepts NULL */
+
+/* Begin a message. NULL when there is no memory. Free with hth_hmac_free, which accepts NULL. */
+hth_hmac *hth_hmac_new(const hth_hmac_key *key);
+void hth_hmac_free(hth_hmac *mac);
+void hth_hmac_update(hth_hmac *mac, const void *bytes, size_t n_bytes);
+/* The message's HMAC; nothing can be added afterwards. */
+void hth_hmac_final(hth_hmac *mac, uint8_t out[HTH_HMAC_BYTES]);
+
+/* In a time that tells nothing about where they differ. */
+bool hth_hmac_equal(const uint8_t a[HTH_HMAC_BYTES], const uint8_t b[HTH_HMAC_BYTES]);
+
+/* Overwrite a secret in a way that no compiler leaves out. */
+void hth_wipe(void *bytes, size_t n_bytes);
+
+#endif

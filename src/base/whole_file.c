@@ -1,0 +1,170 @@
+/*
+ * whole_file.c - a file that gets its name when all of it is there
+ *
+ *   1. write to a temporary name in the folder of the final one
+ *   2. sync the bytes
+ *   3. link the final name to them, which fails where the name is taken; or rename, which replaces
+ *   4. sync the folder
+ *
+ * A crash before 3 leaves the temporary name; after it, the whole file. Where there are no links a new file is renamed,
+ * too, after one more look; two that make the same new file in that moment may replace one another.
+ */
+#include "base/whole_file.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/os.h"
+
+enum { PATH_BYTES = 4096, NAME_BYTES_MAX = 200 };
+
+struct hth_whole_file {
+    const hth_fs *fs;
+    hth_whole_file_mode mode;
+    int fd;
+    bool has_name; /* the temporary one */
+    char path[PATH_BYTES];
+    char folder[PATH_BYTES];
+    char temporary[PATH_BYTES];
+};
+
+/* False when the paths do not fit. */
+static bool set_paths(hth_whole_file *file, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    char hex[17];
+    uint8_t bytes[8];
+    int n;
+
+    if (strlen(path) >= sizeof(file->path) || *name == '\0')
+        return false;
+    memcpy(file->path, path, strlen(path) + 1);
+    if (!slash)
+        (void)snprintf(file->folder, sizeof(file->folder), ".");
+    else
+        (void)snprintf(file->folder, sizeof(file->folder), "%.*s", slash == path ? 1 : (int)(slash - path), path);
+    hth_os_random(bytes, sizeof(bytes));
+    hth_hex_encode(bytes, sizeof(bytes), hex);
+    /* A name of the longest kind leaves no room for more; its beginning will do. */
+    n = snprintf(file->temporary, sizeof(file->temporary), "%s/.%.*s.%s.part", file->folder, NAME_BYTES_MAX, name, hex);
+    return n > 0 && (size_t)n < sizeof(file->temporary);
+}
+
+static hearth_status check_name(const hth_whole_file *file, hearth_error *err)
+{
+    hth_fs_stat st;
+    int rc = hth_fs_stat_path(file->fs, file->path, &st);
+
+    if (rc == -ENOENT)
+        return HEARTH_OK;
+    if (rc != 0)
+        return hth_fail_errno(err, -rc, "cannot look at '%s'", file->path);
+    if (st.is_directory)
+        return hth_fail(err, HEARTH_MISUSE, "'%s' is a directory; give the name of a file", file->path);
+    if (file->mode == HTH_WHOLE_FILE_NEW)
+        return hth_fail(err, HEARTH_MISUSE, "'%s' exists already; give another name, or have it replaced", file->path);
+    return HEARTH_OK;
+}
+
+hearth_status hth_whole_file_begin(const hth_fs *fs, const char *path, hth_whole_file_mode mode, hth_whole_file **out,
+                                   hearth_error *err)
+{
+    hth_whole_file *file = calloc(1, sizeof(*file));
+    hearth_status status;
+
+    if (!file)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to write '%s'", path);
+    file->fs = fs;
+    file->mode = mode;
+    file->fd = -1;
+    if (!set_paths(file, path)) {
+        status = hth_fail(err, HEARTH_MISUSE, "'%.200s' is no name for a file, or too long; give a shorter one", path);
+        goto out;
+    }
+    status = check_name(file, err);
+    if (status != HEARTH_OK)
+        goto out;
+    file->fd = hth_fs_open(fs, file->temporary, HTH_FS_CREATE);
+    if (file->fd < 0) {
+        status = hth_fail_errno(err, -file->fd, "cannot make a file in '%s'", file->folder);
+        goto out;
+    }
+    file->has_name = true;
+
+    *out = file;
+    file = NULL;
+out:
+    hth_whole_file_abort(file);
+    return status;
+}
+
+hearth_status hth_whole_file_write(hth_whole_file *file, const void *bytes, size_t n_bytes, hearth_error *err)
+{
+    int rc = hth_fs_write_all(file->fs, file->fd, bytes, n_bytes);
+
+    return rc == 0 ? HEARTH_OK : hth_fail_errno(err, -rc, "cannot write '%s'", file->path);
+}
+
+static bool has_no_links(int rc)
+{
+    return rc == -EPERM || rc == -ENOTSUP || rc == -ENOSYS;
+}
+
+static hearth_status give_name(hth_whole_file *file, hearth_error *err)
+{
+    hearth_status status;
+    int rc;
+
+    if (file->mode == HTH_WHOLE_FILE_NEW) {
+        rc = hth_fs_link(file->fs, file->temporary, file->path);
+        if (rc == 0)
+            return HEARTH_OK; /* the temporary name goes with the object */
+        if (rc != -EEXIST && !has_no_links(rc))
+            return hth_fail_errno(err, -rc, "cannot give a file the name '%s'", file->path);
+    }
+    status = check_name(file, err);
+    if (status != HEARTH_OK)
+        return status;
+    rc = hth_fs_rename(file->fs, file->temporary, file->path);
+    if (rc != 0)
+        return hth_fail_errno(err, -rc, "cannot give a file the name '%s'", file->path);
+    file->has_name = false;
+    return HEARTH_OK;
+}
+
+hearth_status hth_whole_file_commit(hth_whole_file *file, hearth_error *err)
+{
+    int rc = hth_fs_sync_data(file->fs, file->fd);
+    hearth_status status;
+
+    if (rc != 0)
+        status = hth_fail_errno(err, -rc, "cannot bring '%s' to the disk", file->path);
+    else
+        status = give_name(file, err);
+    if (status == HEARTH_OK && file->has_name) {
+        (void)hth_fs_remove(file->fs, file->temporary); /* one name too many harms nobody */
+        file->has_name = false;
+    }
+    if (status == HEARTH_OK) {
+        rc = hth_fs_sync_directory(file->fs, file->folder);
+        if (rc != 0)
+            status = hth_fail_errno(err, -rc, "cannot make the name '%s' durable", file->path);
+    }
+    hth_whole_file_abort(file);
+    return status;
+}
+
+void hth_whole_file_abort(hth_whole_file *file)
+{
+    if (!file)
+        return;
+    if (file->fd >= 0)
+        hth_fs_close(file->fs, file->fd);
+    if (file->has_name)
+        (void)hth_fs_remove(file->fs, file->temporary); /* nothing more can be done about it */
+    free(file);
+}

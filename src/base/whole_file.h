@@ -1,0 +1,42 @@
+/*
+ * whole_file.h - a file that gets its name when all of it is there
+ *
+ * What is written goes to a temporary name in the same folder. Committing syncs it and gives it its own name, so that
+ * nobody ever sees a part of it under that name, also after a power cut. A process that dies before leaves at most a
+ * temporary file, ".<name>.<16 hex digits>.part".
+ */
+#ifndef HTH_BASE_WHOLE_FILE_H
+#define HTH_BASE_WHOLE_FILE_H
+
+#include "base/fs.h"
+#include "base/status.h"
+
+typedef struct hth_whole_file hth_whole_file; /* one thread at a time */
+
+typedef enum hth_whole_file_mode {
+    HTH_WHOLE_FILE_NEW,     /* nothing may have the name, now and at the commit */
+    HTH_WHOLE_FILE_REPLACE, /* a file that has it is replaced */
+} hth_whole_file_mode;
+
+/*
+ * Begin a file, mode 0600. fs outlives it; path is copied. HEARTH_MISUSE when something has the name and it is to be
+ * new, or it is a directory or the path too long; HEARTH_NOT_FOUND without the folder; HEARTH_PERMISSION, HEARTH_FULL,
+ * HEARTH_IO, HEARTH_NO_MEMORY. End it with hth_whole_file_commit or hth_whole_file_abort.
+ */
+hearth_status hth_whole_file_begin(const hth_fs *fs, const char *path, hth_whole_file_mode mode, hth_whole_file **out,
+                                   hearth_error *err);
+
+/* Append. After a failure (HEARTH_FULL, HEARTH_IO) there is only hth_whole_file_abort. */
+hearth_status hth_whole_file_write(hth_whole_file *file, const void *bytes, size_t n_bytes, hearth_error *err);
+
+/*
+ * Make the file durable and give it its name; frees file, also on failure. HEARTH_MISUSE when a new file's name was
+ * taken meanwhile; HEARTH_FULL, HEARTH_PERMISSION, HEARTH_IO. After a failure the name refers to what it did before, or,
+ * when only the sync of the folder failed, to the whole file.
+ */
+hearth_status hth_whole_file_commit(hth_whole_file *file, hearth_error *err);
+
+/* Leave nothing behind. Accepts NULL. */
+void hth_whole_file_abort(hth_whole_file *file);
+
+#endif

@@ -1,0 +1,42 @@
+/*
+ * signing_key.h - the secret that a cache's rows are signed with
+ *
+ * Whoever can write to a cache directory can put rows there that pass every checksum. With a signing key, rows are
+ * written with an HMAC over the whole file, and only rows with a right one are used (kvc_signature.h).
+ */
+#ifndef HTH_CACHE_SIGNING_KEY_H
+#define HTH_CACHE_SIGNING_KEY_H
+
+#include "base/fs.h"
+#include "base/hmac.h"
+#include "base/status.h"
+
+#define HTH_SIGNING_KEY_BYTES_MIN 32
+#define HTH_SIGNING_KEY_FILE_BYTES_MAX 4096
+
+/* Any number of threads may use one key at once. */
+typedef struct hth_signing_key hth_signing_key;
+
+/*
+ * Read a key from a file: 64 hex digits in either case, which may be followed by white space and stand for 32 bytes; or
+ * HTH_SIGNING_KEY_BYTES_MIN .. HTH_SIGNING_KEY_FILE_BYTES_MAX bytes of anything else, which are taken as they are, a
+ * line's end included.
+ *
+ * fs NULL: the system's. The caller owns *out; free it with hth_signing_key_free. Blocks on the file.
+ *
+ * HEARTH_PERMISSION for what is no regular file of this user or of root, a symbolic link included, and for a file that
+ * group or others may read or write; HEARTH_CORRUPT when it is too short or too long; HEARTH_NOT_FOUND, HEARTH_IO,
+ * HEARTH_NO_MEMORY. No message holds any of the key's bytes.
+ */
+hearth_status hth_signing_key_load(const hth_fs *fs, const char *path, hth_signing_key **out, hearth_error *err);
+
+/* A key of given bytes, at least HTH_SIGNING_KEY_BYTES_MIN, which the caller may wipe. NULL when there is no memory. */
+hth_signing_key *hth_signing_key_new(const uint8_t *bytes, size_t n_bytes);
+
+/* Wipes the key. Accepts NULL. */
+void hth_signing_key_free(hth_signing_key *key);
+
+/* For hth_hmac_new; lives as long as the key. */
+const hth_hmac_key *hth_signing_key_hmac(const hth_signing_key *key);
+
+#endif

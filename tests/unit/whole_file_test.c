@@ -1,0 +1,267 @@
+/*
+ * whole_file_test.c - a name refers to all of a file or to what it referred to before, whatever fails and whenever
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/whole_file.h"
+#include "support/cmocka_all.h"
+#include "support/step_fs.h"
+#include "support/support.h"
+
+static char *directory;
+static char path[4096];
+static test_step_fs step;
+
+static int set_up(void **state)
+{
+    (void)state;
+    directory = hth_test_directory_new();
+    (void)snprintf(path, sizeof(path), "%s/file", directory);
+    test_step_fs_init(&step, NULL);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    hth_test_directory_remove(directory);
+    return 0;
+}
+
+/* In three writes. */
+static hearth_status write_text(hth_whole_file_mode mode, const char *text, hearth_error *err)
+{
+    size_t n = strlen(text), third = n / 3;
+    hth_whole_file *file;
+    hearth_status status = hth_whole_file_begin(&step.fs, path, mode, &file, err);
+
+    if (status != HEARTH_OK)
+        return status;
+    status = hth_whole_file_write(file, text, third, err);
+    if (status == HEARTH_OK)
+        status = hth_whole_file_write(file, text + third, third, err);
+    if (status == HEARTH_OK)
+        status = hth_whole_file_write(file, text + 2 * third, n - 2 * third, err);
+    if (status == HEARTH_OK)
+        return hth_whole_file_commit(file, err);
+    hth_whole_file_abort(file);
+    return status;
+}
+
+/* What the file holds; "" when it is not there. Valid until the next call. */
+static const char *held(void)
+{
+    static char text[256];
+    FILE *file = fopen(path, "rb");
+
+    text[0] = '\0';
+    if (file) {
+        text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+        (void)fclose(file);
+    }
+    return text;
+}
+
+static bool count_name(const char *name, void *user_data)
+{
+    (void)name;
+    (*(int *)user_data)++;
+    return true;
+}
+
+static int n_files(void)
+{
+    int n = 0;
+
+    assert_int_equal(hth_fs_list(hth_fs_system(), directory, count_name, &n), 0);
+    return n;
+}
+
+static void assert_written(hth_whole_file_mode mode, const char *text)
+{
+    hearth_error err = { .message = "" };
+
+    if (write_text(mode, text, &err) != HEARTH_OK)
+        fail_msg("%s", err.message);
+    assert_string_equal(held(), text);
+    assert_int_equal(n_files(), 1);
+}
+
+static void a_new_file_is_there_whole_and_for_its_owner_only(void **state)
+{
+    struct stat st;
+
+    (void)state;
+    assert_written(HTH_WHOLE_FILE_NEW, "the first text");
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+}
+
+static void a_file_without_a_folder_in_its_path_lies_in_the_working_directory(void **state)
+{
+    hth_whole_file *file;
+    hearth_error err;
+    char before[4096];
+
+    (void)state;
+    assert_non_null(getcwd(before, sizeof(before)));
+    assert_int_equal(chdir(directory), 0);
+    assert_int_equal(hth_whole_file_begin(&step.fs, "file", HTH_WHOLE_FILE_NEW, &file, &err), HEARTH_OK);
+    assert_int_equal(hth_whole_file_write(file, "here", 4, &err), HEARTH_OK);
+    assert_int_equal(hth_whole_file_commit(file, &err), HEARTH_OK);
+    assert_int_equal(chdir(before), 0);
+    assert_string_equal(held(), "here");
+}
+
+static void a_file_that_exists_is_replaced_only_when_that_is_wanted(void **state)
+{
+    hearth_error err = { .message = "" };
+
+    (void)state;
+    assert_written(HTH_WHOLE_FILE_NEW, "old");
+    assert_int_equal(write_text(HTH_WHOLE_FILE_NEW, "new", &err), HEARTH_MISUSE);
+    assert_non_null(strstr(err.message, "exists already"));
+    assert_string_equal(held(), "old");
+    assert_int_equal(n_files(), 1);
+    assert_written(HTH_WHOLE_FILE_REPLACE, "new");
+}
+
+static void a_name_that_was_taken_meanwhile_is_left_alone(void **state)
+{
+    hth_whole_file *file;
+    hearth_error err = { .message = "" };
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        FILE *other;
+
+        step.no_link = i == 1;
+        assert_int_equal(hth_whole_file_begin(&step.fs, path, HTH_WHOLE_FILE_NEW, &file, &err), HEARTH_OK);
+        assert_int_equal(hth_whole_file_write(file, "ours", 4, &err), HEARTH_OK);
+        other = fopen(path, "wb");
+        assert_non_null(other);
+        assert_true(fputs("theirs", other) >= 0);
+        assert_int_equal(fclose(other), 0);
+        assert_int_equal(hth_whole_file_commit(file, &err), HEARTH_MISUSE);
+        assert_string_equal(held(), "theirs");
+        assert_int_equal(n_files(), 1);
+        assert_int_equal(unlink(path), 0);
+    }
+}
+
+static void without_links_a_file_is_renamed(void **state)
+{
+    (void)state;
+    step.no_link = true;
+    assert_written(HTH_WHOLE_FILE_NEW, "no links here");
+}
+
+static void paths_that_cannot_be_files_are_refused(void **state)
+{
+    char too_long[5000];
+    hth_whole_file *file = NULL;
+    hearth_error err = { .message = "" };
+
+    (void)state;
+    memset(too_long, 'x', sizeof(too_long));
+    too_long[sizeof(too_long) - 1] = '\0';
+    assert_int_equal(hth_whole_file_begin(&step.fs, too_long, HTH_WHOLE_FILE_NEW, &file, &err), HEARTH_MISUSE);
+    assert_int_equal(hth_whole_file_begin(&step.fs, "", HTH_WHOLE_FILE_NEW, &file, &err), HEARTH_MISUSE);
+    assert_int_equal(hth_whole_file_begin(&step.fs, "/tmp/", HTH_WHOLE_FILE_NEW, &file, &err), HEARTH_MISUSE);
+    assert_int_equal(hth_whole_file_begin(&step.fs, directory, HTH_WHOLE_FILE_REPLACE, &file, &err), HEARTH_MISUSE);
+    (void)snprintf(path, sizeof(path), "%s/nowhere/file", directory);
+    assert_int_equal(hth_whole_file_begin(&step.fs, path, HTH_WHOLE_FILE_NEW, &file, &err), HEARTH_NOT_FOUND);
+    assert_null(file);
+    hth_whole_file_abort(NULL);
+}
+
+static const char old_text[] = "what was there", new_text[] = "what was written in its place";
+
+static void begin_anew(hth_whole_file_mode mode)
+{
+    hearth_error err;
+
+    (void)tear_down(NULL);
+    (void)set_up(NULL);
+    if (mode == HTH_WHOLE_FILE_REPLACE)
+        assert_int_equal(write_text(HTH_WHOLE_FILE_NEW, old_text, &err), HEARTH_OK);
+    test_step_fs_init(&step, NULL);
+}
+
+static void whichever_step_fails_the_name_has_all_or_what_it_had(void **state)
+{
+    (void)state;
+    for (int mode = HTH_WHOLE_FILE_NEW; mode <= HTH_WHOLE_FILE_REPLACE; mode++) {
+        const char *before = mode == HTH_WHOLE_FILE_REPLACE ? old_text : "";
+        hearth_status status = HEARTH_FAILED;
+
+        for (uint64_t n = 1; status != HEARTH_OK || n <= 6; n++) {
+            hearth_error err = { .message = "" };
+
+            begin_anew((hth_whole_file_mode)mode);
+            step.fail_at = n;
+            step.fail_errnum = ENOSPC;
+            status = write_text((hth_whole_file_mode)mode, new_text, &err);
+            if (strcmp(held(), before) != 0)
+                assert_string_equal(held(), new_text);
+            if (status == HEARTH_OK) {
+                assert_string_equal(held(), new_text);
+            } else {
+                assert_int_equal(status, HEARTH_FULL);
+                assert_non_null(strstr(err.message, directory));
+                assert_int_equal(n_files(), *held() ? 1 : 0);
+            }
+            assert_true(n < 100);
+        }
+    }
+}
+
+static void whenever_the_process_dies_the_name_has_all_or_what_it_had(void **state)
+{
+    (void)state;
+    for (int mode = HTH_WHOLE_FILE_NEW; mode <= HTH_WHOLE_FILE_REPLACE; mode++) {
+        const char *before = mode == HTH_WHOLE_FILE_REPLACE ? old_text : "";
+        bool killed = true;
+
+        for (uint64_t n = 1; killed; n++) {
+            int result = 0;
+            pid_t child;
+
+            begin_anew((hth_whole_file_mode)mode);
+            step.kill_at = n;
+            child = fork();
+            assert_true(child >= 0);
+            if (child == 0)
+                _exit(write_text((hth_whole_file_mode)mode, new_text, NULL) == HEARTH_OK ? 0 : 1);
+            assert_int_equal(waitpid(child, &result, 0), child);
+            killed = WIFSIGNALED(result);
+            assert_true(killed || result == 0);
+            if (!killed || strcmp(held(), before) != 0)
+                assert_string_equal(held(), new_text);
+            assert_true(n < 100);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_new_file_is_there_whole_and_for_its_owner_only, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_file_without_a_folder_in_its_path_lies_in_the_working_directory, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_file_that_exists_is_replaced_only_when_that_is_wanted, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_name_that_was_taken_meanwhile_is_left_alone, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(without_links_a_file_is_renamed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(paths_that_cannot_be_files_are_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(whichever_step_fails_the_name_has_all_or_what_it_had, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(whenever_the_process_dies_the_name_has_all_or_what_it_had, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
