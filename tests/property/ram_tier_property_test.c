@@ -17,6 +17,13 @@ enum { THREADS = 4, ROUNDS = 4000, IDS = 200, HELD_MAX = 6 };
 
 static const uint64_t tier_bytes = UINT64_C(24) << 20;
 
+static hearth_status open_tier(uint64_t bytes_max, bool warm, hth_ram_tier **out)
+{
+    hth_ram_tier_options options = { .bytes_max = bytes_max, .warm = warm, .memory_fd = -1 };
+
+    return hth_ram_tier_open(&options, out, NULL);
+}
+
 static hth_row_meta meta_of(uint64_t n)
 {
     hth_row_meta meta;
@@ -126,7 +133,7 @@ static void pinned_rows_keep_their_bytes_whatever_happens_around_them(void **sta
     uint64_t seed = hth_test_seed();
 
     (void)state;
-    assert_int_equal(hth_ram_tier_open(tier_bytes, true, &tier, NULL), HEARTH_OK);
+    assert_int_equal(open_tier(tier_bytes, true, &tier), HEARTH_OK);
     for (int i = 0; i < THREADS; i++) {
         workers[i] = (worker){ .tier = tier, .seed = seed + (uint64_t)i };
         assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
@@ -153,7 +160,7 @@ static void the_least_recently_used_row_goes_first_and_a_pinned_one_never(void *
     hth_ram_row *pinned;
 
     (void)state;
-    assert_int_equal(hth_ram_tier_open(10 * 4096, false, &tier, NULL), HEARTH_OK);
+    assert_int_equal(open_tier(10 * 4096, false, &tier), HEARTH_OK);
     for (uint64_t n = 0; n < 10; n++) {
         hth_ram_row *row = hth_ram_tier_reserve(tier, 4096);
         hth_row_meta meta = meta_of(n);
@@ -193,7 +200,8 @@ static void slabs_never_overlap_and_all_memory_comes_back(void **state)
     uint64_t seed = hth_test_seed();
 
     (void)state;
-    assert_int_equal(hth_arena_open(UINT64_C(256) << 20, false, &arena, NULL), HEARTH_OK);
+    assert_int_equal(hth_arena_open(&(hth_arena_options){ .bytes_max = UINT64_C(256) << 20, .fd = -1 }, &arena, NULL),
+                     HEARTH_OK);
     for (int round = 0; round < 6000; round++) {
         size_t i = hth_test_random(&seed, SLABS);
 
@@ -205,7 +213,7 @@ static void slabs_never_overlap_and_all_memory_comes_back(void **state)
             continue;
         }
         slabs[i].n = 1 + hth_test_random(&seed, hth_test_random(&seed, 20) ? 1 << 20 : 80 << 20);
-        slabs[i].bytes = hth_arena_take(arena, slabs[i].n);
+        slabs[i].bytes = hth_arena_take(arena, slabs[i].n, NULL);
         slabs[i].mark = (uint8_t)round;
         if (slabs[i].bytes) {
             assert_int_equal((uintptr_t)slabs[i].bytes % 4096, 0);
