@@ -104,8 +104,8 @@ static void list_in_locked(hth_ram_tier *tier, hth_ram_row *row)
 }
 
 /*
- * A child of that key came or went: the rows that it stands on may have become inner rows or leaves. They were used at
- * the latest when it was.
+ * A child of that key came or went: the rows that it stands on may have become inner rows or leaves. used_at is the last
+ * use of a child that went, which counts as theirs; else 0.
  */
 static void note_child_locked(hth_ram_tier *tier, const hth_key *parent, uint64_t used_at)
 {
@@ -248,7 +248,7 @@ static bool adopt_locked(hth_ram_tier *tier, const hth_ram_entry *entry)
     tier->bytes += slab_bytes_of(row);
     note_use_locked(tier, row);
     list_in_locked(tier, row);
-    note_child_locked(tier, &row->meta.parent, row->used_at);
+    note_child_locked(tier, &row->meta.parent, 0);
     return true;
 }
 
@@ -484,7 +484,7 @@ hth_ram_row *hth_ram_tier_insert(hth_ram_tier *tier, hth_ram_row *row, const hth
                                               row->used_at);
         hth_ram_table_add(&tier->table, row);
         row->visible = true;
-        note_child_locked(tier, &meta->parent, row->used_at);
+        note_child_locked(tier, &meta->parent, 0);
     }
     pthread_mutex_unlock(&tier->lock);
     return row;
