@@ -225,31 +225,33 @@ static bool read_head(const uint8_t *image, size_t n_bytes, hth_row_meta *out)
     return hth_row_file_meta_of(&info, &id, n_bytes, 0, out);
 }
 
-/* Make a row of an entry, unless something is wrong with it. */
-static bool adopt_locked(hth_ram_tier *tier, const hth_ram_entry *entry)
+/* Make a row of an entry, unless something is wrong with it or a later entry was the same row. */
+static void adopt_locked(hth_ram_tier *tier, const hth_ram_entry *entry, uint64_t used_at)
 {
     uint8_t *image = hth_arena_claim(tier->arena, entry->offset, entry->bytes);
     hth_ram_row *row = image ? calloc(1, sizeof(*row)) : NULL;
+    bool sound = row && read_head(image, (size_t)entry->bytes, &row->meta);
 
-    if (!row || !read_head(image, (size_t)entry->bytes, &row->meta) ||
-        hth_ram_table_find(&tier->table, &row->meta.id)) {
+    if (!sound || hth_ram_table_find(&tier->table, &row->meta.id)) {
+        tier->rows_adopted_dropped += !sound;
         hth_ram_directory_remove(tier->directory, entry->slot);
         if (image)
             hth_arena_give(tier->arena, image, (size_t)entry->bytes);
         free(row);
-        return false;
+        return;
     }
     row->image = image;
     row->bytes = (size_t)entry->bytes;
     row->slot = entry->slot;
     row->unverified = true;
     row->visible = true;
+    row->used_at = used_at;
+    hth_ram_directory_note_use(tier->directory, row->slot, used_at);
     hth_ram_table_add(&tier->table, row);
     tier->bytes += slab_bytes_of(row);
-    note_use_locked(tier, row);
+    tier->rows_adopted++;
     list_in_locked(tier, row);
     note_child_locked(tier, &row->meta.parent, 0);
-    return true;
 }
 
 static hearth_status adopt_all(hth_ram_tier *tier, hearth_error *err)
@@ -263,12 +265,9 @@ static hearth_status adopt_all(hth_ram_tier *tier, hearth_error *err)
     if (n > 0)
         qsort(entries, n, sizeof(*entries), by_use);
     pthread_mutex_lock(&tier->lock);
-    for (size_t i = 0; i < n; i++) {
-        if (adopt_locked(tier, &entries[i]))
-            tier->rows_adopted++;
-        else
-            tier->rows_adopted_dropped++;
-    }
+    tier->uses = n;
+    for (size_t i = n; i > 0; i--)
+        adopt_locked(tier, &entries[i - 1], i);
     keep_quota_locked(tier);
     pthread_mutex_unlock(&tier->lock);
     free(entries);
@@ -467,13 +466,7 @@ hth_ram_row *hth_ram_tier_insert(hth_ram_tier *tier, hth_ram_row *row, const hth
     assert(!row->visible);
     assert(row->pins == 1);
     there = hth_ram_table_find(&tier->table, &meta->id);
-    if (there && there->unverified) { /* nobody knows whether it is any good; this one is */
-        hide_locked(tier, there);
-        if (there->pins == 0)
-            free_locked(tier, there);
-        there = NULL;
-    }
-    if (there) {
+    if (there && !there->unverified) {
         add_pin_locked(tier, there);
         drop_pin_locked(tier, row);
         row = there;
@@ -482,6 +475,11 @@ hth_ram_row *hth_ram_tier_insert(hth_ram_tier *tier, hth_ram_row *row, const hth
         if (tier->directory)
             row->slot = hth_ram_directory_put(tier->directory, hth_arena_offset(tier->arena, row->image), row->bytes,
                                               row->used_at);
+        if (there) { /* nobody knows whether it is any good; this one is, and is in the directory by now */
+            hide_locked(tier, there);
+            if (there->pins == 0)
+                free_locked(tier, there);
+        }
         hth_ram_table_add(&tier->table, row);
         row->visible = true;
         note_child_locked(tier, &meta->parent, 0);
