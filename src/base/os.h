@@ -49,6 +49,32 @@ void hth_os_yield(void);
  * Ask for huge pages and fault a private, writable mapping in. What it holds stays; nobody may write to it meanwhile.
  */
 void hth_os_memory_prefault(void *memory, size_t n_bytes);
+/*
+ * Give the pages of a private mapping back to the system; they stay mapped, and what they hold is undefined. Nothing
+ * happens where the system cannot.
+ */
+void hth_os_memory_discard(void *memory, size_t n_bytes);
+/* No huge pages for this mapping from now on: memory is given back in small pieces and must not come back in large. */
+void hth_os_memory_small_pages(void *memory, size_t n_bytes);
+
+/* ---- memory that outlives a process ---- */
+
+/* All return 0 or a descriptor, or -1 with errno; ENOTSUP where the system has no such thing. */
+
+/* A new file that lives in memory only and can grow, but not shrink; it is gone with its last descriptor. */
+int hth_os_memory_file_new(const char *name);
+/*
+ * Open the file behind fd once more and lock it. The descriptor returned shares nothing with fd, so the lock ends with
+ * this process (or close of the descriptor and munmap of its mappings) even when fd was inherited and lives on
+ * elsewhere. EWOULDBLOCK when another one holds the lock.
+ */
+int hth_os_memory_file_own(int fd);
+/* Make the pages of a range be there, so that writing to them through a mapping cannot fail. What they hold stays. */
+int hth_os_file_allocate(int fd, uint64_t offset, uint64_t n_bytes);
+/* Give the pages of a range back to the system; they read as zeros. */
+int hth_os_file_punch(int fd, uint64_t offset, uint64_t n_bytes);
+/* The first offset >= at that is in no hole; UINT64_MAX when there is none. */
+uint64_t hth_os_file_next_data(int fd, uint64_t at);
 
 /* ---- files ---- */
 

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
@@ -181,6 +182,74 @@ void hth_os_memory_prefault(void *memory, size_t n_bytes)
         return;
     for (size_t i = 0; i < n_bytes; i += (size_t)page_bytes)
         at[i] = at[i];
+}
+
+void hth_os_memory_discard(void *memory, size_t n_bytes)
+{
+    (void)madvise(memory, n_bytes, MADV_DONTNEED); /* refused for locked memory only, which then stays */
+}
+
+void hth_os_memory_small_pages(void *memory, size_t n_bytes)
+{
+    (void)madvise(memory, n_bytes, MADV_NOHUGEPAGE); /* a kernel without huge pages has none to forbid */
+}
+
+int hth_os_memory_file_new(const char *name)
+{
+    int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    if (fd >= 0)
+        (void)fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK); /* a second line of defence: nobody means to */
+    return fd;
+}
+
+int hth_os_memory_file_own(int fd)
+{
+    char self[64];
+    int own;
+
+    /* The one way to another open file description of a file without a name. */
+    (void)snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+    own = open(self, O_RDWR | O_CLOEXEC);
+    if (own < 0)
+        return -1;
+    if (flock(own, LOCK_EX | LOCK_NB) != 0) {
+        int why = errno;
+
+        (void)close(own); /* nothing was written */
+        errno = why;
+        return -1;
+    }
+    return own;
+}
+
+int hth_os_file_allocate(int fd, uint64_t offset, uint64_t n_bytes)
+{
+    int rc;
+
+    do
+        rc = fallocate(fd, 0, (off_t)offset, (off_t)n_bytes);
+    while (rc != 0 && errno == EINTR);
+    return rc;
+}
+
+int hth_os_file_punch(int fd, uint64_t offset, uint64_t n_bytes)
+{
+    int rc;
+
+    do
+        rc = fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)n_bytes);
+    while (rc != 0 && errno == EINTR);
+    return rc;
+}
+
+uint64_t hth_os_file_next_data(int fd, uint64_t at)
+{
+    off_t found = lseek(fd, (off_t)at, SEEK_DATA);
+
+    if (found >= 0)
+        return (uint64_t)found;
+    return errno == ENXIO ? UINT64_MAX : at; /* a file system that does not know where its holes are */
 }
 
 int hth_os_open_unnamed(const char *directory)

@@ -1,11 +1,19 @@
 /*
- * arena.c - first-fit runs of pages in mapped segments
+ * arena.c - best-fit runs of pages in mapped segments, and a bit a page for whether it is held
  *
- * Each segment keeps its free runs in an array sorted by offset; giving a slab back merges it with its neighbours.
- * First fit keeps low segments full and lets high ones drain. A row larger than a segment gets one of its own.
+ * Each segment keeps its free runs in an array sorted by position; giving a slab back merges it with its neighbours. A
+ * bit a page tells whether the page is held: touched, or promised to a slab. Taking a slab holds its pages; where that
+ * exceeds bytes_max, free held pages go back to the system, those of the last segment first, so that it drains. A slab
+ * larger than a segment gets a piece of several segments' length for itself, which goes with it.
  *
- * The helper thread sleeps until fewer than half a segment of touched memory is free, then maps and touches one more,
- * if the limit allows. Slabs taken before it is done still work: they fault as they are written.
+ * Segments have places, counted in segment lengths; in a file they are offsets, so that a slab's place in its segment
+ * follows from its offset and length alone.
+ *
+ * The helper thread sleeps until fewer than half a segment of held memory is free, then maps and touches one more, if
+ * the limit allows. Slabs taken before it is done still work: they fault as they are written.
+ *
+ * Invariant: held_bytes is the sum over the segments (and one whole segment while it is being warmed), and exceeds
+ * bytes_max only by what is in slabs. A range of the file that is given back is in no segment's hands meanwhile.
  */
 #include "cache/arena.h"
 
@@ -15,44 +23,67 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/deadline.h"
 #include "base/os.h"
 
 #define PAGE_BYTES ((size_t)4096)
-enum { QUIET_MS = 100 };
 #define WARM_BYTES ((size_t)2 << 20) /* a huge page */
+#define SEGMENT_PAGES ((uint32_t)(HTH_ARENA_SEGMENT_BYTES / PAGE_BYTES))
+#define SLAB_BYTES_MAX ((size_t)1 << 42)
+enum {
+    QUIET_MS = 100,
+    RUNS_MIN = 8,
+    ADDRESS_FACTOR = 4, /* addresses a byte of memory: what no mixture of row sizes was seen to need half of */
+    SPARE_PLACES = 4,
+    CLAIMED_SEGMENTS_MAX = 8192, /* a bound on what a damaged directory can have mapped */
+};
 static_assert(HTH_ARENA_SEGMENT_BYTES % WARM_BYTES == 0, "a segment is warmed in whole pieces");
+static_assert(SLAB_BYTES_MAX / PAGE_BYTES <= UINT32_MAX / 2, "pages of a segment are counted in 32 bits");
 
-typedef struct run {
-    size_t offset;
-    size_t bytes;
+typedef struct run { /* pages */
+    uint32_t begin;
+    uint32_t n;
 } run;
 
 typedef struct segment {
-    struct segment *next;
     uint8_t *memory;
-    size_t bytes;
-    size_t used; /* bytes in slabs */
-    size_t n_slabs;
-    size_t n_runs;
-    size_t capacity_runs;
-    run *runs; /* free, by offset, never adjacent */
+    uint32_t place;
+    uint32_t n_places; /* more than one: for a single large slab */
+    uint32_t n_pages;
+    uint32_t used; /* pages in slabs */
+    uint32_t held;
+    uint32_t n_slabs;
+    uint32_t longest; /* no free run is longer; it may be less */
+    bool small_pages;
+    uint32_t n_runs;
+    uint32_t capacity_runs;
+    run *runs;           /* free, by position, never adjacent */
+    uint64_t *held_bits; /* a bit a page */
 } segment;
 
 struct hth_arena {
-    uint64_t bytes_max; /* fixed at creation */
     bool warm;
-    pthread_t warmer; /* valid when warm */
+    bool has_warmer;
+    pthread_t warmer;
+    int fd;
+    uint64_t fd_begin;
 
     /* Guards the fields below. Innermost lock; no memory is touched while it is held. */
     pthread_mutex_t lock;
     pthread_cond_t wanted; /* wakes the warmer */
     pthread_cond_t warmed; /* a segment is ready */
-    bool warming;          /* a segment is on its way; mapped_bytes and used_bytes hold its place */
-    bool hurry;            /* somebody waits for it, warm or not */
-    segment *segments;     /* oldest first */
-    uint64_t mapped_bytes;
+    uint64_t bytes_max;
+    uint64_t file_bytes; /* size of the file */
+    segment *warming;    /* on its way; has no runs yet, and held_bytes and used_bytes hold its place */
+    bool hurry;          /* somebody waits for it, warm or not */
+    segment **segments;  /* by place */
+    size_t n_segments;
+    size_t capacity_segments;
+    uint64_t address_bytes;
+    uint64_t held_bytes;
     uint64_t used_bytes;
     uint64_t n_taken; /* calls of hth_arena_take, ever */
     bool closing;
@@ -60,7 +91,55 @@ struct hth_arena {
 
 size_t hth_arena_slab_bytes(size_t n_bytes)
 {
+    if (n_bytes == 0)
+        return PAGE_BYTES;
     return n_bytes > SIZE_MAX - PAGE_BYTES ? SIZE_MAX : (n_bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+}
+
+static size_t bytes_of(uint64_t n_pages)
+{
+    return (size_t)n_pages * PAGE_BYTES;
+}
+
+/* ---- which pages are held ---- */
+
+/* The bits of pages [begin, end) that lie in word w. */
+static uint64_t mask_of(uint32_t w, uint32_t begin, uint32_t end)
+{
+    uint64_t mask = UINT64_MAX;
+
+    if (w == begin / 64)
+        mask &= UINT64_MAX << begin % 64;
+    if (w == (end - 1) / 64)
+        mask &= UINT64_MAX >> (63 - (end - 1) % 64);
+    return mask;
+}
+
+/* Hold n > 0 pages; returns how many were not held before. */
+static uint32_t hold(segment *s, uint32_t begin, uint32_t n)
+{
+    uint32_t n_new = 0;
+
+    for (uint32_t w = begin / 64; w <= (begin + n - 1) / 64; w++) {
+        uint64_t mask = mask_of(w, begin, begin + n);
+
+        n_new += (uint32_t)__builtin_popcountll(mask & ~s->held_bits[w]);
+        s->held_bits[w] |= mask;
+    }
+    s->held += n_new;
+    return n_new;
+}
+
+static bool is_held(const segment *s, uint32_t page)
+{
+    return s->held_bits[page / 64] >> page % 64 & 1;
+}
+
+/* ---- segments ---- */
+
+static uint64_t offset_of(const segment *s, uint32_t page)
+{
+    return (uint64_t)s->place * HTH_ARENA_SEGMENT_BYTES + bytes_of(page);
 }
 
 static void segment_free(segment *s)
@@ -68,88 +147,235 @@ static void segment_free(segment *s)
     if (!s)
         return;
     if (s->memory)
-        (void)munmap(s->memory, s->bytes); /* fails only for a bad range, which would be our bug */
+        (void)munmap(s->memory, bytes_of(s->n_pages)); /* fails only for a bad range, which would be our bug */
     free(s->runs);
+    free(s->held_bits);
     free(s);
 }
 
-static segment *segment_new(size_t bytes)
+/* One free run of pages that are not held, at a place that is known to be free; NULL without memory or addresses. */
+static segment *segment_new(const hth_arena *arena, uint32_t place, uint32_t n_places)
 {
     segment *s = calloc(1, sizeof(*s));
-    void *memory;
+    void *memory = MAP_FAILED;
 
     if (!s)
         return NULL;
-    s->capacity_runs = 16;
+    s->place = place;
+    s->n_places = n_places;
+    s->n_pages = n_places * SEGMENT_PAGES;
+    s->longest = s->n_pages;
+    s->capacity_runs = RUNS_MIN;
     s->runs = malloc(s->capacity_runs * sizeof(*s->runs));
-    memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory != MAP_FAILED) {
-        s->memory = memory;
-        s->bytes = bytes;
-    }
-    if (!s->runs || !s->memory) {
+    s->held_bits = calloc(s->n_pages / 64, sizeof(*s->held_bits));
+    if (s->runs && s->held_bits)
+        memory = mmap(NULL, bytes_of(s->n_pages), PROT_READ | PROT_WRITE,
+                      arena->fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, arena->fd,
+                      arena->fd < 0 ? 0 : (off_t)(arena->fd_begin + offset_of(s, 0)));
+    if (memory == MAP_FAILED) {
         segment_free(s);
         return NULL;
     }
-    s->runs[0] = (run){ .offset = 0, .bytes = bytes };
+    s->memory = memory;
+    s->runs[0] = (run){ .begin = 0, .n = s->n_pages };
     s->n_runs = 1;
     return s;
 }
 
-/*
- * Room for the free runs that may come: n slabs part a segment into at most n + 1 of them. Done when a slab is taken,
- * so that giving one back cannot fail.
- */
-static bool reserve_runs(segment *s, size_t n_slabs)
+/* Places that may be mapped: more than bytes_max needs, because only memory is scarce. */
+static uint64_t places_max_locked(const hth_arena *arena)
 {
-    if (n_slabs + 1 > s->capacity_runs) {
-        size_t capacity = 2 * (n_slabs + 1);
-        run *runs = realloc(s->runs, capacity * sizeof(*runs));
+    uint64_t places = arena->bytes_max / HTH_ARENA_SEGMENT_BYTES;
 
-        if (!runs)
-            return false;
-        s->runs = runs;
-        s->capacity_runs = capacity;
-    }
+    return places > UINT32_MAX / 8 ? UINT32_MAX / 2 : ADDRESS_FACTOR * (places + 1) + SPARE_PLACES;
+}
+
+/* The file is at least that long, from fd_begin on. */
+static bool grow_file_locked(hth_arena *arena, uint64_t n_bytes)
+{
+    uint64_t end;
+
+    if (arena->fd < 0)
+        return true;
+    if (__builtin_add_overflow(arena->fd_begin, n_bytes, &end) || end > INT64_MAX)
+        return false;
+    if (end <= arena->file_bytes)
+        return true;
+    if (ftruncate(arena->fd, (off_t)end) != 0)
+        return false;
+    arena->file_bytes = end;
     return true;
 }
 
-static void append_locked(hth_arena *arena, segment *s)
+/* Map n_places from place on; segments[at] is the next one behind them. */
+static segment *map_locked(hth_arena *arena, size_t at, uint32_t place, uint32_t n_places)
 {
-    segment **link = &arena->segments;
+    segment *s;
 
-    while (*link)
-        link = &(*link)->next;
-    *link = s;
+    if (arena->n_segments == arena->capacity_segments) {
+        size_t capacity = arena->capacity_segments ? 2 * arena->capacity_segments : 16;
+        segment **segments = realloc(arena->segments, capacity * sizeof(*segments));
+
+        if (!segments)
+            return NULL;
+        arena->segments = segments;
+        arena->capacity_segments = capacity;
+    }
+    if (!grow_file_locked(arena, ((uint64_t)place + n_places) * HTH_ARENA_SEGMENT_BYTES))
+        return NULL;
+    s = segment_new(arena, place, n_places);
+    if (!s)
+        return NULL;
+    memmove(&arena->segments[at + 1], &arena->segments[at], (arena->n_segments - at) * sizeof(segment *));
+    arena->segments[at] = s;
+    arena->n_segments++;
+    arena->address_bytes += bytes_of(s->n_pages);
+    return s;
 }
 
-static uint64_t free_bytes_locked(const hth_arena *arena)
+/* A new segment in the lowest gap that is wide enough. */
+static segment *add_segment_locked(hth_arena *arena, uint32_t n_places)
 {
-    return arena->mapped_bytes - arena->used_bytes;
+    uint64_t place = 0;
+    size_t at = 0;
+
+    for (; at < arena->n_segments; at++) {
+        const segment *s = arena->segments[at];
+
+        if (s->place - place >= n_places)
+            break;
+        place = (uint64_t)s->place + s->n_places;
+    }
+    if (place + n_places > places_max_locked(arena))
+        return NULL;
+    return map_locked(arena, at, (uint32_t)place, n_places);
 }
+
+/* Pages that are in no slab, or of a slab that nobody uses any more, go back to the system. */
+static void discard_pages_locked(hth_arena *arena, segment *s, uint32_t begin, uint32_t n)
+{
+    uint32_t n_held = 0;
+
+    if (!s->small_pages)
+        hth_os_memory_small_pages(s->memory, bytes_of(s->n_pages));
+    s->small_pages = true;
+    if (arena->fd < 0)
+        hth_os_memory_discard(s->memory + bytes_of(begin), bytes_of(n));
+    else
+        (void)hth_os_file_punch(arena->fd, arena->fd_begin + offset_of(s, begin), bytes_of(n)); /* else it stays */
+    for (uint32_t w = begin / 64; w <= (begin + n - 1) / 64; w++) {
+        uint64_t mask = mask_of(w, begin, begin + n);
+
+        n_held += (uint32_t)__builtin_popcountll(mask & s->held_bits[w]);
+        s->held_bits[w] &= ~mask;
+    }
+    s->held -= n_held;
+    arena->held_bytes -= bytes_of(n_held);
+}
+
+/* Discard up to n_pages held pages of a free run, the last first; returns how many. */
+static uint64_t discard_run_locked(hth_arena *arena, segment *s, run free_run, uint64_t n_pages)
+{
+    uint32_t end = free_run.begin + free_run.n;
+    uint64_t n_done = 0;
+
+    while (end > free_run.begin && n_done < n_pages) {
+        uint32_t begin = end;
+
+        while (begin > free_run.begin && is_held(s, begin - 1) && end - begin < n_pages - n_done)
+            begin--;
+        if (begin == end) { /* not held */
+            end--;
+            continue;
+        }
+        discard_pages_locked(arena, s, begin, end - begin);
+        n_done += end - begin;
+        end = begin;
+    }
+    return n_done;
+}
+
+/* Give up to n_bytes of held memory that is in no slab back to the system; returns how many. */
+static uint64_t discard_free_locked(hth_arena *arena, uint64_t n_bytes)
+{
+    uint64_t n_pages = (n_bytes + PAGE_BYTES - 1) / PAGE_BYTES;
+    uint64_t n_done = 0;
+
+    for (size_t i = arena->n_segments; i > 0 && n_done < n_pages; i--) {
+        segment *s = arena->segments[i - 1];
+
+        if (s->held <= s->used)
+            continue;
+        for (size_t r = s->n_runs; r > 0 && n_done < n_pages; r--)
+            n_done += discard_run_locked(arena, s, s->runs[r - 1], n_pages - n_done);
+    }
+    return bytes_of(n_done);
+}
+
+static void keep_limit_locked(hth_arena *arena)
+{
+    if (arena->held_bytes > arena->bytes_max)
+        (void)discard_free_locked(arena, arena->held_bytes - arena->bytes_max); /* the rest is in slabs */
+}
+
+static size_t index_of_locked(const hth_arena *arena, const uint8_t *slab)
+{
+    size_t i = 0;
+
+    while (i < arena->n_segments && !(slab >= arena->segments[i]->memory &&
+                                      slab < arena->segments[i]->memory + bytes_of(arena->segments[i]->n_pages)))
+        i++;
+    assert(i < arena->n_segments); /* a slab of ours */
+    return i;
+}
+
+/* Take a segment without slabs out; the caller frees it. */
+static segment *detach_locked(hth_arena *arena, size_t at)
+{
+    segment *s = arena->segments[at];
+
+    assert(s->used == 0);
+    /* In a file the place may be mapped again at once, so its pages go now. */
+    if (arena->fd >= 0 && s->held > 0)
+        discard_pages_locked(arena, s, 0, s->n_pages);
+    arena->held_bytes -= bytes_of(s->held);
+    arena->address_bytes -= bytes_of(s->n_pages);
+    arena->n_segments--;
+    memmove(&arena->segments[at], &arena->segments[at + 1], (arena->n_segments - at) * sizeof(segment *));
+    return s;
+}
+
+/* ---- the helper thread ---- */
 
 static bool wants_warming_locked(const hth_arena *arena)
 {
-    return free_bytes_locked(arena) < HTH_ARENA_SEGMENT_BYTES / 2 &&
-           arena->mapped_bytes + HTH_ARENA_SEGMENT_BYTES <= arena->bytes_max;
+    return arena->held_bytes - arena->used_bytes < HTH_ARENA_SEGMENT_BYTES / 2 &&
+           arena->held_bytes + HTH_ARENA_SEGMENT_BYTES <= arena->bytes_max;
 }
 
 /*
  * Touch a segment piece by piece, so that nobody else's page fault waits long for ours, until it is done or somebody
- * needs the segment as it is.
+ * needs the segment as it is. Returns the bytes touched.
  */
-static void warm(hth_arena *arena, segment *s)
+static size_t warm(hth_arena *arena, const segment *s)
 {
-    for (size_t at = 0; at < s->bytes; at += WARM_BYTES) {
+    size_t at = 0;
+
+    for (; at < HTH_ARENA_SEGMENT_BYTES; at += WARM_BYTES) {
         bool stop;
 
         pthread_mutex_lock(&arena->lock);
         stop = arena->closing || arena->hurry;
         pthread_mutex_unlock(&arena->lock);
         if (stop)
-            return;
+            break;
+        if (arena->fd >= 0 &&
+            hth_os_file_allocate(arena->fd, arena->fd_begin + offset_of(s, (uint32_t)(at / PAGE_BYTES)), WARM_BYTES) !=
+                0)
+            break;
         hth_os_memory_prefault(s->memory + at, WARM_BYTES);
     }
+    return at;
 }
 
 /*
@@ -167,6 +393,38 @@ static bool is_quiet_locked(hth_arena *arena)
     return !arena->closing && arena->n_taken == n_taken;
 }
 
+/* Add a segment and touch it; false when the system has none to give. Unlocks meanwhile. */
+static bool warm_one_locked(hth_arena *arena)
+{
+    segment *s = add_segment_locked(arena, 1);
+    size_t n_warm;
+
+    if (!s)
+        return false;
+    s->n_runs = 0; /* nobody takes from it yet */
+    s->longest = 0;
+    arena->held_bytes += HTH_ARENA_SEGMENT_BYTES; /* claimed, so that the limit holds meanwhile */
+    arena->used_bytes += HTH_ARENA_SEGMENT_BYTES;
+    arena->warming = s;
+    arena->hurry = false;
+    pthread_mutex_unlock(&arena->lock);
+
+    n_warm = warm(arena, s);
+
+    pthread_mutex_lock(&arena->lock);
+    arena->warming = NULL;
+    arena->used_bytes -= HTH_ARENA_SEGMENT_BYTES;
+    arena->held_bytes -= HTH_ARENA_SEGMENT_BYTES;
+    s->runs[0] = (run){ .begin = 0, .n = s->n_pages };
+    s->n_runs = 1;
+    s->longest = s->n_pages;
+    if (n_warm > 0)
+        arena->held_bytes += bytes_of(hold(s, 0, (uint32_t)(n_warm / PAGE_BYTES)));
+    keep_limit_locked(arena);
+    pthread_cond_broadcast(&arena->warmed);
+    return n_warm > 0;
+}
+
 static void *warm_segments(void *context)
 {
     hth_arena *arena = context;
@@ -175,55 +433,57 @@ static void *warm_segments(void *context)
     hth_os_thread_name("hearth-arena");
     pthread_mutex_lock(&arena->lock);
     while (!arena->closing) {
-        segment *s;
-
         if (!wants_warming_locked(arena)) {
             pthread_cond_wait(&arena->wanted, &arena->lock);
             continue;
         }
         if (!first && !is_quiet_locked(arena))
             continue;
-        arena->mapped_bytes += HTH_ARENA_SEGMENT_BYTES; /* claimed, so that the limit holds meanwhile */
-        arena->used_bytes += HTH_ARENA_SEGMENT_BYTES;
-        arena->warming = true;
-        arena->hurry = false;
-        pthread_mutex_unlock(&arena->lock);
-
-        s = segment_new(HTH_ARENA_SEGMENT_BYTES);
-        if (s)
-            warm(arena, s);
+        if (!warm_one_locked(arena) && !arena->closing)
+            pthread_cond_wait(&arena->wanted, &arena->lock); /* no memory now; try at the next wish */
         /* The first segment is wanted soon; the others must not take a core from the restore that asked for them. */
         if (first)
             hth_os_thread_background();
         first = false;
-
-        pthread_mutex_lock(&arena->lock);
-        arena->used_bytes -= HTH_ARENA_SEGMENT_BYTES;
-        arena->warming = false;
-        if (s)
-            append_locked(arena, s);
-        else
-            arena->mapped_bytes -= HTH_ARENA_SEGMENT_BYTES;
-        pthread_cond_broadcast(&arena->warmed);
-        if (!s && !arena->closing)
-            pthread_cond_wait(&arena->wanted, &arena->lock); /* no memory now; try at the next wish */
     }
     pthread_mutex_unlock(&arena->lock);
     return NULL;
 }
 
-hearth_status hth_arena_open(uint64_t bytes_max, bool warm, hth_arena **out, hearth_error *err)
+static void start_warmer(hth_arena *arena)
+{
+    /* Without the helper rows still work, only their first use is slower. */
+    arena->has_warmer = arena->warm && pthread_create(&arena->warmer, NULL, warm_segments, arena) == 0;
+}
+
+/* ---- opening and closing ---- */
+
+hearth_status hth_arena_open(const hth_arena_options *options, hth_arena **out, hearth_error *err)
 {
     hth_arena *arena = calloc(1, sizeof(*arena));
+    struct stat st;
 
+    assert(options->fd < 0 || options->fd_begin % HTH_ARENA_SEGMENT_BYTES == 0);
     if (!arena)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the RAM tier's arena");
-    arena->bytes_max = bytes_max;
+    arena->fd = options->fd;
+    arena->fd_begin = options->fd_begin;
+    arena->bytes_max = options->bytes_max;
+    arena->warm = options->warm;
+    if (arena->fd >= 0) {
+        if (fstat(arena->fd, &st) != 0) {
+            hearth_status status = hth_fail_errno(err, errno, "cannot see the size of the RAM tier's memory");
+
+            free(arena);
+            return status;
+        }
+        arena->file_bytes = (uint64_t)st.st_size;
+    }
     pthread_mutex_init(&arena->lock, NULL);
     hth_condition_init(&arena->wanted);
     pthread_cond_init(&arena->warmed, NULL);
-    /* Without the helper rows still work, only their first use is slower. */
-    arena->warm = warm && pthread_create(&arena->warmer, NULL, warm_segments, arena) == 0;
+    if (arena->fd < 0)
+        start_warmer(arena);
     *out = arena;
     return HEARTH_OK;
 }
@@ -236,171 +496,372 @@ void hth_arena_close(hth_arena *arena)
     arena->closing = true;
     pthread_cond_signal(&arena->wanted);
     pthread_mutex_unlock(&arena->lock);
-    if (arena->warm)
+    if (arena->has_warmer)
         pthread_join(arena->warmer, NULL);
-    assert(arena->used_bytes == 0);
-    for (segment *s = arena->segments, *next; s; s = next) {
-        next = s->next;
-        segment_free(s);
-    }
+    for (size_t i = 0; i < arena->n_segments; i++)
+        segment_free(arena->segments[i]);
+    free(arena->segments);
     pthread_cond_destroy(&arena->wanted);
     pthread_cond_destroy(&arena->warmed);
     pthread_mutex_destroy(&arena->lock);
     free(arena);
 }
 
-static uint8_t *take_from(segment *s, size_t bytes)
-{
-    for (size_t i = 0; i < s->n_runs; i++) {
-        uint8_t *slab;
+/* ---- slabs ---- */
 
-        if (s->runs[i].bytes < bytes)
+/* The shortest free run of n pages or more, in the lowest place. */
+static segment *best_run_locked(hth_arena *arena, uint32_t n, size_t *run_out)
+{
+    segment *best = NULL;
+    uint32_t best_n = UINT32_MAX;
+
+    for (size_t i = 0; i < arena->n_segments && best_n > n; i++) {
+        segment *s = arena->segments[i];
+        uint32_t longest = 0;
+
+        if (s->n_places > 1 || s->longest < n)
             continue;
-        if (!reserve_runs(s, s->n_slabs + 1))
-            return NULL;
-        slab = s->memory + s->runs[i].offset;
-        s->runs[i].offset += bytes;
-        s->runs[i].bytes -= bytes;
-        if (s->runs[i].bytes == 0) {
-            memmove(&s->runs[i], &s->runs[i + 1], (s->n_runs - i - 1) * sizeof(s->runs[0]));
-            s->n_runs--;
+        for (size_t r = 0; r < s->n_runs; r++) {
+            uint32_t run_n = s->runs[r].n;
+
+            if (run_n > longest)
+                longest = run_n;
+            if (run_n >= n && run_n < best_n) {
+                best = s;
+                best_n = run_n;
+                *run_out = r;
+            }
         }
-        s->n_slabs++;
-        s->used += bytes;
-        return slab;
+        s->longest = longest;
     }
-    return NULL;
+    return best;
 }
 
-/* At the limit, empty segments make room for one of another size. */
-static void unmap_empty_locked(hth_arena *arena)
+/*
+ * Make n pages from begin on, which lie in free run r, a slab. Room for the free runs that may come is made here: n
+ * slabs part a segment into at most n + 1 of them, so that giving one back cannot fail. False without memory.
+ */
+static bool carve(segment *s, size_t r, uint32_t begin, uint32_t n)
 {
-    for (segment **link = &arena->segments; *link;) {
-        segment *s = *link;
+    run *from;
+    uint32_t left, right;
 
-        if (s->used > 0) {
-            link = &s->next;
-            continue;
-        }
-        *link = s->next;
-        arena->mapped_bytes -= s->bytes;
-        segment_free(s);
+    if (s->n_slabs + 2 > s->capacity_runs) {
+        uint32_t capacity = s->capacity_runs + s->capacity_runs / 2 + 2;
+        run *runs = realloc(s->runs, capacity * sizeof(*runs));
+
+        if (!runs)
+            return false;
+        s->runs = runs;
+        s->capacity_runs = capacity;
     }
+    from = &s->runs[r];
+    left = begin - from->begin;
+    right = from->n - left - n;
+    if (left > 0 && right > 0) {
+        memmove(from + 1, from, (s->n_runs - r) * sizeof(*from));
+        s->n_runs++;
+        from[0].n = left;
+        from[1] = (run){ .begin = begin + n, .n = right };
+    } else if (left > 0) {
+        from->n = left;
+    } else if (right > 0) {
+        *from = (run){ .begin = begin + n, .n = right };
+    } else {
+        memmove(from, from + 1, (s->n_runs - r - 1) * sizeof(*from));
+        s->n_runs--;
+    }
+    s->n_slabs++;
+    s->used += n;
+    return true;
 }
 
-/* A free run of any segment, or of a new one; NULL when the limit does not allow one. */
-static uint8_t *take_locked(hth_arena *arena, size_t bytes)
+/* A free run of any segment, or of a new one; NULL when none can be had. */
+static uint8_t *take_locked(hth_arena *arena, size_t bytes, bool *cold_out)
 {
-    uint8_t *slab = NULL;
-    uint64_t left;
-    segment *s;
+    uint32_t n = (uint32_t)(bytes / PAGE_BYTES);
+    uint32_t n_places = (n + SEGMENT_PAGES - 1) / SEGMENT_PAGES;
+    uint32_t begin, n_new;
+    size_t r = 0;
+    segment *s = n_places > 1 ? NULL : best_run_locked(arena, n, &r);
 
-    for (s = arena->segments; s && !slab; s = s->next)
-        slab = take_from(s, bytes);
-    if (slab)
-        return slab;
-    if (arena->bytes_max - arena->mapped_bytes < bytes)
-        unmap_empty_locked(arena);
-    left = arena->bytes_max - arena->mapped_bytes;
-    if (left >= HTH_ARENA_SEGMENT_BYTES && bytes <= HTH_ARENA_SEGMENT_BYTES)
-        s = segment_new(HTH_ARENA_SEGMENT_BYTES);
-    else
-        s = left >= bytes ? segment_new(bytes) : NULL; /* at the limit, or larger than a segment: just as large */
+    if (!s)
+        s = add_segment_locked(arena, n_places);
     if (!s)
         return NULL;
-    append_locked(arena, s);
-    arena->mapped_bytes += s->bytes;
-    return take_from(s, bytes);
+    begin = s->runs[r].begin;
+    if (!carve(s, r, begin, n))
+        return NULL;
+    arena->used_bytes += bytes;
+    n_new = hold(s, begin, n);
+    arena->held_bytes += bytes_of(n_new);
+    keep_limit_locked(arena);
+    *cold_out = n_new > 0;
+    return s->memory + bytes_of(begin);
 }
 
-uint8_t *hth_arena_take(hth_arena *arena, size_t n_bytes)
+uint8_t *hth_arena_take(hth_arena *arena, size_t n_bytes, bool *cold_out)
 {
-    size_t bytes = hth_arena_slab_bytes(n_bytes ? n_bytes : 1);
-    uint8_t *slab;
+    size_t bytes = hth_arena_slab_bytes(n_bytes);
+    uint8_t *slab = NULL;
+    bool cold = false;
 
-    if (bytes > arena->bytes_max)
+    if (bytes > SLAB_BYTES_MAX)
         return NULL;
     pthread_mutex_lock(&arena->lock);
-    while (!(slab = take_locked(arena, bytes)) && arena->warming) {
+    for (;;) {
+        if (arena->used_bytes <= arena->bytes_max && bytes <= arena->bytes_max - arena->used_bytes)
+            slab = take_locked(arena, bytes, &cold);
+        if (slab || !arena->warming || bytes > arena->bytes_max)
+            break;
         arena->hurry = true; /* its segment may be all that the limit allows */
         pthread_cond_wait(&arena->warmed, &arena->lock);
     }
-    if (slab)
-        arena->used_bytes += bytes;
     arena->n_taken++;
     if (wants_warming_locked(arena))
         pthread_cond_signal(&arena->wanted);
     pthread_mutex_unlock(&arena->lock);
+    if (cold_out)
+        *cold_out = cold;
     return slab;
 }
 
-static void give_to(segment *s, size_t offset, size_t bytes)
+bool hth_arena_commit(hth_arena *arena, uint8_t *slab, size_t n_bytes)
+{
+    size_t bytes = hth_arena_slab_bytes(n_bytes);
+    segment *s;
+    uint32_t begin;
+    bool done;
+
+    if (arena->fd < 0)
+        return true;
+    done = hth_os_file_allocate(arena->fd, arena->fd_begin + hth_arena_offset(arena, slab), bytes) == 0;
+    if (!done) {
+        pthread_mutex_lock(&arena->lock);
+        s = arena->segments[index_of_locked(arena, slab)];
+        begin = (uint32_t)((size_t)(slab - s->memory) / PAGE_BYTES);
+        discard_pages_locked(arena, s, begin, (uint32_t)(bytes / PAGE_BYTES));
+        pthread_mutex_unlock(&arena->lock);
+    }
+    return done;
+}
+
+/* Pages of a slab become free and join the runs beside them. */
+static void give_to(segment *s, uint32_t begin, uint32_t n)
 {
     size_t at = 0;
     bool joins_left, joins_right;
 
-    while (at < s->n_runs && s->runs[at].offset < offset)
+    while (at < s->n_runs && s->runs[at].begin < begin)
         at++;
-    joins_left = at > 0 && s->runs[at - 1].offset + s->runs[at - 1].bytes == offset;
-    joins_right = at < s->n_runs && offset + bytes == s->runs[at].offset;
+    joins_left = at > 0 && s->runs[at - 1].begin + s->runs[at - 1].n == begin;
+    joins_right = at < s->n_runs && begin + n == s->runs[at].begin;
     if (joins_left && joins_right) {
-        s->runs[at - 1].bytes += bytes + s->runs[at].bytes;
+        s->runs[at - 1].n += n + s->runs[at].n;
         memmove(&s->runs[at], &s->runs[at + 1], (s->n_runs - at - 1) * sizeof(s->runs[0]));
         s->n_runs--;
+        at--;
     } else if (joins_left) {
-        s->runs[at - 1].bytes += bytes;
+        at--;
+        s->runs[at].n += n;
     } else if (joins_right) {
-        s->runs[at].offset = offset;
-        s->runs[at].bytes += bytes;
+        s->runs[at].begin = begin;
+        s->runs[at].n += n;
     } else {
         assert(s->n_runs < s->capacity_runs);
         memmove(&s->runs[at + 1], &s->runs[at], (s->n_runs - at) * sizeof(s->runs[0]));
-        s->runs[at] = (run){ .offset = offset, .bytes = bytes };
+        s->runs[at] = (run){ .begin = begin, .n = n };
         s->n_runs++;
     }
-    s->n_slabs--;
-    s->used -= bytes;
+    if (s->runs[at].n > s->longest)
+        s->longest = s->runs[at].n;
+    s->used -= n;
+}
+
+void hth_arena_shrink(hth_arena *arena, uint8_t *slab, size_t n_bytes, size_t n_bytes_left)
+{
+    size_t bytes = hth_arena_slab_bytes(n_bytes), left = hth_arena_slab_bytes(n_bytes_left);
+    segment *s;
+
+    assert(left <= bytes);
+    if (left == bytes)
+        return;
+    pthread_mutex_lock(&arena->lock);
+    s = arena->segments[index_of_locked(arena, slab)];
+    give_to(s, (uint32_t)(((size_t)(slab - s->memory) + left) / PAGE_BYTES), (uint32_t)((bytes - left) / PAGE_BYTES));
+    arena->used_bytes -= bytes - left;
+    keep_limit_locked(arena);
+    pthread_mutex_unlock(&arena->lock);
 }
 
 /* Keep one empty segment, so that a working set at its edge does not map and unmap at every row. */
-static segment *unlink_spare_locked(hth_arena *arena, segment *just_emptied)
+static bool is_one_too_many_locked(const hth_arena *arena, const segment *just_emptied)
 {
-    for (segment *s = arena->segments; s; s = s->next)
-        if (s != just_emptied && s->used == 0) {
-            for (segment **link = &arena->segments; *link; link = &(*link)->next)
-                if (*link == just_emptied) {
-                    *link = just_emptied->next;
-                    arena->mapped_bytes -= just_emptied->bytes;
-                    return just_emptied;
-                }
-        }
-    return NULL;
+    if (just_emptied->n_places > 1)
+        return true;
+    for (size_t i = 0; i < arena->n_segments; i++) {
+        const segment *s = arena->segments[i];
+
+        if (s != just_emptied && s != arena->warming && s->used == 0)
+            return true;
+    }
+    return false;
 }
 
 void hth_arena_give(hth_arena *arena, uint8_t *slab, size_t n_bytes)
 {
-    size_t bytes = hth_arena_slab_bytes(n_bytes ? n_bytes : 1);
+    size_t bytes = hth_arena_slab_bytes(n_bytes);
     segment *unmapped = NULL;
     segment *s;
+    size_t at;
 
     if (!slab)
         return;
     pthread_mutex_lock(&arena->lock);
-    for (s = arena->segments; s; s = s->next)
-        if (slab >= s->memory && slab < s->memory + s->bytes)
-            break;
-    assert(s);
-    give_to(s, (size_t)(slab - s->memory), bytes);
+    at = index_of_locked(arena, slab);
+    s = arena->segments[at];
+    give_to(s, (uint32_t)((size_t)(slab - s->memory) / PAGE_BYTES), (uint32_t)(bytes / PAGE_BYTES));
+    s->n_slabs--;
     arena->used_bytes -= bytes;
-    if (s->used == 0)
-        unmapped = unlink_spare_locked(arena, s);
+    if (s->used == 0 && is_one_too_many_locked(arena, s))
+        unmapped = detach_locked(arena, at);
+    keep_limit_locked(arena);
     pthread_mutex_unlock(&arena->lock);
     segment_free(unmapped);
+}
+
+/* ---- limits ---- */
+
+uint64_t hth_arena_release(hth_arena *arena, uint64_t n_bytes)
+{
+    uint64_t n_done;
+
+    pthread_mutex_lock(&arena->lock);
+    n_done = discard_free_locked(arena, n_bytes);
+    pthread_mutex_unlock(&arena->lock);
+    return n_done;
+}
+
+void hth_arena_set_bytes_max(hth_arena *arena, uint64_t bytes_max)
+{
+    pthread_mutex_lock(&arena->lock);
+    arena->bytes_max = bytes_max;
+    keep_limit_locked(arena);
+    if (wants_warming_locked(arena))
+        pthread_cond_signal(&arena->wanted);
+    pthread_mutex_unlock(&arena->lock);
+}
+
+/* ---- a file's slabs ---- */
+
+uint64_t hth_arena_offset(hth_arena *arena, const uint8_t *slab)
+{
+    const segment *s;
+    uint64_t offset;
+
+    pthread_mutex_lock(&arena->lock);
+    s = arena->segments[index_of_locked(arena, slab)];
+    offset = offset_of(s, 0) + (uint64_t)(slab - s->memory);
+    pthread_mutex_unlock(&arena->lock);
+    return offset;
+}
+
+/* The segment of exactly these places, mapped now if nothing lies there; NULL when something else does. */
+static segment *segment_at_locked(hth_arena *arena, uint32_t place, uint32_t n_places)
+{
+    size_t at = 0;
+
+    while (at < arena->n_segments && arena->segments[at]->place < place)
+        at++;
+    if (at < arena->n_segments && arena->segments[at]->place == place)
+        return arena->segments[at]->n_places == n_places ? arena->segments[at] : NULL;
+    if (at > 0 && arena->segments[at - 1]->place + arena->segments[at - 1]->n_places > place)
+        return NULL;
+    if (at < arena->n_segments && arena->segments[at]->place - place < n_places)
+        return NULL;
+    if (arena->n_segments >= places_max_locked(arena) + CLAIMED_SEGMENTS_MAX)
+        return NULL;
+    return map_locked(arena, at, place, n_places);
+}
+
+static uint8_t *claim_locked(hth_arena *arena, uint64_t offset, size_t bytes)
+{
+    uint32_t n = (uint32_t)(bytes / PAGE_BYTES);
+    uint32_t n_places = (n + SEGMENT_PAGES - 1) / SEGMENT_PAGES;
+    uint32_t begin = (uint32_t)(offset % HTH_ARENA_SEGMENT_BYTES / PAGE_BYTES);
+    segment *s;
+
+    if (n_places > 1 ? begin != 0 : begin + n > SEGMENT_PAGES)
+        return NULL;
+    if (offset / HTH_ARENA_SEGMENT_BYTES > UINT32_MAX / 4)
+        return NULL;
+    s = segment_at_locked(arena, (uint32_t)(offset / HTH_ARENA_SEGMENT_BYTES), n_places);
+    if (!s)
+        return NULL;
+    for (size_t r = 0; r < s->n_runs; r++) {
+        const run *from = &s->runs[r];
+
+        if (begin < from->begin || begin - from->begin >= from->n || n > from->n - (begin - from->begin))
+            continue;
+        if (!carve(s, r, begin, n))
+            return NULL;
+        arena->used_bytes += bytes;
+        arena->held_bytes += bytes_of(hold(s, begin, n));
+        return s->memory + bytes_of(begin);
+    }
+    return NULL;
+}
+
+uint8_t *hth_arena_claim(hth_arena *arena, uint64_t offset, uint64_t n_bytes)
+{
+    uint8_t *slab = NULL;
+    size_t bytes;
+    uint64_t end;
+
+    assert(arena->fd >= 0);
+    if (n_bytes == 0 || n_bytes > SLAB_BYTES_MAX || offset % PAGE_BYTES != 0)
+        return NULL;
+    bytes = hth_arena_slab_bytes((size_t)n_bytes);
+    if (__builtin_add_overflow(offset, bytes, &end) || __builtin_add_overflow(end, arena->fd_begin, &end))
+        return NULL;
+    pthread_mutex_lock(&arena->lock);
+    if (end <= arena->file_bytes)
+        slab = claim_locked(arena, offset, bytes);
+    pthread_mutex_unlock(&arena->lock);
+    return slab;
+}
+
+static void punch_locked(const hth_arena *arena, uint64_t begin, uint64_t end)
+{
+    if (begin < end)
+        (void)hth_os_file_punch(arena->fd, begin, end - begin); /* else it stays with the file, unused */
+}
+
+void hth_arena_claims_end(hth_arena *arena)
+{
+    uint64_t done;
+
+    assert(arena->fd >= 0);
+    pthread_mutex_lock(&arena->lock);
+    done = arena->fd_begin; /* everything below is claimed or given back */
+    for (size_t i = 0; i < arena->n_segments; i++) {
+        segment *s = arena->segments[i];
+
+        punch_locked(arena, done, arena->fd_begin + offset_of(s, 0));
+        for (size_t r = 0; r < s->n_runs; r++)
+            discard_pages_locked(arena, s, s->runs[r].begin, s->runs[r].n);
+        done = arena->fd_begin + offset_of(s, s->n_pages);
+    }
+    punch_locked(arena, done, arena->file_bytes);
+    pthread_mutex_unlock(&arena->lock);
+    start_warmer(arena);
 }
 
 void hth_arena_totals_get(hth_arena *arena, hth_arena_totals *out)
 {
     pthread_mutex_lock(&arena->lock);
-    *out = (hth_arena_totals){ .mapped_bytes = arena->mapped_bytes, .used_bytes = arena->used_bytes };
+    *out = (hth_arena_totals){ .mapped_bytes = arena->held_bytes,
+                               .used_bytes = arena->used_bytes,
+                               .address_bytes = arena->address_bytes };
     pthread_mutex_unlock(&arena->lock);
 }

@@ -100,7 +100,9 @@ hearth_status hth_cache_open(const hth_cache_options *options, hth_cache **out, 
     hth_rejected_init(&cache->rejected);
     if (!hth_os_hostname(cache->hostname, sizeof(cache->hostname)))
         cache->hostname[0] = '\0';
-    status = hth_ram_tier_open(options->ram_bytes_max, true, &cache->ram, err);
+    status =
+        hth_ram_tier_open(&(hth_ram_tier_options){ .bytes_max = options->ram_bytes_max, .warm = true, .memory_fd = -1 },
+                          &cache->ram, err);
     if (status != HEARTH_OK) {
         hth_rejected_deinit(&cache->rejected);
         free(cache);

@@ -1,236 +1,435 @@
 /*
- * ram_tier.c - hash tables and an LRU list over slabs
+ * ram_tier.c - rows over slabs: pins, ages, eviction, adoption
  *
- * Two tables find rows: by id, and by parent key (the children of a prefix, a list a key). All of it is guarded by one
- * lock that is held for pointer work only: slabs are filled, read, checksummed and written without it.
+ * All bookkeeping is guarded by one lock that is held for pointer work only: slabs are filled, read, checksummed and
+ * written without it.
  *
- * Invariant: a row in the tables is in the LRU list; a row with pins == 0 is in the tables.
+ * Idle rows (visible, no pins) are in one of two lists by their last use: leaves, and inner rows, which something in the
+ * tier stands on. Evicting takes the first leaf, or the first inner row when all leaves are pinned, so it looks at one
+ * row however many there are. When a leaf goes, its last use is handed to the row that it stood on, which may become a
+ * leaf and then lies where its last use says, most often at the very front.
+ *
+ *   reserved  -> visible            hth_ram_tier_insert
+ *   visible   -> hidden             evicted, removed, or found damaged: not in table, lists or directory any more
+ *   reserved, hidden -> freed       with the last pin
+ *
+ * Invariants: a row is in a list exactly when it is visible and has no pins. A row of a memory file is in the directory
+ * only while it is visible, so the slab of an entry is never written to.
  */
 #include "cache/ram_tier.h"
 
 #include <assert.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 
 #include <utlist.h>
 
-/* Without memory an addition fails, and the row stays out of the table, instead of ending the process. */
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
-
 #include "cache/arena.h"
-
-/* uthash reads a key as raw bytes: no padding may be in it. */
-typedef struct table_key {
-    uint8_t key[HTH_KEY_BYTES];
-    uint32_t kind;
-} table_key;
-
-typedef struct family family;
-
-struct hth_ram_row {
-    uint8_t *image; /* fixed from reserve to free */
-    size_t bytes;
-    hth_row_meta meta; /* fixed from insert to free */
-    atomic_bool stored;
-
-    /* Guarded by the tier's lock. */
-    unsigned pins;
-    bool visible;
-    table_key id;
-    UT_hash_handle hh;
-    hth_ram_row *prev, *next; /* LRU, the most recently used last */
-    family *parent;
-    hth_ram_row *sibling_prev, *sibling_next;
-};
-
-/* The rows that have one parent key. */
-struct family {
-    hth_key key;
-    hth_ram_row *children;
-    UT_hash_handle hh;
-};
+#include "cache/kvc.h"
+#include "cache/ram_directory.h"
+#include "cache/ram_row.h"
+#include "cache/ram_table.h"
+#include "cache/row_file.h"
 
 struct hth_ram_tier {
-    uint64_t bytes_max;
     hth_arena *arena;
+    hth_ram_directory *directory; /* NULL: private memory; guarded by the lock */
 
     /* Guards the fields below and the rows' guarded fields. Held around the arena's lock, no other. */
     pthread_mutex_t lock;
-    hth_ram_row *by_id;
-    family *families;
-    hth_ram_row *by_age;
-    uint64_t rows;
+    uint64_t bytes_max;
+    hth_ram_table table;
+    hth_ram_row *leaves; /* idle, the least recently used first */
+    hth_ram_row *inner;
+    uint64_t uses; /* the number of the last use */
     uint64_t bytes;
     uint64_t bytes_pinned; /* of slabs that somebody holds */
     uint64_t rows_evicted;
+    uint64_t rows_adopted;
+    uint64_t rows_adopted_dropped;
 };
 
-hearth_status hth_ram_tier_open(uint64_t bytes_max, bool warm, hth_ram_tier **out, hearth_error *err)
+static uint64_t slab_bytes_of(const hth_ram_row *row)
 {
-    hth_ram_tier *tier = calloc(1, sizeof(*tier));
-    hearth_status status;
+    return hth_arena_slab_bytes(row->bytes);
+}
 
-    if (!tier)
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the RAM tier");
-    status = hth_arena_open(bytes_max, warm, &tier->arena, err);
-    if (status != HEARTH_OK) {
-        free(tier);
-        return status;
+/* ---- idle rows by age ---- */
+
+/* Does another row begin where this one ends? Rows without tokens end a chain. */
+static bool has_children_locked(const hth_ram_tier *tier, const hth_ram_row *row)
+{
+    const hth_ram_row *child;
+
+    if (row->meta.id.kind == HTH_ROW_LOGITS || row->meta.id.kind == HTH_ROW_STATE)
+        return false;
+    child = hth_ram_table_children(&tier->table, &row->meta.id.key);
+    return child && (child != row || child->older); /* a row is no child of its own */
+}
+
+static hth_ram_row **list_of(hth_ram_tier *tier, const hth_ram_row *row)
+{
+    return row->inner ? &tier->inner : &tier->leaves;
+}
+
+static void list_out_locked(hth_ram_tier *tier, hth_ram_row *row)
+{
+    hth_ram_row **list = list_of(tier, row);
+
+    DL_DELETE(*list, row);
+}
+
+/* Most rows belong at an end: just used, or the parent of what was just evicted. So look from both. */
+static void list_in_locked(hth_ram_tier *tier, hth_ram_row *row)
+{
+    hth_ram_row **list, *old, *new;
+
+    row->inner = has_children_locked(tier, row);
+    list = list_of(tier, row);
+    old = *list;
+    new = old ? old->prev : NULL; /* utlist: before the first is the last */
+    if (!old || new->used_at <= row->used_at) {
+        DL_APPEND(*list, row);
+        return;
     }
-    tier->bytes_max = bytes_max;
-    pthread_mutex_init(&tier->lock, NULL);
-    *out = tier;
-    return HEARTH_OK;
+    while (old->used_at <= row->used_at && new->used_at > row->used_at) {
+        old = old->next;
+        new = new->prev;
+    }
+    if (old->used_at > row->used_at) {
+        DL_PREPEND_ELEM(*list, old, row);
+    } else {
+        DL_APPEND_ELEM(*list, new, row);
+    }
 }
 
-static table_key table_key_of(const hth_row_id *id)
+/*
+ * A child of that key came or went: the rows that it stands on may have become inner rows or leaves. used_at is the last
+ * use of a child that went, which counts as theirs; else 0.
+ */
+static void note_child_locked(hth_ram_tier *tier, const hth_key *parent, uint64_t used_at)
 {
-    table_key key;
+    for (hth_row_kind kind = HTH_ROW_BLOCK; kind <= HTH_ROW_SNAPSHOT; kind++) {
+        hth_row_id id = { .key = *parent, .kind = kind };
+        hth_ram_row *row = hth_ram_table_find(&tier->table, &id);
+        bool is_listed = row && row->pins == 0;
 
-    memset(&key, 0, sizeof(key));
-    memcpy(key.key, id->key.bytes, HTH_KEY_BYTES);
-    key.kind = (uint32_t)id->kind;
-    return key;
+        if (!row || (row->used_at >= used_at && (!is_listed || row->inner == has_children_locked(tier, row))))
+            continue;
+        if (is_listed)
+            list_out_locked(tier, row);
+        if (row->used_at < used_at)
+            row->used_at = used_at;
+        if (is_listed)
+            list_in_locked(tier, row);
+    }
 }
 
-static hth_ram_row *find_locked(hth_ram_tier *tier, const hth_row_id *id)
-{
-    table_key key = table_key_of(id);
-    hth_ram_row *row = NULL;
+/* ---- pins, and the ways out ---- */
 
-    HASH_FIND(hh, tier->by_id, &key, sizeof(key), row);
-    return row;
+static void note_use_locked(hth_ram_tier *tier, hth_ram_row *row)
+{
+    row->used_at = ++tier->uses;
+    if (tier->directory)
+        hth_ram_directory_note_use(tier->directory, row->slot, row->used_at);
 }
 
 static void add_pin_locked(hth_ram_tier *tier, hth_ram_row *row)
 {
-    if (row->pins++ == 0)
-        tier->bytes_pinned += hth_arena_slab_bytes(row->bytes);
-}
-
-static void drop_pin_locked(hth_ram_tier *tier, hth_ram_row *row)
-{
-    if (--row->pins == 0)
-        tier->bytes_pinned -= hth_arena_slab_bytes(row->bytes);
+    if (row->pins++ > 0)
+        return;
+    tier->bytes_pinned += slab_bytes_of(row);
+    list_out_locked(tier, row); /* only a visible row gets its first pin here */
 }
 
 static void hide_locked(hth_ram_tier *tier, hth_ram_row *row)
 {
     if (!row->visible)
         return;
-    HASH_DELETE(hh, tier->by_id, row);
-    DL_DELETE(tier->by_age, row);
-    if (row->parent) {
-        DL_DELETE2(row->parent->children, row, sibling_prev, sibling_next);
-        if (!row->parent->children) {
-            HASH_DELETE(hh, tier->families, row->parent);
-            free(row->parent);
-        }
-        row->parent = NULL;
-    }
+    if (row->pins == 0)
+        list_out_locked(tier, row);
+    if (tier->directory) /* first of all: the slab may be another row's soon */
+        hth_ram_directory_remove(tier->directory, row->slot);
+    row->slot = HTH_RAM_DIRECTORY_NO_SLOT;
+    hth_ram_table_remove(&tier->table, row);
     row->visible = false;
-    tier->rows--;
+    note_child_locked(tier, &row->meta.parent, row->used_at);
 }
 
 static void free_locked(hth_ram_tier *tier, hth_ram_row *row)
 {
     assert(!row->visible);
     assert(row->pins == 0);
-    tier->bytes -= hth_arena_slab_bytes(row->bytes);
+    tier->bytes -= slab_bytes_of(row);
     hth_arena_give(tier->arena, row->image, row->bytes);
     free(row);
 }
 
-void hth_ram_tier_close(hth_ram_tier *tier)
+/* Evict the row that is wanted least; returns the bytes freed, 0 when everything is held. */
+static uint64_t evict_one_locked(hth_ram_tier *tier)
+{
+    hth_ram_row *row = tier->leaves ? tier->leaves : tier->inner;
+    uint64_t freed;
+
+    if (!row)
+        return 0;
+    freed = slab_bytes_of(row);
+    hide_locked(tier, row);
+    free_locked(tier, row);
+    tier->rows_evicted++;
+    return freed;
+}
+
+static void keep_quota_locked(hth_ram_tier *tier)
+{
+    while (tier->bytes > tier->bytes_max)
+        if (evict_one_locked(tier) == 0)
+            break;
+}
+
+static void drop_pin_locked(hth_ram_tier *tier, hth_ram_row *row)
+{
+    assert(row->pins > 0);
+    if (--row->pins > 0)
+        return;
+    tier->bytes_pinned -= slab_bytes_of(row);
+    if (row->visible)
+        list_in_locked(tier, row);
+    else
+        free_locked(tier, row);
+    keep_quota_locked(tier); /* it may have been lowered while the row was held */
+}
+
+/* ---- adoption ---- */
+
+static int by_use(const void *a, const void *b)
+{
+    const hth_ram_entry *x = a, *y = b;
+
+    if (x->used_at != y->used_at)
+        return x->used_at < y->used_at ? -1 : 1;
+    return x->slot < y->slot ? -1 : 1;
+}
+
+/* What the head of an image says that it is; false when it is no row of ours. */
+static bool read_head(const uint8_t *image, size_t n_bytes, hth_row_meta *out)
+{
+    hth_kvc_info info;
+    hth_kvc_fault fault;
+    hth_row_id id;
+
+    if (!hth_kvc_parse_meta(image, n_bytes, n_bytes, &info, &fault, NULL) || !info.has_own_key || !info.has_kind ||
+        !info.has_head_crc)
+        return false;
+    id = (hth_row_id){ .key = info.own_key, .kind = (hth_row_kind)info.kind };
+    return hth_row_file_meta_of(&info, &id, n_bytes, 0, out);
+}
+
+/* Make a row of an entry, unless something is wrong with it or a later entry was the same row. */
+static void adopt_locked(hth_ram_tier *tier, const hth_ram_entry *entry, uint64_t used_at)
+{
+    uint8_t *image = hth_arena_claim(tier->arena, entry->offset, entry->bytes);
+    hth_ram_row *row = image ? calloc(1, sizeof(*row)) : NULL;
+    bool sound = row && read_head(image, (size_t)entry->bytes, &row->meta);
+
+    if (!sound || hth_ram_table_find(&tier->table, &row->meta.id)) {
+        tier->rows_adopted_dropped += !sound;
+        hth_ram_directory_remove(tier->directory, entry->slot);
+        if (image)
+            hth_arena_give(tier->arena, image, (size_t)entry->bytes);
+        free(row);
+        return;
+    }
+    row->image = image;
+    row->bytes = (size_t)entry->bytes;
+    row->slot = entry->slot;
+    row->unverified = true;
+    row->visible = true;
+    row->used_at = used_at;
+    hth_ram_directory_note_use(tier->directory, row->slot, used_at);
+    hth_ram_table_add(&tier->table, row);
+    tier->bytes += slab_bytes_of(row);
+    tier->rows_adopted++;
+    list_in_locked(tier, row);
+    note_child_locked(tier, &row->meta.parent, 0);
+}
+
+static hearth_status adopt_all(hth_ram_tier *tier, hearth_error *err)
+{
+    hth_ram_entry *entries = NULL;
+    size_t n = 0;
+    hearth_status status = hth_ram_directory_entries(tier->directory, &entries, &n, err);
+
+    if (status != HEARTH_OK)
+        return status;
+    if (n > 0)
+        qsort(entries, n, sizeof(*entries), by_use);
+    pthread_mutex_lock(&tier->lock);
+    tier->uses = n;
+    for (size_t i = n; i > 0; i--)
+        adopt_locked(tier, &entries[i - 1], i);
+    keep_quota_locked(tier);
+    pthread_mutex_unlock(&tier->lock);
+    free(entries);
+    hth_arena_claims_end(tier->arena);
+    return HEARTH_OK;
+}
+
+/* Read a row whole, as a file would be. */
+static bool verifies(const hth_ram_row *row)
+{
+    hth_kvc_info info;
+    hth_kvc_fault fault;
+    hth_row_meta meta;
+
+    return hth_kvc_parse(row->image, row->bytes, NULL, &info, &fault) && read_head(row->image, row->bytes, &meta) &&
+           hth_row_id_equal(&meta.id, &row->meta.id) && hth_key_equal(&meta.parent, &row->meta.parent) &&
+           meta.first_position == row->meta.first_position && meta.n_tokens == row->meta.n_tokens;
+}
+
+/* The row is pinned by the caller and was adopted. True when it may be used; else it is gone, pin and all. */
+static bool check_adopted(hth_ram_tier *tier, hth_ram_row *row)
+{
+    bool sound = verifies(row); /* two threads may do this at once, and agree */
+
+    pthread_mutex_lock(&tier->lock);
+    if (sound) {
+        row->unverified = false;
+    } else {
+        if (row->visible)
+            tier->rows_adopted_dropped++;
+        hide_locked(tier, row);
+        drop_pin_locked(tier, row);
+    }
+    pthread_mutex_unlock(&tier->lock);
+    return sound;
+}
+
+/* ---- opening and closing ---- */
+
+hearth_status hth_ram_tier_open(const hth_ram_tier_options *options, hth_ram_tier **out, hearth_error *err)
+{
+    hth_ram_tier *tier = calloc(1, sizeof(*tier));
+    hth_arena_options arena_options = { .bytes_max = options->bytes_max, .warm = options->warm, .fd = -1 };
+    hearth_status status = HEARTH_OK;
+
+    if (!tier)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the RAM tier");
+    tier->bytes_max = options->bytes_max;
+    pthread_mutex_init(&tier->lock, NULL);
+    if (!hth_ram_table_init(&tier->table))
+        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the RAM tier");
+    if (status == HEARTH_OK && options->memory_fd >= 0) {
+        status = hth_ram_directory_open(options->memory_fd, &tier->directory, err);
+        if (status == HEARTH_OK) {
+            arena_options.fd = hth_ram_directory_fd(tier->directory);
+            arena_options.fd_begin = HTH_RAM_DIRECTORY_BYTES;
+        }
+    }
+    if (status == HEARTH_OK)
+        status = hth_arena_open(&arena_options, &tier->arena, err);
+    if (status == HEARTH_OK && tier->directory)
+        status = adopt_all(tier, err);
+    if (status != HEARTH_OK) {
+        hth_ram_tier_close(tier);
+        return status;
+    }
+    *out = tier;
+    return HEARTH_OK;
+}
+
+static void free_rows(hth_ram_row *list)
 {
     hth_ram_row *row, *next;
 
+    DL_FOREACH_SAFE(list, row, next)
+    {
+        free(row);
+    }
+}
+
+void hth_ram_tier_close(hth_ram_tier *tier)
+{
     if (!tier)
         return;
-    DL_FOREACH_SAFE(tier->by_age, row, next)
-    {
-        hide_locked(tier, row);
-        free_locked(tier, row);
-    }
+    assert(tier->bytes_pinned == 0);
+    /* The slabs go with the arena or stay in the file, where the directory still names them. */
+    free_rows(tier->leaves);
+    free_rows(tier->inner);
     hth_arena_close(tier->arena);
+    hth_ram_directory_close(tier->directory);
+    hth_ram_table_deinit(&tier->table);
     pthread_mutex_destroy(&tier->lock);
     free(tier);
 }
 
-/* Does another row begin where this one ends? Rows without tokens end a chain. */
-static bool has_children_locked(const hth_ram_tier *tier, const hth_ram_row *row)
+/* ---- rows ---- */
+
+/* A slab below the quota, evicting what must go; NULL when nothing more may. */
+static uint8_t *slab_locked(hth_ram_tier *tier, size_t n_bytes, bool *cold_out)
 {
-    family *own = NULL;
+    size_t bytes = hth_arena_slab_bytes(n_bytes);
+    uint8_t *slab;
 
-    if (row->meta.id.kind == HTH_ROW_LOGITS || row->meta.id.kind == HTH_ROW_STATE)
-        return false;
-    HASH_FIND(hh, tier->families, row->meta.id.key.bytes, HTH_KEY_BYTES, own);
-    return own != NULL;
-}
-
-/*
- * Evict the least recently used row that nobody holds and nothing stands on: without its beginning the rest of a chain
- * is of no use. Where everything has children, the oldest goes. False when everything is held.
- */
-static bool evict_one_locked(hth_ram_tier *tier)
-{
-    hth_ram_row *row, *oldest = NULL, *leaf = NULL;
-
-    DL_FOREACH(tier->by_age, row)
-    {
-        if (row->pins > 0) /* NOLINT(clang-analyzer-unix.Malloc): it does not see that the freed row left the list */
-            continue;
-        if (!oldest)
-            oldest = row;
-        if (!has_children_locked(tier, row)) {
-            leaf = row;
-            break;
-        }
-    }
-    if (!leaf)
-        leaf = oldest;
-    if (!leaf)
-        return false;
-    hide_locked(tier, leaf);
-    free_locked(tier, leaf);
-    tier->rows_evicted++;
-    return true;
+    if (bytes > tier->bytes_max || tier->bytes_pinned > tier->bytes_max - bytes)
+        return NULL; /* nothing that may be evicted would make room */
+    while (tier->bytes > tier->bytes_max - bytes)
+        if (evict_one_locked(tier) == 0)
+            return NULL;
+    /* Below the quota the arena has a slab, unless the system refuses it new addresses: then an old place must do. */
+    while (!(slab = hth_arena_take(tier->arena, n_bytes, cold_out)))
+        if (evict_one_locked(tier) == 0)
+            return NULL;
+    return slab;
 }
 
 hth_ram_row *hth_ram_tier_reserve(hth_ram_tier *tier, size_t n_bytes)
 {
-    size_t slab_bytes = hth_arena_slab_bytes(n_bytes);
-    hth_ram_row *row;
+    hth_ram_row *row = calloc(1, sizeof(*row));
+    bool cold = false;
 
-    if (slab_bytes > tier->bytes_max)
-        return NULL;
-    row = calloc(1, sizeof(*row));
     if (!row)
         return NULL;
     row->bytes = n_bytes;
     row->pins = 1;
+    row->slot = HTH_RAM_DIRECTORY_NO_SLOT;
 
     pthread_mutex_lock(&tier->lock);
-    if (tier->bytes_pinned + slab_bytes > tier->bytes_max)
-        goto out; /* nothing that may be evicted would make room */
-    while (tier->bytes + slab_bytes > tier->bytes_max)
-        if (!evict_one_locked(tier))
-            goto out;
-    /* Below the quota a slab may still be missing where free runs are too short: evict until one fits. */
-    while (!(row->image = hth_arena_take(tier->arena, n_bytes)))
-        if (!evict_one_locked(tier))
-            goto out;
-    tier->bytes += slab_bytes;
-    tier->bytes_pinned += slab_bytes;
-out:
+    row->image = slab_locked(tier, n_bytes, &cold);
+    if (row->image) {
+        tier->bytes += slab_bytes_of(row);
+        tier->bytes_pinned += slab_bytes_of(row);
+    }
     pthread_mutex_unlock(&tier->lock);
     if (!row->image) {
         free(row);
         return NULL;
     }
+    if (cold && !hth_arena_commit(tier->arena, row->image, n_bytes)) {
+        pthread_mutex_lock(&tier->lock);
+        drop_pin_locked(tier, row);
+        tier->bytes_max = tier->bytes; /* so that the next row takes the place of others */
+        hth_arena_set_bytes_max(tier->arena, tier->bytes_max);
+        pthread_mutex_unlock(&tier->lock);
+        return NULL;
+    }
     return row;
+}
+
+void hth_ram_row_shrink(hth_ram_tier *tier, hth_ram_row *row, size_t n_bytes)
+{
+    uint64_t fewer;
+
+    pthread_mutex_lock(&tier->lock);
+    assert(!row->visible);
+    assert(row->pins == 1);
+    assert(n_bytes <= row->bytes);
+    fewer = slab_bytes_of(row) - hth_arena_slab_bytes(n_bytes);
+    hth_arena_shrink(tier->arena, row->image, row->bytes, n_bytes);
+    row->bytes = n_bytes;
+    tier->bytes -= fewer;
+    tier->bytes_pinned -= fewer;
+    pthread_mutex_unlock(&tier->lock);
 }
 
 uint8_t *hth_ram_row_image(hth_ram_row *row)
@@ -258,51 +457,32 @@ void hth_ram_row_set_stored(hth_ram_row *row, bool stored)
     atomic_store_explicit(&row->stored, stored, memory_order_relaxed);
 }
 
-/* Enter a row into its parent's family. Without memory for that, the row is found by its id all the same. */
-static void join_family_locked(hth_ram_tier *tier, hth_ram_row *row)
-{
-    family *parent = NULL;
-
-    HASH_FIND(hh, tier->families, row->meta.parent.bytes, HTH_KEY_BYTES, parent);
-    if (!parent) {
-        parent = calloc(1, sizeof(*parent));
-        if (!parent)
-            return;
-        parent->key = row->meta.parent;
-        HASH_ADD(hh, tier->families, key, HTH_KEY_BYTES, parent);
-        if (!parent->hh.tbl) { /* uthash had no memory */
-            free(parent);
-            return;
-        }
-    }
-    DL_PREPEND2(parent->children, row, sibling_prev, sibling_next);
-    row->parent = parent;
-}
-
 hth_ram_row *hth_ram_tier_insert(hth_ram_tier *tier, hth_ram_row *row, const hth_row_meta *meta)
 {
     hth_ram_row *there;
 
+    row->meta = *meta; /* nobody else sees it yet */
+    pthread_mutex_lock(&tier->lock);
     assert(!row->visible);
     assert(row->pins == 1);
-    row->meta = *meta;
-    row->id = table_key_of(&meta->id);
-
-    pthread_mutex_lock(&tier->lock);
-    there = find_locked(tier, &meta->id);
-    if (there) {
+    there = hth_ram_table_find(&tier->table, &meta->id);
+    if (there && !there->unverified) {
         add_pin_locked(tier, there);
         drop_pin_locked(tier, row);
-        free_locked(tier, row);
         row = there;
     } else {
-        HASH_ADD(hh, tier->by_id, id, sizeof(row->id), row);
-        if (row->hh.tbl) { /* else uthash had no memory: the row stays private and goes with its pin */
-            DL_APPEND(tier->by_age, row);
-            row->visible = true;
-            tier->rows++;
-            join_family_locked(tier, row);
+        note_use_locked(tier, row);
+        if (tier->directory)
+            row->slot = hth_ram_directory_put(tier->directory, hth_arena_offset(tier->arena, row->image), row->bytes,
+                                              row->used_at);
+        if (there) { /* nobody knows whether it is any good; this one is, and is in the directory by now */
+            hide_locked(tier, there);
+            if (there->pins == 0)
+                free_locked(tier, there);
         }
+        hth_ram_table_add(&tier->table, row);
+        row->visible = true;
+        note_child_locked(tier, &meta->parent, 0);
     }
     pthread_mutex_unlock(&tier->lock);
     return row;
@@ -320,16 +500,19 @@ bool hth_ram_tier_has(hth_ram_tier *tier, const hth_row_id *id)
 
 hth_ram_row *hth_ram_tier_pin(hth_ram_tier *tier, const hth_row_id *id)
 {
+    bool unverified = false;
     hth_ram_row *row;
 
     pthread_mutex_lock(&tier->lock);
-    row = find_locked(tier, id);
+    row = hth_ram_table_find(&tier->table, id);
     if (row) {
         add_pin_locked(tier, row);
-        DL_DELETE(tier->by_age, row);
-        DL_APPEND(tier->by_age, row);
+        note_use_locked(tier, row);
+        unverified = row->unverified;
     }
     pthread_mutex_unlock(&tier->lock);
+    if (unverified && !check_adopted(tier, row))
+        return NULL;
     return row;
 }
 
@@ -337,7 +520,7 @@ void hth_ram_tier_pin_again(hth_ram_tier *tier, hth_ram_row *row)
 {
     pthread_mutex_lock(&tier->lock);
     assert(row->pins > 0);
-    add_pin_locked(tier, row);
+    row->pins++;
     pthread_mutex_unlock(&tier->lock);
 }
 
@@ -346,10 +529,7 @@ void hth_ram_tier_unpin(hth_ram_tier *tier, hth_ram_row *row)
     if (!row)
         return;
     pthread_mutex_lock(&tier->lock);
-    assert(row->pins > 0);
     drop_pin_locked(tier, row);
-    if (row->pins == 0 && !row->visible)
-        free_locked(tier, row);
     pthread_mutex_unlock(&tier->lock);
 }
 
@@ -358,7 +538,7 @@ void hth_ram_tier_remove(hth_ram_tier *tier, const hth_row_id *id)
     hth_ram_row *row;
 
     pthread_mutex_lock(&tier->lock);
-    row = find_locked(tier, id);
+    row = hth_ram_table_find(&tier->table, id);
     if (row) {
         hide_locked(tier, row);
         if (row->pins == 0)
@@ -369,28 +549,104 @@ void hth_ram_tier_remove(hth_ram_tier *tier, const hth_row_id *id)
 
 size_t hth_ram_tier_children(hth_ram_tier *tier, const hth_key *parent, hth_row_meta *out, size_t capacity)
 {
-    family *found = NULL;
     size_t n = 0;
 
     pthread_mutex_lock(&tier->lock);
-    HASH_FIND(hh, tier->families, parent->bytes, HTH_KEY_BYTES, found);
-    if (found) {
-        hth_ram_row *row;
-
-        DL_FOREACH2(found->children, row, sibling_next)
-        {
-            if (n == capacity)
-                break;
-            out[n++] = row->meta;
-        }
-    }
+    for (const hth_ram_row *row = hth_ram_table_children(&tier->table, parent); row && n < capacity; row = row->older)
+        out[n++] = row->meta;
     pthread_mutex_unlock(&tier->lock);
     return n;
 }
 
-void hth_ram_tier_totals_get(hth_ram_tier *tier, hth_ram_tier_totals *out)
+/* ---- the quota ---- */
+
+uint64_t hth_ram_tier_evict_bytes(hth_ram_tier *tier, uint64_t n_bytes)
+{
+    uint64_t n_evicted = 0;
+
+    pthread_mutex_lock(&tier->lock);
+    while (n_evicted < n_bytes) {
+        uint64_t freed = evict_one_locked(tier);
+
+        if (freed == 0)
+            break;
+        n_evicted += freed;
+    }
+    pthread_mutex_unlock(&tier->lock);
+    (void)hth_arena_release(tier->arena, n_evicted); /* fewer where a whole segment went already */
+    return n_evicted;
+}
+
+void hth_ram_tier_set_bytes_max(hth_ram_tier *tier, uint64_t bytes_max)
 {
     pthread_mutex_lock(&tier->lock);
-    *out = (hth_ram_tier_totals){ .rows = tier->rows, .bytes = tier->bytes, .rows_evicted = tier->rows_evicted };
+    tier->bytes_max = bytes_max;
+    keep_quota_locked(tier);
+    hth_arena_set_bytes_max(tier->arena, bytes_max);
+    pthread_mutex_unlock(&tier->lock);
+}
+
+/* ---- watching ---- */
+
+static int by_use_latest_first(const void *a, const void *b)
+{
+    const hth_ram_row_state *x = a, *y = b;
+
+    if (x->used_at == y->used_at)
+        return 0;
+    return x->used_at > y->used_at ? -1 : 1;
+}
+
+static void fill_dump_locked(const hth_ram_tier *tier, hth_ram_row_state *states)
+{
+    for (size_t i = 0; i < tier->table.n_buckets; i++)
+        for (const hth_ram_row *row = tier->table.by_id[i]; row; row = row->next_id)
+            *states++ = (hth_ram_row_state){
+                .meta = row->meta,
+                .bytes = slab_bytes_of(row),
+                .pins = row->pins,
+                .stored = hth_ram_row_is_stored(row),
+                .verified = !row->unverified,
+                .leaf = !has_children_locked(tier, row),
+                .used_at = row->used_at,
+            };
+}
+
+hearth_status hth_ram_tier_dump(hth_ram_tier *tier, hth_ram_row_state **out, size_t *n_out, hearth_error *err)
+{
+    hth_ram_row_state *states;
+    size_t n;
+
+    pthread_mutex_lock(&tier->lock);
+    n = tier->table.n_rows;
+    states = n > 0 ? malloc(n * sizeof(*states)) : NULL;
+    if (states)
+        fill_dump_locked(tier, states);
+    pthread_mutex_unlock(&tier->lock);
+    if (n > 0 && !states)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to list %zu rows", n);
+    if (n > 0)
+        qsort(states, n, sizeof(*states), by_use_latest_first);
+    *out = states;
+    *n_out = n;
+    return HEARTH_OK;
+}
+
+void hth_ram_tier_totals_get(hth_ram_tier *tier, hth_ram_tier_totals *out)
+{
+    hth_arena_totals arena;
+
+    pthread_mutex_lock(&tier->lock);
+    hth_arena_totals_get(tier->arena, &arena);
+    *out = (hth_ram_tier_totals){
+        .rows = tier->table.n_rows,
+        .bytes = tier->bytes,
+        .bytes_max = tier->bytes_max,
+        .bytes_mapped = arena.mapped_bytes,
+        .bytes_pinned = tier->bytes_pinned,
+        .rows_evicted = tier->rows_evicted,
+        .rows_adopted = tier->rows_adopted,
+        .rows_adopted_dropped = tier->rows_adopted_dropped,
+    };
     pthread_mutex_unlock(&tier->lock);
 }

@@ -2,8 +2,16 @@
  * ram_tier.h - rows in memory, as complete KVC images
  *
  * A row is packed straight into a slab, is found by its id from the moment it is inserted, and is written to a file
- * from the same bytes. Rows are pinned while somebody reads or writes them; only unpinned ones are evicted, the least
- * recently used first. Restores from a slower tier put their rows here too, so that the next one finds them in memory.
+ * from the same bytes. Rows are pinned while somebody reads or writes them; only unpinned ones are evicted, leaves (rows
+ * that nothing in the tier stands on) before inner rows and the least recently used first, where a use of a row counts
+ * as a use of what it stands on. Restores from a slower tier put their rows here too, so that the next one finds them in
+ * memory.
+ *
+ * The memory may come from outside, as a file in memory that outlives the process. The tier then begins with the rows
+ * that an earlier process, ended in whatever way, left in it. Each of those is checked in full before its first use, and
+ * dropped when it is damaged.
+ *
+ * Every function may be called from any thread.
  */
 #ifndef HTH_CACHE_RAM_TIER_H
 #define HTH_CACHE_RAM_TIER_H
@@ -13,20 +21,37 @@
 typedef struct hth_ram_tier hth_ram_tier;
 typedef struct hth_ram_row hth_ram_row;
 
-/* A tier of at most bytes_max bytes of slabs. warm: fault memory in ahead of use, on a helper thread. */
-hearth_status hth_ram_tier_open(uint64_t bytes_max, bool warm, hth_ram_tier **out, hearth_error *err);
-void hth_ram_tier_close(hth_ram_tier *tier); /* every row unpinned; accepts NULL */
+typedef struct hth_ram_tier_options {
+    uint64_t bytes_max; /* of slabs */
+    bool warm;          /* fault memory in ahead of use, on a helper thread */
+    int memory_fd; /* -1: private memory; else a file in memory (hth_os_memory_file_new), which stays the caller's */
+} hth_ram_tier_options;
+
+/*
+ * A tier. With a memory_fd it locks the file for itself, whatever else holds descriptors of it, until the close or the
+ * process's end, and adopts the rows in it, the least recently used of which are evicted where they exceed bytes_max;
+ * what is in the file and is no RAM tier's memory of this version is cleared. Nobody may make the file shorter meanwhile.
+ *
+ * HEARTH_BUSY when another tier has the file; HEARTH_UNSUPPORTED where the system cannot do it; HEARTH_MISUSE when
+ * memory_fd is no file; HEARTH_IO; HEARTH_NO_MEMORY. A tier in private memory is still to be had then.
+ */
+hearth_status hth_ram_tier_open(const hth_ram_tier_options *options, hth_ram_tier **out, hearth_error *err);
+/* Every row unpinned. Rows in a memory file stay there for the next tier. Accepts NULL. */
+void hth_ram_tier_close(hth_ram_tier *tier);
 
 /*
  * A slab of n_bytes for a row that is to be filled by the caller, evicting what must go. The row is pinned once and
- * nobody else sees it until hth_ram_tier_insert. NULL when pinned rows leave no room.
+ * nobody else sees it until hth_ram_tier_insert. NULL when pinned rows leave no room. A memory file that cannot grow to
+ * the quota lowers the quota to what it holds.
  */
 hth_ram_row *hth_ram_tier_reserve(hth_ram_tier *tier, size_t n_bytes);
+/* A reserved row turned out to need only its first n_bytes, > 0; the pages behind them are free again. */
+void hth_ram_row_shrink(hth_ram_tier *tier, hth_ram_row *row, size_t n_bytes);
 
 /* The row's bytes, [hth_ram_row_bytes()]. Written only before the insert; valid while pinned. */
 uint8_t *hth_ram_row_image(hth_ram_row *row);
 size_t hth_ram_row_bytes(const hth_ram_row *row);
-/* What the row was inserted as. */
+/* What the row was inserted as; of an adopted one what its head says. */
 const hth_row_meta *hth_ram_row_meta(const hth_ram_row *row);
 
 /*
@@ -35,13 +60,16 @@ const hth_row_meta *hth_ram_row_meta(const hth_ram_row *row);
  */
 hth_ram_row *hth_ram_tier_insert(hth_ram_tier *tier, hth_ram_row *row, const hth_row_meta *meta);
 
-/* Is the row in a file, or on its way there? Set by the writer; any thread. */
+/* Is the row in a file, or on its way there? Set by the writer; false of an adopted row, since its file is not known. */
 bool hth_ram_row_is_stored(const hth_ram_row *row);
 void hth_ram_row_set_stored(hth_ram_row *row, bool stored);
 
 /* Is a row of that id here? Neither pins nor marks it. */
 bool hth_ram_tier_has(hth_ram_tier *tier, const hth_row_id *id);
-/* The row of that id, pinned and marked as just used; NULL when it is not here. */
+/*
+ * The row of that id, pinned and marked as just used; NULL when it is not here. The first pin of an adopted row reads it
+ * whole; a damaged one is dropped and not here.
+ */
 hth_ram_row *hth_ram_tier_pin(hth_ram_tier *tier, const hth_row_id *id);
 /* One more pin for another holder. */
 void hth_ram_tier_pin_again(hth_ram_tier *tier, hth_ram_row *row);
@@ -54,10 +82,43 @@ void hth_ram_tier_remove(hth_ram_tier *tier, const hth_row_id *id);
 /* Rows whose parent is that key, at most capacity, the newest first; returns how many. */
 size_t hth_ram_tier_children(hth_ram_tier *tier, const hth_key *parent, hth_row_meta *out, size_t capacity);
 
+/*
+ * Evict unpinned rows until n_bytes of slabs were freed, and give as much memory back to the system. Returns the bytes
+ * evicted, which are fewer only when the rest is pinned.
+ */
+uint64_t hth_ram_tier_evict_bytes(hth_ram_tier *tier, uint64_t n_bytes);
+/*
+ * A new quota. What exceeds it is evicted and its memory given back to the system now, what is pinned as soon as it is
+ * not.
+ */
+void hth_ram_tier_set_bytes_max(hth_ram_tier *tier, uint64_t bytes_max);
+
+/* One row of a dump. */
+typedef struct hth_ram_row_state {
+    hth_row_meta meta;
+    uint64_t bytes; /* of the slab */
+    uint32_t pins;
+    bool stored;
+    bool verified; /* false: adopted, and not used since */
+    bool leaf;     /* nothing in the tier stands on it */
+    uint64_t used_at;
+} hth_ram_row_state;
+
+/*
+ * Every visible row at one moment, the most recently used first, as a new array that the caller frees; NULL with
+ * *n_out == 0 when there are none. HEARTH_NO_MEMORY.
+ */
+hearth_status hth_ram_tier_dump(hth_ram_tier *tier, hth_ram_row_state **out, size_t *n_out, hearth_error *err);
+
 typedef struct hth_ram_tier_totals {
     uint64_t rows;
-    uint64_t bytes; /* of slabs, rows that are being filled included */
+    uint64_t bytes;        /* of slabs, rows that are being filled included */
+    uint64_t bytes_max;    /* the quota in force */
+    uint64_t bytes_mapped; /* memory held: slabs, and free memory that was touched before */
+    uint64_t bytes_pinned; /* of slabs that somebody holds */
     uint64_t rows_evicted;
+    uint64_t rows_adopted;         /* found in the memory file, with a sound head */
+    uint64_t rows_adopted_dropped; /* found there and damaged, at once or at their first use */
 } hth_ram_tier_totals;
 void hth_ram_tier_totals_get(hth_ram_tier *tier, hth_ram_tier_totals *out);
 

@@ -1,0 +1,269 @@
+/*
+ * arena_test.c - what a slab costs, and when memory goes back
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/os.h"
+#include "cache/arena.h"
+#include "support/cmocka_all.h"
+
+#define PAGE ((size_t)4096)
+#define MIB ((size_t)1 << 20)
+
+static hth_arena *open_arena(uint64_t bytes_max, bool warm)
+{
+    hth_arena *arena = NULL;
+
+    assert_int_equal(
+        hth_arena_open(&(hth_arena_options){ .bytes_max = bytes_max, .warm = warm, .fd = -1 }, &arena, NULL),
+        HEARTH_OK);
+    return arena;
+}
+
+static hth_arena_totals totals_of(hth_arena *arena)
+{
+    hth_arena_totals totals;
+
+    hth_arena_totals_get(arena, &totals);
+    assert_true(totals.used_bytes <= totals.mapped_bytes);
+    assert_true(totals.mapped_bytes <= totals.address_bytes);
+    return totals;
+}
+
+static void a_slab_goes_into_the_hole_that_one_of_its_size_left(void **state)
+{
+    hth_arena *arena = open_arena(32 * MIB, false);
+    uint8_t *large, *small, *fence_a, *fence_b;
+
+    (void)state;
+    large = hth_arena_take(arena, 5 * MIB, NULL);
+    fence_a = hth_arena_take(arena, 1, NULL);
+    small = hth_arena_take(arena, 100 * PAGE, NULL);
+    fence_b = hth_arena_take(arena, 1, NULL);
+    hth_arena_give(arena, large, 5 * MIB);
+    hth_arena_give(arena, small, 100 * PAGE);
+    assert_ptr_equal(hth_arena_take(arena, 100 * PAGE, NULL), small);
+    assert_ptr_equal(hth_arena_take(arena, 5 * MIB, NULL), large);
+    hth_arena_give(arena, fence_a, 1);
+    hth_arena_give(arena, fence_b, 1);
+    hth_arena_close(arena);
+}
+
+static void free_bytes_in_pieces_still_make_one_large_slab(void **state)
+{
+    enum { PIECES = 256 };
+    hth_arena *arena = open_arena(PIECES * 16 * PAGE, false);
+    uint8_t *pieces[PIECES], *slab;
+
+    (void)state;
+    for (int i = 0; i < PIECES; i++) {
+        pieces[i] = hth_arena_take(arena, 16 * PAGE, NULL);
+        assert_non_null(pieces[i]);
+        memset(pieces[i], i, 16 * PAGE);
+    }
+    assert_null(hth_arena_take(arena, 1, NULL)); /* the limit */
+    for (int i = 0; i < PIECES; i += 2)
+        hth_arena_give(arena, pieces[i], 16 * PAGE);
+    slab = hth_arena_take(arena, PIECES / 2 * 16 * PAGE, NULL); /* all that is free, and no two pieces are adjacent */
+    assert_non_null(slab);
+    memset(slab, 255, PIECES / 2 * 16 * PAGE);
+    assert_int_equal(totals_of(arena).used_bytes, PIECES * 16 * PAGE);
+    assert_int_equal(totals_of(arena).mapped_bytes, PIECES * 16 * PAGE);
+    for (int i = 1; i < PIECES; i += 2) {
+        assert_int_equal(pieces[i][0], i);
+        assert_int_equal(pieces[i][16 * PAGE - 1], i);
+    }
+    assert_null(hth_arena_take(arena, 1, NULL));
+    hth_arena_close(arena);
+}
+
+static void the_end_of_a_slab_can_be_given_back(void **state)
+{
+    hth_arena *arena = open_arena(MIB, false);
+    uint8_t *slab = hth_arena_take(arena, MIB, NULL), *rest;
+
+    (void)state;
+    assert_non_null(slab);
+    memset(slab, 7, MIB);
+    hth_arena_shrink(arena, slab, MIB, 3 * PAGE + 1);
+    assert_int_equal(totals_of(arena).used_bytes, 4 * PAGE);
+    rest = hth_arena_take(arena, MIB - 4 * PAGE, NULL);
+    assert_ptr_equal(rest, slab + 4 * PAGE);
+    assert_int_equal(slab[3 * PAGE], 7);
+    hth_arena_give(arena, slab, 3 * PAGE + 1);
+    hth_arena_give(arena, rest, MIB - 4 * PAGE);
+    assert_int_equal(totals_of(arena).used_bytes, 0);
+    hth_arena_close(arena);
+}
+
+static void a_slab_larger_than_a_segment_has_its_own_piece_which_goes_with_it(void **state)
+{
+    hth_arena *arena = open_arena(4 * HTH_ARENA_SEGMENT_BYTES, false);
+    size_t n = HTH_ARENA_SEGMENT_BYTES + PAGE;
+    uint8_t *slab = hth_arena_take(arena, n, NULL);
+
+    (void)state;
+    assert_non_null(slab);
+    slab[0] = slab[n - 1] = 1;
+    assert_int_equal(totals_of(arena).mapped_bytes, n); /* only addresses are as long as two segments */
+    hth_arena_shrink(arena, slab, n, 1);
+    slab[0] = 2;
+    hth_arena_give(arena, slab, 1);
+    assert_int_equal(totals_of(arena).address_bytes, 0);
+    assert_int_equal(totals_of(arena).mapped_bytes, 0);
+    assert_null(hth_arena_take(arena, SIZE_MAX, NULL));
+    assert_null(hth_arena_take(arena, SIZE_MAX - 2 * PAGE, NULL));
+    hth_arena_close(arena);
+}
+
+static void a_lower_limit_gives_free_memory_back_and_a_higher_one_takes_more(void **state)
+{
+    hth_arena *arena = open_arena(8 * MIB, false);
+    uint8_t *kept = hth_arena_take(arena, MIB, NULL), *other = hth_arena_take(arena, 7 * MIB, NULL);
+
+    (void)state;
+    assert_non_null(kept);
+    assert_non_null(other);
+    hth_arena_give(arena, other, 7 * MIB);
+    assert_int_equal(totals_of(arena).mapped_bytes, 8 * MIB); /* kept for the next one */
+    hth_arena_set_bytes_max(arena, 2 * MIB);
+    assert_int_equal(totals_of(arena).mapped_bytes, 2 * MIB);
+    assert_null(hth_arena_take(arena, 7 * MIB, NULL));
+    assert_int_equal(hth_arena_release(arena, UINT64_MAX / 2), MIB);
+    assert_int_equal(totals_of(arena).mapped_bytes, MIB);
+    hth_arena_set_bytes_max(arena, 300 * MIB);
+    assert_non_null(hth_arena_take(arena, 290 * MIB, NULL));
+    hth_arena_close(arena);
+}
+
+static void slabs_can_be_had_while_memory_is_warmed_and_the_limit_holds(void **state)
+{
+    hth_arena *arena = open_arena(HTH_ARENA_SEGMENT_BYTES + 8 * PAGE, true);
+    uint8_t *slabs[65];
+
+    (void)state;
+    for (int i = 0; i < 64; i++) {
+        slabs[i] = hth_arena_take(arena, MIB, NULL);
+        assert_non_null(slabs[i]);
+        slabs[i][0] = slabs[i][MIB - 1] = (uint8_t)i;
+        assert_true(totals_of(arena).mapped_bytes <= HTH_ARENA_SEGMENT_BYTES + 8 * PAGE);
+    }
+    slabs[64] = hth_arena_take(arena, 8 * PAGE, NULL);
+    assert_non_null(slabs[64]);
+    assert_null(hth_arena_take(arena, 1, NULL));
+    hth_arena_close(arena);
+}
+
+/* ---- in a file ---- */
+
+static int memory_file(void)
+{
+    int fd = hth_os_memory_file_new("hearth-test");
+
+    if (fd < 0)
+        skip(); /* the system has none */
+    return fd;
+}
+
+static uint64_t held_by(int fd)
+{
+    struct stat st;
+
+    assert_int_equal(fstat(fd, &st), 0);
+    return (uint64_t)st.st_blocks * 512;
+}
+
+static hth_arena *open_in(int fd, uint64_t bytes_max)
+{
+    hth_arena *arena = NULL;
+
+    assert_int_equal(hth_arena_open(&(hth_arena_options){ .bytes_max = bytes_max, .fd = fd }, &arena, NULL), HEARTH_OK);
+    return arena;
+}
+
+static void slabs_in_a_file_are_claimed_by_the_next_arena(void **state)
+{
+    int fd = memory_file();
+    hth_arena *arena = open_in(fd, 300 * MIB);
+    size_t large = HTH_ARENA_SEGMENT_BYTES + PAGE;
+    uint8_t *slabs[3], *slab;
+    uint64_t offsets[3];
+    bool cold = false;
+
+    (void)state;
+    hth_arena_claims_end(arena);
+    for (int i = 0; i < 3; i++) {
+        size_t n = i == 2 ? large : MIB;
+
+        slabs[i] = hth_arena_take(arena, n, &cold);
+        assert_non_null(slabs[i]);
+        assert_true(cold);
+        assert_true(hth_arena_commit(arena, slabs[i], n));
+        slabs[i][0] = slabs[i][n - 1] = (uint8_t)(i + 1);
+        offsets[i] = hth_arena_offset(arena, slabs[i]);
+    }
+    hth_arena_close(arena);
+
+    arena = open_in(fd, 300 * MIB);
+    slab = hth_arena_claim(arena, offsets[2], large);
+    assert_non_null(slab);
+    assert_int_equal(slab[large - 1], 3);
+    slab = hth_arena_claim(arena, offsets[1], MIB);
+    assert_non_null(slab);
+    assert_int_equal(slab[0], 2);
+    assert_null(hth_arena_claim(arena, offsets[1], MIB));                     /* taken */
+    assert_null(hth_arena_claim(arena, offsets[1] - PAGE, 2 * PAGE));         /* reaches into it */
+    assert_null(hth_arena_claim(arena, offsets[2] + 8 * PAGE, PAGE));         /* inside the large one */
+    assert_null(hth_arena_claim(arena, offsets[1] + 1, PAGE));                /* no page */
+    assert_null(hth_arena_claim(arena, HTH_ARENA_SEGMENT_BYTES - PAGE, MIB)); /* across a segment's end */
+    assert_null(hth_arena_claim(arena, UINT64_MAX - PAGE + 1, PAGE));
+    assert_null(hth_arena_claim(arena, UINT64_C(1) << 60, PAGE)); /* beyond the file */
+    assert_null(hth_arena_claim(arena, 0, UINT64_MAX));
+    assert_null(hth_arena_claim(arena, 0, 0));
+    hth_arena_claims_end(arena);
+    assert_true(held_by(fd) <= MIB + large); /* the slab that nobody claimed went back */
+    assert_int_equal(slab[MIB - 1], 2);
+    slab = hth_arena_take(arena, MIB, &cold);
+    assert_true(cold);
+    assert_true(hth_arena_commit(arena, slab, MIB));
+    assert_int_equal(slab[0], 0);
+    hth_arena_close(arena);
+    (void)close(fd);
+}
+
+static void memory_in_a_file_goes_back_to_the_system_when_the_limit_falls(void **state)
+{
+    int fd = memory_file();
+    hth_arena *arena = open_in(fd, 16 * MIB);
+    uint8_t *slab;
+
+    (void)state;
+    hth_arena_claims_end(arena);
+    slab = hth_arena_take(arena, 16 * MIB, NULL);
+    assert_true(hth_arena_commit(arena, slab, 16 * MIB));
+    assert_true(held_by(fd) >= 16 * MIB);
+    hth_arena_give(arena, slab, 16 * MIB);
+    hth_arena_set_bytes_max(arena, MIB);
+    assert_true(held_by(fd) <= MIB);
+    hth_arena_close(arena);
+    (void)close(fd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_slab_goes_into_the_hole_that_one_of_its_size_left),
+        cmocka_unit_test(free_bytes_in_pieces_still_make_one_large_slab),
+        cmocka_unit_test(the_end_of_a_slab_can_be_given_back),
+        cmocka_unit_test(a_slab_larger_than_a_segment_has_its_own_piece_which_goes_with_it),
+        cmocka_unit_test(a_lower_limit_gives_free_memory_back_and_a_higher_one_takes_more),
+        cmocka_unit_test(slabs_can_be_had_while_memory_is_warmed_and_the_limit_holds),
+        cmocka_unit_test(slabs_in_a_file_are_claimed_by_the_next_arena),
+        cmocka_unit_test(memory_in_a_file_goes_back_to_the_system_when_the_limit_falls),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

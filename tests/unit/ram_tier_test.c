@@ -1,0 +1,546 @@
+/*
+ * ram_tier_test.c - the order of eviction, the quota, what a row costs, and rows that outlive their process
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
+#include "base/os.h"
+#include "cache/ram_tier.h"
+#include "support/cmocka_all.h"
+#include "support/row_image.h"
+
+#define PAGE ((size_t)4096)
+#define MIB ((size_t)1 << 20)
+
+static hth_ram_tier *open_tier(uint64_t bytes_max, int fd)
+{
+    hth_ram_tier_options options = { .bytes_max = bytes_max, .memory_fd = fd };
+    hth_ram_tier *tier = NULL;
+
+    assert_int_equal(hth_ram_tier_open(&options, &tier, NULL), HEARTH_OK);
+    return tier;
+}
+
+static hth_ram_tier_totals totals_of(hth_ram_tier *tier)
+{
+    hth_ram_tier_totals totals;
+
+    hth_ram_tier_totals_get(tier, &totals);
+    return totals;
+}
+
+static hth_key key_of(uint64_t n)
+{
+    hth_key key = { .bytes = { 0 } };
+
+    memcpy(key.bytes, &n, sizeof(n));
+    return key;
+}
+
+/* The row with key n that stands on key parent. Its bytes do not matter. */
+static void put(hth_ram_tier *tier, uint64_t n, uint64_t parent, size_t n_bytes)
+{
+    hth_row_meta meta = { .id = { .key = key_of(n), .kind = HTH_ROW_BLOCK }, .parent = key_of(parent) };
+    hth_ram_row *row = hth_ram_tier_reserve(tier, n_bytes);
+
+    assert_non_null(row);
+    hth_ram_tier_unpin(tier, hth_ram_tier_insert(tier, row, &meta));
+}
+
+static hth_ram_row *pin(hth_ram_tier *tier, uint64_t n)
+{
+    return hth_ram_tier_pin(tier, &(hth_row_id){ .key = key_of(n), .kind = HTH_ROW_BLOCK });
+}
+
+/* Is it there? Unlike a pin this is no use of the row. */
+static bool has(hth_ram_tier *tier, uint64_t n)
+{
+    hth_ram_row_state *states = NULL;
+    size_t n_states = 0;
+    hth_key key = key_of(n);
+    bool found = false;
+
+    assert_int_equal(hth_ram_tier_dump(tier, &states, &n_states, NULL), HEARTH_OK);
+    for (size_t i = 0; i < n_states; i++)
+        found = found || hth_key_equal(&states[i].meta.id.key, &key);
+    free(states);
+    return found;
+}
+
+/* ---- what goes first ---- */
+
+static void a_chain_is_evicted_from_its_end(void **state)
+{
+    hth_ram_tier *tier = open_tier(MIB, -1);
+
+    (void)state;
+    for (uint64_t n = 1; n <= 5; n++)
+        put(tier, n, n - 1, PAGE);
+    for (uint64_t n = 5; n >= 1; n--) {
+        assert_true(has(tier, n));
+        assert_int_equal(hth_ram_tier_evict_bytes(tier, 1), PAGE);
+        assert_false(has(tier, n));
+    }
+    assert_int_equal(hth_ram_tier_evict_bytes(tier, 1), 0);
+    hth_ram_tier_close(tier);
+}
+
+static void a_use_of_a_leaf_counts_as_a_use_of_what_it_stands_on(void **state)
+{
+    hth_ram_tier *tier = open_tier(MIB, -1);
+
+    (void)state;
+    put(tier, 1, 0, PAGE); /* 1 <- 2 */
+    put(tier, 2, 1, PAGE);
+    put(tier, 11, 10, PAGE); /* alone, and put later */
+    hth_ram_tier_unpin(tier, pin(tier, 2));
+    (void)hth_ram_tier_evict_bytes(tier, 1);
+    assert_false(has(tier, 11));
+    put(tier, 12, 10, PAGE);
+    hth_ram_tier_remove(tier, &(hth_row_id){ .key = key_of(2), .kind = HTH_ROW_BLOCK });
+    hth_ram_tier_unpin(tier, pin(tier, 12));
+    put(tier, 13, 10, PAGE);
+    (void)hth_ram_tier_evict_bytes(tier, 1); /* 1 was used with 2, before 12 was put */
+    assert_false(has(tier, 1));
+    assert_true(has(tier, 12));
+    hth_ram_tier_close(tier);
+}
+
+static void an_inner_row_goes_only_when_every_leaf_is_held(void **state)
+{
+    hth_ram_tier *tier = open_tier(MIB, -1);
+    hth_ram_row *leaf;
+
+    (void)state;
+    for (uint64_t n = 1; n <= 3; n++)
+        put(tier, n, n - 1, PAGE);
+    leaf = pin(tier, 3);
+    assert_non_null(leaf);
+    (void)hth_ram_tier_evict_bytes(tier, 1);
+    assert_false(has(tier, 1)); /* the oldest of two inner rows */
+    assert_true(has(tier, 2));
+    assert_int_equal(hth_ram_tier_evict_bytes(tier, 10 * PAGE), PAGE);
+    assert_true(has(tier, 3));
+    assert_int_equal(totals_of(tier).bytes_pinned, PAGE);
+    hth_ram_tier_unpin(tier, leaf);
+    hth_ram_tier_close(tier);
+}
+
+static void a_snapshot_that_names_itself_as_its_parent_is_a_leaf(void **state)
+{
+    hth_ram_tier *tier = open_tier(MIB, -1);
+    hth_ram_row_state *states = NULL;
+    size_t n = 0;
+
+    (void)state;
+    put(tier, 1, 1, PAGE);
+    assert_int_equal(hth_ram_tier_dump(tier, &states, &n, NULL), HEARTH_OK);
+    assert_int_equal(n, 1);
+    assert_true(states[0].leaf);
+    free(states);
+    hth_ram_tier_close(tier);
+}
+
+/* ---- the quota ---- */
+
+static void a_lower_quota_evicts_at_once_and_what_is_held_when_it_is_not(void **state)
+{
+    hth_ram_tier *tier = open_tier(16 * MIB, -1);
+    hth_ram_row *held;
+
+    (void)state;
+    for (uint64_t n = 0; n < 16; n++)
+        put(tier, n, 100, MIB);
+    held = pin(tier, 3);
+    hth_ram_tier_set_bytes_max(tier, MIB / 2);
+    assert_int_equal(totals_of(tier).rows, 1);
+    assert_int_equal(totals_of(tier).bytes_mapped, MIB);
+    assert_null(hth_ram_tier_reserve(tier, 1));
+    hth_ram_tier_unpin(tier, held);
+    assert_int_equal(totals_of(tier).rows, 0);
+    assert_int_equal(totals_of(tier).bytes, 0);
+    assert_true(totals_of(tier).bytes_mapped <= MIB / 2);
+    assert_int_equal(totals_of(tier).rows_evicted, 16);
+    hth_ram_tier_set_bytes_max(tier, 100 * MIB);
+    put(tier, 1, 100, 99 * MIB);
+    assert_int_equal(totals_of(tier).bytes_max, 100 * MIB);
+    hth_ram_tier_close(tier);
+}
+
+static void evicting_bytes_gives_memory_back_to_the_system(void **state)
+{
+    hth_ram_tier *tier = open_tier(16 * MIB, -1);
+
+    (void)state;
+    for (uint64_t n = 0; n < 16; n++)
+        put(tier, n, 100, MIB);
+    assert_int_equal(totals_of(tier).bytes_mapped, 16 * MIB);
+    assert_int_equal(hth_ram_tier_evict_bytes(tier, 3 * MIB + 1), 4 * MIB);
+    assert_int_equal(totals_of(tier).bytes_mapped, 12 * MIB);
+    hth_ram_tier_close(tier);
+}
+
+static void a_row_that_needs_less_than_was_reserved_gives_the_rest_back(void **state)
+{
+    hth_ram_tier *tier = open_tier(MIB, -1);
+    hth_ram_row *row = hth_ram_tier_reserve(tier, MIB), *other;
+
+    (void)state;
+    assert_non_null(row);
+    assert_null(hth_ram_tier_reserve(tier, PAGE));
+    hth_ram_row_image(row)[PAGE] = 9;
+    hth_ram_row_shrink(tier, row, PAGE + 1);
+    assert_int_equal(hth_ram_row_bytes(row), PAGE + 1);
+    assert_int_equal(totals_of(tier).bytes, 2 * PAGE);
+    assert_int_equal(totals_of(tier).bytes_pinned, 2 * PAGE);
+    other = hth_ram_tier_reserve(tier, MIB - 2 * PAGE);
+    assert_non_null(other);
+    assert_int_equal(hth_ram_row_image(row)[PAGE], 9);
+    hth_ram_tier_unpin(tier, row);
+    hth_ram_tier_unpin(tier, other);
+    assert_int_equal(totals_of(tier).bytes, 0);
+    hth_ram_tier_close(tier);
+}
+
+/* ---- a dump ---- */
+
+static void a_dump_shows_every_row_with_its_pins_the_latest_used_first(void **state)
+{
+    hth_ram_tier *tier = open_tier(MIB, -1);
+    hth_ram_row_state *states = NULL;
+    hth_ram_row *row;
+    size_t n = 1;
+    hth_key one = key_of(1), two = key_of(2), three = key_of(3);
+
+    (void)state;
+    assert_int_equal(hth_ram_tier_dump(tier, &states, &n, NULL), HEARTH_OK);
+    assert_int_equal(n, 0);
+    for (uint64_t i = 1; i <= 3; i++)
+        put(tier, i, i - 1, i * PAGE);
+    row = pin(tier, 1);
+    hth_ram_tier_pin_again(tier, row);
+    hth_ram_row_set_stored(row, true);
+    assert_int_equal(hth_ram_tier_dump(tier, &states, &n, NULL), HEARTH_OK);
+    assert_int_equal(n, 3);
+    assert_true(hth_key_equal(&states[0].meta.id.key, &one));
+    assert_true(hth_key_equal(&states[1].meta.id.key, &three));
+    assert_true(hth_key_equal(&states[2].meta.id.key, &two));
+    assert_int_equal(states[0].pins, 2);
+    assert_int_equal(states[1].pins, 0);
+    assert_true(states[0].stored);
+    assert_false(states[1].stored);
+    assert_true(states[0].verified);
+    assert_false(states[0].leaf);
+    assert_true(states[1].leaf);
+    assert_int_equal(states[1].bytes, 3 * PAGE);
+    free(states);
+    hth_ram_tier_unpin(tier, row);
+    hth_ram_tier_unpin(tier, row);
+    hth_ram_tier_close(tier);
+}
+
+/* ---- what a row costs ---- */
+
+#ifdef __GLIBC__
+static size_t heap_bytes(void)
+{
+    struct mallinfo2 info = mallinfo2();
+
+    return info.uordblks + info.hblkhd;
+}
+
+/* At sizes right behind and right before the tables' and arrays' growth. */
+static void bookkeeping_takes_less_than_300_bytes_a_row(void **state)
+{
+    static const size_t row_counts[] = { 10000, 16000, 17000, 24000, 30000, 33000, 66000 };
+    void *probe;
+    size_t before = heap_bytes();
+
+    (void)state;
+    probe = malloc(1000);
+    assert_non_null(probe);
+    if (heap_bytes() == before) { /* a sanitizer's allocator does not say */
+        free(probe);
+        skip();
+    }
+    free(probe);
+    for (size_t i = 0; i < sizeof(row_counts) / sizeof(row_counts[0]); i++) {
+        size_t n_rows = row_counts[i];
+        hth_ram_tier *tier;
+        size_t bytes_a_row;
+
+        before = heap_bytes();
+        tier = open_tier(n_rows * PAGE, -1);
+        for (uint64_t n = 1; n <= n_rows; n++)
+            put(tier, n, n % 128 == 1 ? 0 : n - 1, PAGE);
+        assert_int_equal(totals_of(tier).rows, n_rows);
+        bytes_a_row = (heap_bytes() - before) / n_rows;
+        print_message("%zu rows: %zu bytes a row\n", n_rows, bytes_a_row);
+        assert_true(bytes_a_row + 32 < 300); /* 32: a slot of a memory file's directory */
+        hth_ram_tier_close(tier);
+    }
+}
+#endif
+
+/* ---- memory that outlives the tier ---- */
+
+enum { CHAIN_ROWS = 6 };
+
+static int memory_file(void)
+{
+    int fd = hth_os_memory_file_new("hearth-test");
+
+    if (fd < 0)
+        skip(); /* the system has none */
+    return fd;
+}
+
+static void put_row(hth_ram_tier *tier, const test_row *made)
+{
+    hth_ram_row *row = hth_ram_tier_reserve(tier, made->n_bytes);
+
+    assert_non_null(row);
+    memcpy(hth_ram_row_image(row), made->bytes, made->n_bytes);
+    hth_ram_tier_unpin(tier, hth_ram_tier_insert(tier, row, &made->meta));
+}
+
+static void put_chain(hth_ram_tier *tier, uint32_t chain)
+{
+    for (uint32_t i = 0; i < CHAIN_ROWS; i++) {
+        test_row made = test_row_make(chain, i, 3000 * (i + 1));
+
+        put_row(tier, &made);
+        test_row_free(&made);
+    }
+}
+
+static bool has_row(hth_ram_tier *tier, uint32_t chain, uint32_t i)
+{
+    test_row made = test_row_make(chain, i, 3000 * (i + 1));
+    hth_ram_row *row = hth_ram_tier_pin(tier, &made.meta.id);
+    bool found = row != NULL;
+
+    if (row) {
+        assert_int_equal(hth_ram_row_bytes(row), made.n_bytes);
+        assert_memory_equal(hth_ram_row_image(row), made.bytes, made.n_bytes);
+        assert_memory_equal(&hth_ram_row_meta(row)->parent, &made.meta.parent, sizeof(hth_key));
+        assert_int_equal(hth_ram_row_meta(row)->first_position, made.meta.first_position);
+        assert_int_equal(hth_ram_row_meta(row)->n_tokens, made.meta.n_tokens);
+        hth_ram_tier_unpin(tier, row);
+    }
+    test_row_free(&made);
+    return found;
+}
+
+static void rows_in_a_memory_file_are_found_by_the_next_tier(void **state)
+{
+    int fd = memory_file();
+    hth_ram_tier *tier = open_tier(MIB, fd);
+    hth_ram_row_state *states = NULL;
+    size_t n = 0;
+    uint64_t bytes;
+
+    (void)state;
+    put_chain(tier, 1);
+    put_chain(tier, 2);
+    bytes = totals_of(tier).bytes;
+    hth_ram_tier_close(tier);
+
+    tier = open_tier(MIB, fd);
+    assert_int_equal(totals_of(tier).rows, 2 * CHAIN_ROWS);
+    assert_int_equal(totals_of(tier).rows_adopted, 2 * CHAIN_ROWS);
+    assert_int_equal(totals_of(tier).rows_adopted_dropped, 0);
+    assert_int_equal(totals_of(tier).bytes, bytes);
+    assert_int_equal(totals_of(tier).bytes_pinned, 0);
+    assert_true(has_row(tier, 1, 2));
+    assert_int_equal(hth_ram_tier_dump(tier, &states, &n, NULL), HEARTH_OK);
+    assert_true(states[0].verified);
+    assert_false(states[1].verified);
+    free(states);
+    for (uint32_t i = 0; i < CHAIN_ROWS; i++) {
+        assert_true(has_row(tier, 1, i));
+        assert_true(has_row(tier, 2, i));
+    }
+    hth_ram_tier_close(tier);
+    (void)close(fd);
+}
+
+static void a_removed_row_is_not_found_again(void **state)
+{
+    int fd = memory_file();
+    hth_ram_tier *tier = open_tier(MIB, fd);
+    test_row made = test_row_make(1, 5, 0);
+
+    (void)state;
+    put_chain(tier, 1);
+    hth_ram_tier_remove(tier, &made.meta.id);
+    test_row_free(&made);
+    hth_ram_tier_close(tier);
+    tier = open_tier(MIB, fd);
+    assert_int_equal(totals_of(tier).rows, CHAIN_ROWS - 1);
+    assert_false(has_row(tier, 1, 5));
+    hth_ram_tier_close(tier);
+    (void)close(fd);
+}
+
+static void adopted_rows_keep_their_order_and_the_quota_holds(void **state)
+{
+    int fd = memory_file();
+    hth_ram_tier *tier = open_tier(MIB, fd);
+
+    (void)state;
+    put_chain(tier, 1);
+    put_chain(tier, 2);
+    for (uint32_t i = 0; i < CHAIN_ROWS; i++)
+        assert_true(has_row(tier, 1, i)); /* the older chain was used later */
+    hth_ram_tier_close(tier);
+    tier = open_tier(22 * PAGE, fd);
+    assert_true(totals_of(tier).rows_evicted > 0);
+    assert_true(totals_of(tier).bytes <= 22 * PAGE);
+    for (uint32_t i = 0; i < CHAIN_ROWS; i++)
+        assert_true(has_row(tier, 1, i));
+    assert_false(has_row(tier, 2, CHAIN_ROWS - 1));
+    hth_ram_tier_close(tier);
+    (void)close(fd);
+}
+
+static void two_tiers_do_not_share_memory(void **state)
+{
+    int fd = memory_file();
+    hth_ram_tier_options options = { .bytes_max = MIB, .memory_fd = fd };
+    hth_ram_tier *tier = open_tier(MIB, fd), *second = NULL;
+    hearth_error err;
+
+    (void)state;
+    assert_int_equal(hth_ram_tier_open(&options, &second, &err), HEARTH_BUSY);
+    assert_null(second);
+    hth_ram_tier_close(tier);
+    assert_int_equal(hth_ram_tier_open(&options, &second, &err), HEARTH_OK);
+    hth_ram_tier_close(second);
+    (void)close(fd);
+}
+
+static void what_is_no_memory_of_ours_is_cleared(void **state)
+{
+    int fd = memory_file();
+    uint8_t garbage[8192];
+    hth_ram_tier *tier;
+
+    (void)state;
+    memset(garbage, 0x5A, sizeof(garbage));
+    assert_int_equal(write(fd, garbage, sizeof(garbage)), sizeof(garbage));
+    tier = open_tier(MIB, fd);
+    assert_int_equal(totals_of(tier).rows, 0);
+    put_chain(tier, 1);
+    hth_ram_tier_close(tier);
+
+    assert_int_equal(pwrite(fd, "\2", 1, 8), 1); /* another version */
+    tier = open_tier(MIB, fd);
+    assert_int_equal(totals_of(tier).rows, 0);
+    hth_ram_tier_close(tier);
+    (void)close(fd);
+}
+
+static void a_descriptor_that_is_no_file_is_refused(void **state)
+{
+    int ends[2];
+    hth_ram_tier_options options = { .bytes_max = MIB };
+    hth_ram_tier *tier = NULL;
+
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    options.memory_fd = ends[0];
+    assert_int_not_equal(hth_ram_tier_open(&options, &tier, NULL), HEARTH_OK);
+    assert_null(tier);
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+    assert_int_not_equal(hth_ram_tier_open(&options, &tier, NULL), HEARTH_OK); /* closed */
+    assert_null(tier);
+}
+
+/* The first place of a slab: an image begins with "KVC". */
+static off_t find_image(int fd, size_t which)
+{
+    char bytes[4];
+    off_t at = (off_t)64 << 20;
+
+    for (;; at += (off_t)PAGE) {
+        assert_int_equal(pread(fd, bytes, sizeof(bytes), at), sizeof(bytes));
+        if (memcmp(bytes, "KVC", 3) == 0 && which-- == 0)
+            return at;
+    }
+}
+
+static void a_damaged_row_is_dropped_at_its_first_use(void **state)
+{
+    int fd = memory_file();
+    hth_ram_tier *tier = open_tier(MIB, fd);
+    off_t image;
+
+    (void)state;
+    put_chain(tier, 1);
+    hth_ram_tier_close(tier);
+    image = find_image(fd, 3);
+    assert_int_equal(pwrite(fd, "!!!!", 4, image + 2000), 4); /* in the payload of a row */
+    tier = open_tier(MIB, fd);
+    assert_int_equal(totals_of(tier).rows, CHAIN_ROWS);
+    for (uint32_t i = 0; i < CHAIN_ROWS; i++)
+        assert_int_equal(has_row(tier, 1, i), i != 3);
+    assert_int_equal(totals_of(tier).rows, CHAIN_ROWS - 1);
+    assert_int_equal(totals_of(tier).rows_adopted_dropped, 1);
+    hth_ram_tier_close(tier);
+    tier = open_tier(MIB, fd);
+    assert_int_equal(totals_of(tier).rows_adopted_dropped, 0); /* it was forgotten for good */
+    hth_ram_tier_close(tier);
+    (void)close(fd);
+}
+
+static void a_new_row_takes_the_place_of_one_that_nobody_checked(void **state)
+{
+    int fd = memory_file();
+    hth_ram_tier *tier = open_tier(MIB, fd);
+
+    (void)state;
+    put_chain(tier, 1);
+    hth_ram_tier_close(tier);
+    assert_int_equal(pwrite(fd, "!!!!", 4, find_image(fd, 3) + 2000), 4);
+    tier = open_tier(MIB, fd);
+    put_chain(tier, 1);
+    for (uint32_t i = 0; i < CHAIN_ROWS; i++)
+        assert_true(has_row(tier, 1, i));
+    assert_int_equal(totals_of(tier).rows, CHAIN_ROWS);
+    hth_ram_tier_close(tier);
+    (void)close(fd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_chain_is_evicted_from_its_end),
+        cmocka_unit_test(a_use_of_a_leaf_counts_as_a_use_of_what_it_stands_on),
+        cmocka_unit_test(an_inner_row_goes_only_when_every_leaf_is_held),
+        cmocka_unit_test(a_snapshot_that_names_itself_as_its_parent_is_a_leaf),
+        cmocka_unit_test(a_lower_quota_evicts_at_once_and_what_is_held_when_it_is_not),
+        cmocka_unit_test(evicting_bytes_gives_memory_back_to_the_system),
+        cmocka_unit_test(a_row_that_needs_less_than_was_reserved_gives_the_rest_back),
+        cmocka_unit_test(a_dump_shows_every_row_with_its_pins_the_latest_used_first),
+#ifdef __GLIBC__
+        cmocka_unit_test(bookkeeping_takes_less_than_300_bytes_a_row),
+#endif
+        cmocka_unit_test(rows_in_a_memory_file_are_found_by_the_next_tier),
+        cmocka_unit_test(a_removed_row_is_not_found_again),
+        cmocka_unit_test(adopted_rows_keep_their_order_and_the_quota_holds),
+        cmocka_unit_test(two_tiers_do_not_share_memory),
+        cmocka_unit_test(what_is_no_memory_of_ours_is_cleared),
+        cmocka_unit_test(a_descriptor_that_is_no_file_is_refused),
+        cmocka_unit_test(a_damaged_row_is_dropped_at_its_first_use),
+        cmocka_unit_test(a_new_row_takes_the_place_of_one_that_nobody_checked),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
