@@ -7,7 +7,9 @@
  */
 #include <stdlib.h>
 
+#include "base/os.h"
 #include "cache/cache_inside.h"
+#include "cache/kvc_signature.h"
 
 /* ---- wrong rows ---- */
 
@@ -44,7 +46,7 @@ static void say_rejected(hth_cache *cache, const hth_row_id *id, const char *rea
 {
     char hex[2 * HTH_KEY_BYTES + 1];
 
-    hth_count(&cache->counters, HTH_COUNT_ROWS_QUARANTINED, 1);
+    hth_count(cache->counters, HTH_COUNT_ROWS_QUARANTINED, 1);
     hth_hex_encode(id->key.bytes, HTH_KEY_BYTES, hex);
     hth_warn(cache->log, "cache row %s-%s is set aside, the prompt is computed instead: %s", hex,
              hth_row_kind_name(id->kind), reason);
@@ -95,6 +97,7 @@ hearth_status hth_cache_file_open(hth_cache *cache, const hth_row_meta *expected
             .ring = { .fd = fd, .n_bytes = n_bytes },
             .row = hth_ram_tier_reserve(cache->ram, n_bytes),
             .level = i,
+            .begun_ns = hth_os_monotonic_ns(),
         };
         if (!out->row) {
             hth_fs_close(cache->fs, fd);
@@ -113,7 +116,8 @@ void hth_cache_file_abort(hth_cache *cache, hth_row_read *read)
 }
 
 /* Why the image that was read is not the row; NULL when it is. */
-static const char *check_image(const hth_row_read *read, const hth_keyspace *keyspace, const hth_row_meta *expected)
+static const char *check_image(const hth_cache *cache, const hth_row_read *read, const hth_keyspace *keyspace,
+                               const hth_row_meta *expected)
 {
     hth_kvc_info info;
     hth_kvc_fault fault;
@@ -121,6 +125,8 @@ static const char *check_image(const hth_row_read *read, const hth_keyspace *key
     if (read->ring.n_done < read->ring.n_bytes)
         return "it became shorter while it was read";
     if (!hth_kvc_parse(read->ring.bytes, read->ring.n_bytes, NULL, &info, &fault))
+        return hth_kvc_reason_name(fault.reason);
+    if (cache->key && !hth_kvc_verify_signature(read->ring.bytes, read->ring.n_bytes, &info, cache->key, &fault))
         return hth_kvc_reason_name(fault.reason);
     return misfit(&info, keyspace, expected);
 }
@@ -135,7 +141,7 @@ hearth_status hth_cache_file_finish(hth_cache *cache, hth_row_read *read, const 
         hth_cache_file_abort(cache, read);
         return hth_fail_errno(err, -read->ring.result, "cannot read a cache row");
     }
-    wrong = check_image(read, keyspace, expected);
+    wrong = check_image(cache, read, keyspace, expected);
     if (wrong) {
         say_rejected(cache, &expected->id, wrong);
         reject_file(cache, read->level, &expected->id, wrong);
@@ -145,6 +151,7 @@ hearth_status hth_cache_file_finish(hth_cache *cache, hth_row_read *read, const 
     hth_fs_close(cache->fs, read->ring.fd);
     meta.bytes = read->ring.n_bytes;
     hth_ram_row_set_stored(read->row, read->level + 1 == cache->n_levels);
+    hth_histogram_add(cache->counters, HTH_PATH_READ, hth_os_monotonic_ns() - read->begun_ns);
     *row_out = hth_ram_tier_insert(cache->ram, read->row, &meta);
     fill_faster(cache, read->level, *row_out);
     return HEARTH_OK;
@@ -204,9 +211,11 @@ hearth_status hth_cache_lend(hth_cache *cache, const hth_keyspace *keyspace, con
         .info = info,
         .payload = hth_ram_row_image(row) + info.payload_offset,
         .payload_bytes = (size_t)info.payload_byte_count,
+        .lent_ns = hth_os_monotonic_ns(),
     };
-    hth_count(&cache->counters, HTH_COUNT_ROWS_RESTORED, 1);
-    hth_count(&cache->counters, HTH_COUNT_BYTES_RESTORED, out->payload_bytes);
+    hth_count(cache->counters, HTH_COUNT_ROWS_RESTORED, 1);
+    hth_count(cache->counters, HTH_COUNT_BYTES_RESTORED, out->payload_bytes);
+    hth_count(cache->counters, HTH_COUNT_TOKENS_RESTORED, hth_kvc_n_tokens(&info));
     return HEARTH_OK;
 }
 
@@ -225,9 +234,14 @@ hearth_status hth_cache_borrow(hth_cache *cache, const hth_keyspace *keyspace, c
     return hth_cache_lend(cache, keyspace, expected, row, tier, out, err);
 }
 
-void hth_cache_return(hth_cache *cache, hth_borrowed_row *row)
+void hth_cache_return_unused(hth_cache *cache, hth_borrowed_row *row)
 {
     hth_ram_tier_unpin(cache->ram, row->pin);
     *row = (hth_borrowed_row){ .pin = NULL };
 }
 
+void hth_cache_return(hth_cache *cache, hth_borrowed_row *row)
+{
+    hth_histogram_add(cache->counters, HTH_PATH_UNPACK, hth_os_monotonic_ns() - row->lent_ns);
+    hth_cache_return_unused(cache, row);
+}

@@ -60,6 +60,25 @@ static void open_level(hth_cache *cache, const hth_cache_options *options, heart
              trouble.message);
 }
 
+/* The RAM tier, in the memory that was given or, with a warning where that cannot be used, in private memory. */
+static hearth_status open_ram(hth_cache *cache, const hth_cache_options *options, hearth_error *err)
+{
+    hth_ram_tier_options ram_options = {
+        .bytes_max = options->ram_bytes_max,
+        .warm = true,
+        .memory_fd = options->ram_memory_fd,
+    };
+    hearth_error trouble = { .message = "" };
+
+    if (ram_options.memory_fd >= 0) {
+        if (hth_ram_tier_open(&ram_options, &cache->ram, &trouble) == HEARTH_OK)
+            return HEARTH_OK;
+        hth_warn(cache->log, "the RAM tier does not outlive this process: %s", trouble.message);
+        ram_options.memory_fd = -1;
+    }
+    return hth_ram_tier_open(&ram_options, &cache->ram, err);
+}
+
 static void close_levels(hth_cache *cache)
 {
     for (size_t i = 0; i < cache->n_levels; i++)
@@ -75,7 +94,8 @@ static void open_writer(hth_cache *cache, const hth_cache_options *options)
         .n_tiers = cache->n_levels,
         .n_threads = options->n_writer_threads ? options->n_writer_threads : 1,
         .limits = options->write_limits,
-        .counters = &cache->counters,
+        .counters = cache->counters,
+        .key = cache->key,
         .log = cache->log,
     };
 
@@ -100,11 +120,17 @@ hearth_status hth_cache_open(const hth_cache_options *options, hth_cache **out, 
     hth_rejected_init(&cache->rejected);
     if (!hth_os_hostname(cache->hostname, sizeof(cache->hostname)))
         cache->hostname[0] = '\0';
-    status =
-        hth_ram_tier_open(&(hth_ram_tier_options){ .bytes_max = options->ram_bytes_max, .warm = true, .memory_fd = -1 },
-                          &cache->ram, err);
+    cache->key = options->key;
+    cache->counters = options->counters;
+    if (!cache->counters)
+        cache->counters = cache->own_counters = calloc(1, sizeof(*cache->own_counters));
+    if (cache->counters)
+        status = open_ram(cache, options, err);
+    else
+        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the cache");
     if (status != HEARTH_OK) {
         hth_rejected_deinit(&cache->rejected);
+        free(cache->own_counters);
         free(cache);
         return status;
     }
@@ -123,6 +149,7 @@ void hth_cache_close(hth_cache *cache, uint32_t timeout_ms)
     close_levels(cache);
     hth_ram_tier_close(cache->ram);
     hth_rejected_deinit(&cache->rejected);
+    free(cache->own_counters);
     free(cache);
 }
 
@@ -140,15 +167,10 @@ bool hth_cache_is_durable(const hth_cache *cache)
 
 hearth_tier hth_cache_find(hth_cache *cache, const hth_row_id *id, hth_row_meta *out)
 {
-    hth_ram_row *row = hth_ram_tier_pin(cache->ram, id);
     hth_row_meta meta;
 
-    if (row) {
-        if (out)
-            *out = *hth_ram_row_meta(row);
-        hth_ram_tier_unpin(cache->ram, row);
+    if (hth_ram_tier_has(cache->ram, id, out))
         return HEARTH_TIER_RAM;
-    }
     for (size_t i = 0; i < cache->n_levels; i++) {
         const hth_level *level = &cache->levels[i];
 
@@ -261,16 +283,6 @@ void hth_cache_counters(hth_cache *cache, hearth_counters *out)
     hth_ram_tier_totals ram;
 
     hth_ram_tier_totals_get(cache->ram, &ram);
-    out->rows_restored = hth_counted(&cache->counters, HTH_COUNT_ROWS_RESTORED);
-    out->bytes_restored = hth_counted(&cache->counters, HTH_COUNT_BYTES_RESTORED);
-    out->rows_saved = hth_counted(&cache->counters, HTH_COUNT_ROWS_SAVED);
-    out->bytes_saved = hth_counted(&cache->counters, HTH_COUNT_BYTES_SAVED);
-    out->rows_written = hth_counted(&cache->counters, HTH_COUNT_ROWS_WRITTEN);
-    out->bytes_written = hth_counted(&cache->counters, HTH_COUNT_BYTES_WRITTEN);
-    out->saves_dropped = hth_counted(&cache->counters, HTH_COUNT_SAVES_DROPPED);
-    out->writes_failed = hth_counted(&cache->counters, HTH_COUNT_WRITES_FAILED);
-    out->rows_quarantined = hth_counted(&cache->counters, HTH_COUNT_ROWS_QUARANTINED);
-    out->rows_removed = hth_counted(&cache->counters, HTH_COUNT_ROWS_REMOVED);
     out->rows_evicted = ram.rows_evicted;
     out->ram_rows = ram.rows;
     out->ram_bytes = ram.bytes;
@@ -292,4 +304,88 @@ void hth_cache_counters(hth_cache *cache, hearth_counters *out)
         *(is_disk ? &out->disk_rows : &out->ram_file_rows) = totals.rows;
         *(is_disk ? &out->disk_bytes : &out->ram_file_bytes) = totals.bytes;
     }
+    out->rows_evicted -= atomic_load(&cache->evicted_noted);
+}
+
+typedef struct row_list {
+    hth_cache_row_fn on_row;
+    void *user_data;
+    hearth_tier tier;
+    bool ended;
+} row_list;
+
+static bool list_file(const hth_row_meta *meta, void *user_data)
+{
+    row_list *list = user_data;
+
+    list->ended = !list->on_row(&(hth_cache_row){ .meta = *meta, .tier = list->tier }, list->user_data);
+    return !list->ended;
+}
+
+hearth_status hth_cache_rows(hth_cache *cache, hth_cache_row_fn on_row, void *user_data, hearth_error *err)
+{
+    row_list list = { .on_row = on_row, .user_data = user_data };
+    hth_ram_row_state *rows = NULL;
+    size_t n = 0;
+    hearth_status status = hth_ram_tier_dump(cache->ram, &rows, &n, err);
+
+    for (size_t i = n; i-- > 0 && !list.ended;) {
+        hth_cache_row row = { .meta = rows[i].meta, .tier = HEARTH_TIER_RAM, .n_pins = rows[i].pins };
+
+        list.ended = !on_row(&row, user_data);
+    }
+    free(rows);
+    for (size_t i = 0; status == HEARTH_OK && !list.ended && i < cache->n_levels; i++) {
+        list.tier = cache->levels[i].tier;
+        status = hth_index_visit(hth_file_tier_index(cache->levels[i].files), true, list_file, &list, err);
+    }
+    return status;
+}
+
+static hearth_status evict_level(const hth_level *level, uint64_t n_bytes, uint64_t *freed_out, hearth_error *err)
+{
+    hth_index_totals before, after;
+    hearth_status status = hth_index_totals_get(hth_file_tier_index(level->files), &before, err);
+
+    if (status == HEARTH_OK)
+        status = hth_file_tier_evict_to(level->files, before.bytes > n_bytes ? before.bytes - n_bytes : 0, NULL, err);
+    if (status == HEARTH_OK)
+        status = hth_index_totals_get(hth_file_tier_index(level->files), &after, err);
+    if (status == HEARTH_OK)
+        *freed_out = before.bytes > after.bytes ? before.bytes - after.bytes : 0; /* others may have written */
+    return status;
+}
+
+hearth_status hth_cache_evict(hth_cache *cache, uint64_t n_bytes, unsigned tiers, uint64_t *bytes_out,
+                              hearth_error *err)
+{
+    uint64_t freed = 0;
+    hearth_status status = HEARTH_OK;
+
+    if (tiers & HEARTH_EVICT_RAM)
+        freed += hth_ram_tier_evict_bytes(cache->ram, n_bytes);
+    for (size_t i = 0; status == HEARTH_OK && i < cache->n_levels; i++) {
+        unsigned bit = cache->levels[i].tier == HEARTH_TIER_DISK ? HEARTH_EVICT_DISK : HEARTH_EVICT_RAM_FILE;
+        uint64_t n = 0;
+
+        if (tiers & bit)
+            status = evict_level(&cache->levels[i], n_bytes, &n, err);
+        freed += n;
+    }
+    if (status == HEARTH_OK)
+        *bytes_out = freed;
+    return status;
+}
+
+hth_counters *hth_cache_counters_of(hth_cache *cache)
+{
+    return cache->counters;
+}
+
+void hth_cache_counters_reset(hth_cache *cache)
+{
+    hearth_counters now = { .struct_size = sizeof(now) };
+
+    hth_cache_counters(cache, &now);
+    atomic_fetch_add(&cache->evicted_noted, now.rows_evicted);
 }

@@ -14,6 +14,7 @@
 #include "cache/counters.h"
 #include "cache/file_tier.h"
 #include "cache/ram_tier.h"
+#include "cache/signing_key.h"
 #include "cache/writer.h"
 
 typedef struct hth_cache hth_cache;
@@ -29,6 +30,9 @@ typedef struct hth_cache_options {
     unsigned n_writer_threads; /* 0: one; at most HTH_WRITER_THREADS_MAX */
     hth_writer_limits write_limits;
     bool save_on_second_use; /* write a row to files when it is used for the first time, not when it is made */
+    int ram_memory_fd;              /* -1: private memory; see hth_ram_tier_options */
+    const hth_signing_key *key;     /* sign rows, and lend only signed ones from files; NULL: no signatures */
+    hth_counters *counters;         /* outlives the cache; NULL: its own */
     const hth_log *log; /* outlives the cache */
     const hth_fs *fs;   /* NULL: the system's; for tests */
 } hth_cache_options;
@@ -55,6 +59,7 @@ typedef struct hth_borrowed_row {
     hth_kvc_info info;
     const uint8_t *payload;
     size_t payload_bytes;
+    uint64_t lent_ns; /* until it is given back it is being unpacked */
 } hth_borrowed_row;
 
 /*
@@ -123,8 +128,27 @@ void hth_cache_save_abort(hth_cache *cache, hth_save_slot *slot); /* accepts NUL
 void hth_cache_write_limits_get(hth_cache *cache, hth_writer_limits *out);
 void hth_cache_write_limits_set(hth_cache *cache, const hth_writer_limits *limits);
 
-/* Fill the cache's part of counters. */
+/* Fill what only the tiers know: rows evicted since the last reset, and what there is now. */
 void hth_cache_counters(hth_cache *cache, hearth_counters *out);
+hth_counters *hth_cache_counters_of(hth_cache *cache);
+/* Begin to count rows evicted at zero again. */
+void hth_cache_counters_reset(hth_cache *cache);
+/* A row of one tier, as hth_cache_rows shows it. */
+typedef struct hth_cache_row {
+    hth_row_meta meta;
+    hearth_tier tier;
+    uint32_t n_pins; /* RAM tier only */
+} hth_cache_row;
+typedef bool (*hth_cache_row_fn)(const hth_cache_row *row, void *user_data);
+/* Every row of every tier, the fastest first, in each the least recently used first, until the callback says false. */
+hearth_status hth_cache_rows(hth_cache *cache, hth_cache_row_fn on_row, void *user_data, hearth_error *err);
+/*
+ * Evict until n_bytes were freed in each of the tiers, a set of HEARTH_EVICT_...; *bytes_out how many were, in all. May
+ * write to an index: not for the scheduler's thread.
+ */
+hearth_status hth_cache_evict(hth_cache *cache, uint64_t n_bytes, unsigned tiers, uint64_t *bytes_out,
+                              hearth_error *err);
+
 /* True when rows are kept beyond this process. */
 bool hth_cache_is_durable(const hth_cache *cache);
 

@@ -20,7 +20,10 @@ struct hth_cache {
     hth_level levels[HTH_WRITER_TIERS_MAX]; /* those that could be opened, the fastest first */
     size_t n_levels;
     hth_writer *writer; /* NULL without levels */
-    hth_counters counters;
+    hth_counters *counters;
+    hth_counters *own_counters;  /* where none were given; freed with the cache */
+    const hth_signing_key *key;  /* NULL: rows are not signed */
+    _Atomic uint64_t evicted_noted; /* rows evicted before the last reset */
     hth_rejected rejected;
     bool save_on_second_use;
     const hth_fs *fs; /* never NULL */
@@ -34,6 +37,7 @@ typedef struct hth_row_read {
     hth_ring_read ring; /* to be done between open and finish */
     hth_ram_row *row;   /* the slab it goes to, reserved */
     size_t level;
+    uint64_t begun_ns;
 } hth_row_read;
 
 /*
@@ -58,5 +62,8 @@ static inline void hth_cache_store(hth_cache *cache, hth_ram_row *row)
     if (cache->writer)
         (void)hth_writer_publish(cache->writer, cache->n_levels - 1, row);
 }
+
+/* Give back a row that was borrowed and not looked at. */
+void hth_cache_return_unused(hth_cache *cache, hth_borrowed_row *row);
 
 #endif

@@ -488,14 +488,16 @@ hth_ram_row *hth_ram_tier_insert(hth_ram_tier *tier, hth_ram_row *row, const hth
     return row;
 }
 
-bool hth_ram_tier_has(hth_ram_tier *tier, const hth_row_id *id)
+bool hth_ram_tier_has(hth_ram_tier *tier, const hth_row_id *id, hth_row_meta *out)
 {
-    bool found;
+    const hth_ram_row *row;
 
     pthread_mutex_lock(&tier->lock);
-    found = find_locked(tier, id) != NULL;
+    row = hth_ram_table_find(&tier->table, id);
+    if (row && out)
+        *out = row->meta;
     pthread_mutex_unlock(&tier->lock);
-    return found;
+    return row != NULL;
 }
 
 hth_ram_row *hth_ram_tier_pin(hth_ram_tier *tier, const hth_row_id *id)

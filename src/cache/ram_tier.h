@@ -64,8 +64,8 @@ hth_ram_row *hth_ram_tier_insert(hth_ram_tier *tier, hth_ram_row *row, const hth
 bool hth_ram_row_is_stored(const hth_ram_row *row);
 void hth_ram_row_set_stored(hth_ram_row *row, bool stored);
 
-/* Is a row of that id here? Neither pins nor marks it. */
-bool hth_ram_tier_has(hth_ram_tier *tier, const hth_row_id *id);
+/* Is a row of that id here, and what is it (out may be NULL)? Neither pins, nor marks, nor checks it. */
+bool hth_ram_tier_has(hth_ram_tier *tier, const hth_row_id *id, hth_row_meta *out);
 /*
  * The row of that id, pinned and marked as just used; NULL when it is not here. The first pin of an adopted row reads it
  * whole; a damaged one is dropped and not here.

@@ -215,7 +215,7 @@ static void *read_rows(void *context)
 static bool is_all_in_ram(hth_cache *cache, const hth_lookup_row *rows, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (!hth_ram_tier_has(cache->ram, &rows[i].meta.id))
+        if (!hth_ram_tier_has(cache->ram, &rows[i].meta.id, NULL))
             return false;
     return true;
 }
@@ -260,6 +260,8 @@ hearth_status hth_read_ahead_next(hth_read_ahead *ahead, hth_borrowed_row *out, 
     ahead->n_taken++;
     pthread_cond_broadcast(&ahead->changed);
     pthread_mutex_unlock(&ahead->lock);
+    if (status == HEARTH_OK)
+        out->lent_ns = hth_os_monotonic_ns(); /* it was waiting here before */
     return status;
 }
 
@@ -277,7 +279,7 @@ void hth_read_ahead_end(hth_read_ahead *ahead)
             place *left = place_of(ahead, i);
 
             if (left->status == HEARTH_OK)
-                hth_cache_return(ahead->cache, &left->row);
+                hth_cache_return_unused(ahead->cache, &left->row);
         }
     }
     pthread_cond_destroy(&ahead->changed);

@@ -8,6 +8,7 @@
 
 #include "base/os.h"
 #include "cache/cache_inside.h"
+#include "cache/kvc_signature.h"
 
 struct hth_save_slot {
     hth_ram_row *row;
@@ -17,6 +18,7 @@ struct hth_save_slot {
     size_t payload_bytes;
     bool has_superseded;
     hth_row_id superseded;
+    uint64_t begun_ns;
 };
 
 bool hth_cache_is_saved(hth_cache *cache, const hth_row_id *id)
@@ -33,8 +35,8 @@ bool hth_cache_is_saved(hth_cache *cache, const hth_row_id *id)
 
 uint64_t hth_cache_n_lost(hth_cache *cache)
 {
-    return hth_counted(&cache->counters, HTH_COUNT_SAVES_DROPPED) +
-           hth_counted(&cache->counters, HTH_COUNT_WRITES_FAILED);
+    return hth_counted(cache->counters, HTH_COUNT_SAVES_DROPPED) +
+           hth_counted(cache->counters, HTH_COUNT_WRITES_FAILED);
 }
 
 /* Bits a weight, as far as the quant type's name tells: "q4_k_m" 4, "bf16" 16. Only shown to people. */
@@ -87,6 +89,9 @@ hth_save_slot *hth_cache_save_begin(hth_cache *cache, const hth_save *save)
         .engine_build = text_bytes(save->engine_build),
         .has_head_crc = true,
     };
+    if (cache->key)
+        slot->info.hmac = hth_kvc_signature_room(); /* the writer signs: hashing is not for the scheduler's thread */
+    slot->begun_ns = hth_os_monotonic_ns();
     slot->meta = (hth_row_meta){
         .id = save->id,
         .parent = save->parent,
@@ -110,7 +115,7 @@ hth_save_slot *hth_cache_save_begin(hth_cache *cache, const hth_save *save)
     return slot;
 
 dropped:
-    hth_count(&cache->counters, HTH_COUNT_SAVES_DROPPED, 1);
+    hth_count(cache->counters, HTH_COUNT_SAVES_DROPPED, 1);
     free(slot);
     return NULL;
 }
@@ -147,8 +152,10 @@ void hth_cache_save_commit(hth_cache *cache, hth_save_slot *slot)
 
     hth_kvc_encode_head(&slot->info, slot->payload_bytes, crc, image);
     row = hth_ram_tier_insert(cache->ram, slot->row, &slot->meta);
-    hth_count(&cache->counters, HTH_COUNT_ROWS_SAVED, 1);
-    hth_count(&cache->counters, HTH_COUNT_BYTES_SAVED, hth_ram_row_bytes(row));
+    hth_count(cache->counters, HTH_COUNT_ROWS_SAVED, 1);
+    hth_count(cache->counters, HTH_COUNT_BYTES_SAVED, hth_ram_row_bytes(row));
+    hth_count_save(cache->counters, (hearth_save_reason)slot->meta.save_reason);
+    hth_histogram_add(cache->counters, HTH_PATH_PACK, hth_os_monotonic_ns() - slot->begun_ns);
     hth_rejected_forget(&cache->rejected, &slot->meta.id); /* a quarantine of the old one is before us in the queue */
     store(cache, row, slot);
     if (slot->has_superseded)

@@ -14,6 +14,7 @@
 #include "cache/counters.h"
 #include "cache/file_tier.h"
 #include "cache/ram_tier.h"
+#include "cache/signing_key.h"
 
 enum { HTH_WRITER_TIERS_MAX = 2, HTH_WRITER_THREADS_MAX = 16 };
 
@@ -32,6 +33,7 @@ typedef struct hth_writer_options {
     unsigned n_threads;                         /* 1 .. HTH_WRITER_THREADS_MAX */
     hth_writer_limits limits;
     hth_counters *counters;
+    const hth_signing_key *key; /* rows have room for a signature and get it before they are written; NULL: none */
     const hth_log *log;
 } hth_writer_options;
 

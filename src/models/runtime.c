@@ -25,7 +25,8 @@ struct hearth_runtime {
     hth_cache *cache; /* NULL: disabled, or closed */
     char *memo_directory;
     char *engine_directory;
-    hth_request_counters request_counters;
+    hth_counters *counters; /* owned */
+    hth_signing_key *signing_key; /* owned; NULL: rows are not signed */
     _Atomic uint64_t last_request_id;
     _Atomic unsigned holders;
 
@@ -68,9 +69,9 @@ const char *hth_runtime_engine_directory(const hearth_runtime *runtime)
     return runtime->engine_directory;
 }
 
-hth_request_counters *hth_runtime_request_counters(hearth_runtime *runtime)
+hth_counters *hth_runtime_counters(hearth_runtime *runtime)
 {
-    return &runtime->request_counters;
+    return runtime->counters;
 }
 
 uint64_t hth_runtime_next_request_id(hearth_runtime *runtime)
@@ -92,6 +93,8 @@ void hth_runtime_unref(hearth_runtime *runtime)
     free(runtime->models);
     free(runtime->memo_directory);
     free(runtime->engine_directory);
+    hth_signing_key_free(runtime->signing_key);
+    free(runtime->counters);
     free(runtime);
 }
 
@@ -144,6 +147,9 @@ static hearth_status open_cache(hearth_runtime *runtime, const hearth_runtime_op
                           .queue_bytes_max = options->write_queue_bytes_max,
                           .bytes_per_s = options->disk_write_bytes_per_s },
         .save_on_second_use = options->save_on_second_use,
+        .ram_memory_fd = options->ram_memory_fd,
+        .key = runtime->signing_key,
+        .counters = runtime->counters,
         .log = &runtime->log,
     };
 
@@ -179,8 +185,12 @@ hearth_status hearth_runtime_open(const hearth_runtime_options *options, hearth_
     if (status != HEARTH_OK)
         return status;
     runtime = calloc(1, sizeof(*runtime));
-    if (!runtime)
+    if (runtime)
+        runtime->counters = calloc(1, sizeof(*runtime->counters));
+    if (!runtime || !runtime->counters) {
+        free(runtime);
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to open a runtime");
+    }
     runtime->log = (hth_log){ .level = given.log_level, .write = given.log, .user_data = given.log_user_data };
     pthread_mutex_init(&runtime->lock, NULL);
     pthread_cond_init(&runtime->models_changed, NULL);
@@ -190,6 +200,8 @@ hearth_status hearth_runtime_open(const hearth_runtime_options *options, hearth_
         if (!runtime->engine_directory)
             status = hth_fail(err, HEARTH_NO_MEMORY, "no memory to open a runtime");
     }
+    if (status == HEARTH_OK && given.signing_key_file)
+        status = hth_signing_key_load(NULL, given.signing_key_file, &runtime->signing_key, err);
     if (status == HEARTH_OK && !given.cache_disabled)
         status = open_cache(runtime, &given, err);
     if (status != HEARTH_OK) {
@@ -231,32 +243,6 @@ hearth_status hearth_runtime_flush(hearth_runtime *runtime, uint32_t timeout_ms,
         return hth_fail(err, HEARTH_MISUSE, "hearth_runtime_flush: runtime is NULL");
     if (runtime->cache && !hth_cache_flush(runtime->cache, timeout_ms))
         return hth_fail(err, HEARTH_TIMED_OUT, "not all rows were written within %u ms; writing goes on", timeout_ms);
-    return HEARTH_OK;
-}
-
-hearth_status hearth_runtime_counters(hearth_runtime *runtime, hearth_counters *out, hearth_error *err)
-{
-    hearth_counters counters = { .struct_size = sizeof(counters) };
-    const hth_request_counters *requests;
-    size_t n_bytes;
-
-    if (!runtime || !out || out->struct_size < sizeof(size_t))
-        return hth_fail(err, HEARTH_MISUSE, "hearth_runtime_counters: set out->struct_size to sizeof(hearth_counters)");
-    requests = &runtime->request_counters;
-    counters.requests = atomic_load_explicit(&requests->requests, memory_order_relaxed);
-    counters.hits_live = atomic_load_explicit(&requests->hits[HEARTH_HIT_LIVE], memory_order_relaxed);
-    counters.hits_exact = atomic_load_explicit(&requests->hits[HEARTH_HIT_EXACT], memory_order_relaxed);
-    counters.hits_resume = atomic_load_explicit(&requests->hits[HEARTH_HIT_RESUME], memory_order_relaxed);
-    counters.hits_prefix = atomic_load_explicit(&requests->hits[HEARTH_HIT_PREFIX], memory_order_relaxed);
-    counters.misses = atomic_load_explicit(&requests->hits[HEARTH_HIT_NONE], memory_order_relaxed);
-    counters.tokens_prompt = atomic_load_explicit(&requests->tokens_prompt, memory_order_relaxed);
-    counters.tokens_cached = atomic_load_explicit(&requests->tokens_cached, memory_order_relaxed);
-    counters.tokens_generated = atomic_load_explicit(&requests->tokens_generated, memory_order_relaxed);
-    if (runtime->cache)
-        hth_cache_counters(runtime->cache, &counters);
-    n_bytes = out->struct_size < sizeof(counters) ? out->struct_size : sizeof(counters);
-    counters.struct_size = out->struct_size;
-    memcpy(out, &counters, n_bytes);
     return HEARTH_OK;
 }
 

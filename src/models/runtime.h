@@ -15,7 +15,7 @@ const hth_log *hth_runtime_log(const hearth_runtime *runtime);
 hth_cache *hth_runtime_cache(const hearth_runtime *runtime);             /* NULL: disabled */
 const char *hth_runtime_memo_directory(const hearth_runtime *runtime);   /* NULL: none */
 const char *hth_runtime_engine_directory(const hearth_runtime *runtime); /* NULL: the default */
-hth_request_counters *hth_runtime_request_counters(hearth_runtime *runtime);
+hth_counters *hth_runtime_counters(hearth_runtime *runtime);
 uint64_t hth_runtime_next_request_id(hearth_runtime *runtime);
 
 /* Enter a model into the list; false when the runtime is closing. */

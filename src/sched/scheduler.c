@@ -41,7 +41,7 @@ typedef struct message {
 
 struct hth_scheduler {
     hth_workplace place;
-    hth_request_counters *counters;
+    hth_counters *counters;
     hth_pulse *pulse;
     hth_mailbox *mailbox;
     pthread_t thread;
@@ -75,14 +75,15 @@ bool hth_pulse_wants_abort(void *user_data)
 
 static void count_result(hth_scheduler *scheduler, const hearth_result *result)
 {
-    hth_request_counters *counters = scheduler->counters;
     const hearth_stats *stats = &result->stats;
 
-    atomic_fetch_add_explicit(&counters->requests, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&counters->hits[stats->hit], 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&counters->tokens_prompt, stats->prompt_tokens, memory_order_relaxed);
-    atomic_fetch_add_explicit(&counters->tokens_cached, stats->cached_tokens, memory_order_relaxed);
-    atomic_fetch_add_explicit(&counters->tokens_generated, stats->completion_tokens, memory_order_relaxed);
+    hth_count(scheduler->counters, HTH_COUNT_REQUESTS, 1);
+    hth_count_hit(scheduler->counters, stats->hit, stats->tier);
+    hth_count(scheduler->counters, HTH_COUNT_TOKENS_PROMPT, stats->prompt_tokens);
+    hth_count(scheduler->counters, HTH_COUNT_TOKENS_CACHED, stats->cached_tokens);
+    hth_count(scheduler->counters, HTH_COUNT_TOKENS_GENERATED, stats->completion_tokens);
+    if (stats->lookup_ms > 0)
+        hth_histogram_add(scheduler->counters, HTH_PATH_LOOKUP, (uint64_t)(stats->lookup_ms * 1e6));
 }
 
 static void end_request(hth_scheduler *scheduler, hth_request *request, const hearth_result *result)
@@ -278,7 +279,7 @@ static void deinit(hth_scheduler *scheduler)
     free(scheduler);
 }
 
-hearth_status hth_scheduler_open(const hth_workplace *workplace, hth_pulse *pulse, hth_request_counters *counters,
+hearth_status hth_scheduler_open(const hth_workplace *workplace, hth_pulse *pulse, hth_counters *counters,
                                  hth_scheduler **out, hearth_error *err)
 {
     hth_scheduler *scheduler = calloc(1, sizeof(*scheduler));

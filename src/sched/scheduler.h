@@ -16,15 +16,6 @@ enum {
     HTH_SEQUENCES = 2,    /* ids of the context that the scheduler uses: one running, one for cutting rows */
 };
 
-/* What a scheduler counted about requests; the cache counts its own. Relaxed atomics, summed by the runtime. */
-typedef struct hth_request_counters {
-    _Atomic uint64_t requests;
-    _Atomic uint64_t hits[HEARTH_HIT_PREFIX + 1]; /* by hearth_hit */
-    _Atomic uint64_t tokens_prompt;
-    _Atomic uint64_t tokens_cached;
-    _Atomic uint64_t tokens_generated;
-} hth_request_counters;
-
 /*
  * What the engine asks in the middle of an evaluation. It exists before the context, whose abort callback gets it, and
  * the scheduler points it to the running request's flag.
@@ -38,7 +29,7 @@ bool hth_pulse_wants_abort(void *user_data);
 typedef struct hth_scheduler hth_scheduler;
 
 /* Start the thread. What workplace points to, pulse and counters outlive the scheduler; the workplace is copied. */
-hearth_status hth_scheduler_open(const hth_workplace *workplace, hth_pulse *pulse, hth_request_counters *counters,
+hearth_status hth_scheduler_open(const hth_workplace *workplace, hth_pulse *pulse, hth_counters *counters,
                                  hth_scheduler **out, hearth_error *err);
 /* Cancel everything, save what the context holds (shutdown save), end the thread. Accepts NULL. */
 void hth_scheduler_close(hth_scheduler *scheduler);

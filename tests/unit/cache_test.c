@@ -63,6 +63,7 @@ static int fixture_setup(void **state)
     memset(f->keyspace.fingerprint, 7, sizeof(f->keyspace.fingerprint));
     f->keyspace.quant_byte = 1;
     f->options = (hth_cache_options){
+        .ram_memory_fd = -1,
         .ram_bytes_max = 16 << 20,
         .ram_file_directory = f->ram_files,
         .ram_file_bytes_max = 16 << 20,
@@ -161,7 +162,12 @@ static hearth_counters counters_of(fixture *f)
 {
     hearth_counters counters = { .struct_size = sizeof(counters) };
 
+    const hth_counters *counted = hth_cache_counters_of(f->cache);
+
     hth_cache_counters(f->cache, &counters);
+    counters.saves_dropped = hth_counted(counted, HTH_COUNT_SAVES_DROPPED);
+    counters.rows_written = hth_counted(counted, HTH_COUNT_ROWS_WRITTEN);
+    counters.rows_quarantined = hth_counted(counted, HTH_COUNT_ROWS_QUARANTINED);
     return counters;
 }
 

@@ -98,6 +98,7 @@ static int fixture_setup(void **state)
         assert_true(hth_key_of(&f->keyspace, &token, 1, &f->rows[i].meta.id.key));
     }
     f->options = (hth_cache_options){
+        .ram_memory_fd = -1,
         .ram_bytes_max = 16 << 20,
         .directory = f->directory,
         .disk_bytes_max = 64 << 20,
