@@ -172,6 +172,7 @@ static uint8_t *buffer_for(size_t n_bytes, void *user_data)
 {
     part *into = user_data;
 
+    free(into->bytes); /* of a read that failed */
     into->bytes = malloc(n_bytes);
     return into->bytes;
 }
@@ -185,13 +186,29 @@ static hearth_status bad_row(const part *row, const char *why, hearth_error *err
                     hex, hth_row_kind_name(row->meta.id.kind), why);
 }
 
+/* A tier may know of a row and have lost its file; then the others are asked. */
+static hearth_status read_bytes(const exporter *e, part *row, hearth_error *err)
+{
+    hearth_status status = hth_file_tier_read(row->tier, &row->meta.id, buffer_for, row, &row->n_bytes, err);
+    char hex[HEX_KEY_BYTES];
+
+    for (size_t i = 0; i < e->n_tiers && status == HEARTH_NOT_FOUND; i++)
+        if (e->tiers[i] != row->tier)
+            status = hth_file_tier_read(e->tiers[i], &row->meta.id, buffer_for, row, &row->n_bytes, err);
+    if (status != HEARTH_NOT_FOUND)
+        return status;
+    hex_of(&row->meta.id.key, hex);
+    return hth_fail(err, status, "the file of the row %s-%s is gone; let the model read the prompt again", hex,
+                    hth_row_kind_name(row->meta.id.kind));
+}
+
 /* Read a row and check all that can be seen from it alone. */
 static hearth_status read_part(exporter *e, part *row, hearth_error *err)
 {
+    hearth_status status = read_bytes(e, row, err);
     hth_kvc_fault fault;
     char text[256];
     bool sound;
-    hearth_status status = hth_file_tier_read(row->tier, &row->meta.id, buffer_for, row, &row->n_bytes, err);
 
     if (status != HEARTH_OK)
         return status;
@@ -228,7 +245,7 @@ static hearth_status collect_tokens(exporter *e, hearth_error *err)
 
     for (size_t i = 0; i < e->n_parts; i++)
         n_bytes += e->parts[i].info.tokens.n;
-    if (n_bytes == 0 || n_bytes / 4 > INT32_MAX)
+    if (n_bytes == 0 || n_bytes > INT32_MAX)
         return hth_fail(err, HEARTH_CORRUPT, "a prefix of %zu tokens cannot be exported", n_bytes / 4);
     e->tokens = malloc(n_bytes);
     stream = hth_key_stream_new(keyspace);
@@ -263,6 +280,7 @@ static hearth_status read_logits(exporter *e, hearth_error *err)
     hearth_status status = read_part(e, logits, err);
 
     if (status == HEARTH_NOT_FOUND) { /* evicted meanwhile: the file is as good without them */
+        free(logits->bytes);
         *logits = (part){ .bytes = NULL };
         return HEARTH_OK;
     }

@@ -516,7 +516,7 @@ static void a_file_that_exists_is_replaced_only_on_request(void **state)
     assert_int_equal(export_file(&prompt_key, &options).n_tokens, N_PROMPT);
 }
 
-static void a_missing_block_is_named_with_its_place(void **state)
+static void a_missing_block_is_told_with_a_remedy(void **state)
 {
     hth_row_id id = { .kind = HTH_ROW_BLOCK };
     char path[PATH_BYTES], aside[PATH_BYTES + 8];
@@ -528,7 +528,7 @@ static void a_missing_block_is_named_with_its_place(void **state)
     assert_true(hth_file_tier_path(filled, &id, path, sizeof(path)));
     (void)snprintf(aside, sizeof(aside), "%s.aside", path);
     assert_int_equal(rename(path, aside), 0);
-    assert_export_fails(&prompt_key, &export_defaults, HEARTH_NOT_FOUND, "");
+    assert_export_fails(&prompt_key, &export_defaults, HEARTH_NOT_FOUND, "let the model read the prompt again");
     assert_int_not_equal(access(file_path, F_OK), 0);
     assert_int_equal(rename(aside, path), 0);
     (void)export_file(&prompt_key, &export_defaults);
@@ -764,7 +764,7 @@ int main(void)
         cmocka_unit_test_setup(blocks_that_stand_on_a_recurrent_state_are_refused, no_file),
         cmocka_unit_test_setup(a_key_that_names_no_row_is_not_found, no_file),
         cmocka_unit_test_setup(a_file_that_exists_is_replaced_only_on_request, no_file),
-        cmocka_unit_test_setup(a_missing_block_is_named_with_its_place, no_file),
+        cmocka_unit_test_setup(a_missing_block_is_told_with_a_remedy, no_file),
         cmocka_unit_test_setup(a_damaged_row_is_named_and_no_file_is_left, no_file),
         cmocka_unit_test_setup(a_transfer_can_be_watched_and_cancelled_at_any_time, no_file),
         cmocka_unit_test_setup(a_damaged_file_is_refused_and_leaves_nothing_in_the_cache, no_file),
