@@ -292,12 +292,51 @@ static void a_writer_that_fails_is_not_asked_again_and_its_status_is_the_answer(
     free(made.bytes);
 }
 
+static void a_mutated_blob_is_refused_or_gathered_without_reading_past_it(void **state)
+{
+    uint64_t random = hth_test_seed();
+    size_t n_accepted = 0;
+
+    (void)state;
+    for (int round = 0; round < 20000; round++) {
+        const shape *s = &shapes[hth_test_random(&random, N_SHAPES)];
+        blob made = blob_of_range(s, 3, 12);
+        hth_blob_piece piece = { made.bytes, made.n_bytes, 3, 12 };
+        hth_blob_chain *chain;
+        hth_blob_format format;
+
+        for (uint64_t n = 1 + hth_test_random(&random, 3); n > 0; n--) {
+            /* Mostly where the counts and descriptions are. */
+            size_t at = hth_test_random(&random, hth_test_random(&random, 2) ? made.n_bytes : 32);
+
+            made.bytes[at] = hth_test_random(&random, 2) ? (uint8_t)hth_test_random(&random, 256)
+                                                         : (uint8_t)hth_test_random(&random, 4);
+        }
+        if (hth_blob_plain_format(&piece, &format) &&
+            hth_blob_chain_new(&format, &piece, 1, &chain, NULL) == HEARTH_OK) {
+            for (uint32_t begin = 3; begin < 12; begin += 4) {
+                size_t n_bytes = hth_blob_chain_bytes(chain, begin, 12);
+                uint8_t *bytes = malloc(n_bytes);
+
+                assert_non_null(bytes);
+                hth_blob_chain_get(chain, begin, 12, bytes);
+                free(bytes);
+            }
+            hth_blob_chain_free(chain);
+            n_accepted++;
+        }
+        free(made.bytes);
+    }
+    assert_true(n_accepted > 100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_range_of_any_pieces_is_the_blob_of_that_range),
         cmocka_unit_test(the_format_is_told_from_the_blob),
         cmocka_unit_test(pieces_that_do_not_fit_together_are_refused),
+        cmocka_unit_test(a_mutated_blob_is_refused_or_gathered_without_reading_past_it),
         cmocka_unit_test(a_writer_that_fails_is_not_asked_again_and_its_status_is_the_answer),
     };
 

@@ -1,0 +1,357 @@
+/*
+ * row_import.c - a plain KVC file as rows of a cache
+ *
+ *   1. read the file and check all of it, the key of its tokens and its signature included
+ *   2. see what its state is: of plain attention it can be cut, anything else must be a snapshot that Hearth wrote
+ *   3. publish block after block, then the tail or the snapshot, then the logits
+ *
+ * Parents come before what stands on them, so what is there after a failure or a crash is the beginning of the prefix.
+ */
+#include "engine/row_transfer.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/os.h"
+#include "cache/kvc_signature.h"
+#include "cache/row_file.h"
+#include "engine/blob_join.h"
+
+typedef struct importer {
+    hth_file_tier *tier;
+    const hth_import_options *options;
+    const char *path;
+
+    uint8_t *bytes; /* the whole file */
+    size_t n_bytes;
+    hth_kvc_info info; /* borrows from bytes */
+    uint32_t n_tokens;
+    hth_blob_chain *chain; /* NULL: the state cannot be cut */
+    hth_key_stream *stream;
+    hth_key key; /* of what was pushed into the stream */
+
+    uint8_t *image; /* of one row, and then of the next */
+    size_t capacity;
+
+    hth_imported done;
+    uint64_t bytes_done;
+    uint64_t bytes_total;
+} importer;
+
+static hearth_status progress(importer *in, uint64_t n_bytes, hearth_error *err)
+{
+    const hth_import_options *options = in->options;
+
+    in->bytes_done = n_bytes < in->bytes_total - in->bytes_done ? in->bytes_done + n_bytes : in->bytes_total;
+    if (options->progress && !options->progress(in->bytes_done, in->bytes_total, options->progress_user_data))
+        return hth_fail(err, HEARTH_CANCELLED, "the import of '%s' was cancelled", in->path);
+    return HEARTH_OK;
+}
+
+/* ---- the file ---- */
+
+static hearth_status read_open_file(importer *in, const hth_fs *fs, int fd, hearth_error *err)
+{
+    hth_fs_stat st = { .bytes = 0 };
+    size_t n_read = 0;
+    int rc = hth_fs_stat_open(fs, fd, &st);
+
+    if (rc != 0)
+        return hth_fail_errno(err, -rc, "cannot look at '%s'", in->path);
+    if (!st.is_regular)
+        return hth_fail(err, HEARTH_CORRUPT, "'%s' is no regular file; give one that 'hearth cache export' wrote",
+                        in->path);
+    in->n_bytes = (size_t)st.bytes;
+    in->bytes = malloc(in->n_bytes + 1); /* an empty file has an address, too */
+    if (!in->bytes)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the %zu bytes of '%s'", in->n_bytes, in->path);
+    rc = hth_fs_read_full(fs, fd, in->bytes, in->n_bytes, 0, &n_read);
+    if (rc != 0)
+        return hth_fail_errno(err, -rc, "cannot read '%s'", in->path);
+    if (n_read != in->n_bytes)
+        return hth_fail(err, HEARTH_IO, "'%s' became shorter while it was read; try again", in->path);
+    return HEARTH_OK;
+}
+
+static hearth_status read_file(importer *in, hearth_error *err)
+{
+    const hth_fs *fs = in->options->fs ? in->options->fs : hth_fs_system();
+    int fd = hth_fs_open(fs, in->path, HTH_FS_READ);
+    hearth_status status;
+
+    if (fd == -ELOOP)
+        return hth_fail(err, HEARTH_CORRUPT, "'%s' is a symbolic link; give the file itself", in->path);
+    if (fd < 0)
+        return hth_fail_errno(err, -fd, "cannot open '%s'", in->path);
+    status = read_open_file(in, fs, fd, err);
+    hth_fs_close(fs, fd);
+    return status;
+}
+
+static hearth_status check_file(importer *in, hearth_error *err)
+{
+    const hth_signing_key *signing_key = in->options->signing_key;
+    hth_kvc_fault fault;
+    char text[256];
+    bool sound = hth_kvc_parse(in->bytes, in->n_bytes, NULL, &in->info, &fault);
+
+    if (sound && signing_key)
+        sound = hth_kvc_verify_signature(in->bytes, in->n_bytes, &in->info, signing_key, &fault);
+    if (sound)
+        return HEARTH_OK;
+    if (fault.reason == HTH_KVC_NO_MEMORY)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to check '%s'", in->path);
+    hth_kvc_fault_text(&fault, text, sizeof(text));
+    return hth_fail(err, HEARTH_CORRUPT, "'%s' cannot be imported: %s; export it again", in->path, text);
+}
+
+/* Is it a prefix from its beginning, and one that was asked for? */
+static hearth_status check_kind(importer *in, hearth_error *err)
+{
+    const hth_keyspace *wanted = in->options->keyspace;
+    const hth_keyspace *keyspace = &in->info.keyspace;
+
+    if ((in->info.has_first_position && in->info.first_position > 0) || hth_kvc_n_tokens(&in->info) == 0)
+        return hth_fail(err, HEARTH_UNSUPPORTED,
+                        "'%s' is a row from the middle of a prefix or without tokens; export the whole prefix",
+                        in->path);
+    if (hth_kvc_n_tokens(&in->info) > INT32_MAX / 2)
+        return hth_fail(err, HEARTH_UNSUPPORTED, "'%s' has more tokens than any context", in->path);
+    if (wanted && (memcmp(keyspace->fingerprint, wanted->fingerprint, sizeof(wanted->fingerprint)) != 0 ||
+                   keyspace->quant_byte != wanted->quant_byte ||
+                   memcmp(keyspace->ctx_params_hash, wanted->ctx_params_hash, sizeof(wanted->ctx_params_hash)) != 0))
+        return hth_fail(err, HEARTH_UNSUPPORTED,
+                        "'%s' is of another model, or was made with other context parameters or by another build",
+                        in->path);
+    in->n_tokens = (uint32_t)hth_kvc_n_tokens(&in->info);
+    return HEARTH_OK;
+}
+
+/* Make a chain of a state that can be cut; a snapshot of ours that cannot stays whole. */
+static hearth_status open_state(importer *in, hearth_error *err)
+{
+    hth_blob_piece piece = {
+        .bytes = in->bytes + in->info.payload_offset,
+        .n_bytes = (size_t)in->info.payload_byte_count,
+        .end = in->n_tokens,
+    };
+    hth_blob_format format;
+
+    if (hth_blob_plain_format(&piece, &format))
+        return hth_blob_chain_new(&format, &piece, 1, &in->chain, err);
+    if (in->info.has_kind && in->info.kind == HTH_ROW_SNAPSHOT && in->info.has_own_key)
+        return HEARTH_OK;
+    return hth_fail(err, HEARTH_UNSUPPORTED,
+                    "the state in '%s' is not one of plain attention over its %u tokens, and no snapshot that hearth "
+                    "made; it cannot be cut into rows",
+                    in->path, in->n_tokens);
+}
+
+/* ---- rows ---- */
+
+static hearth_token token_at(const importer *in, uint32_t i)
+{
+    return hth_kvc_token(&in->info, i);
+}
+
+/* Append tokens to the stream; in->key is then that of all so far. */
+static void push_tokens(importer *in, uint32_t begin, uint32_t end)
+{
+    for (uint32_t i = begin; i < end; i++) {
+        hearth_token token = token_at(in, i);
+
+        hth_key_stream_push(in->stream, &token, 1);
+    }
+    hth_key_stream_key(in->stream, &in->key);
+}
+
+/* What the head of a row says: as in rows of the model's own saves, with the file's word on when and where. */
+static hth_kvc_info head_of(const importer *in, const hth_row_meta *meta)
+{
+    bool has_parent = meta->first_position > 0 || meta->id.kind == HTH_ROW_SNAPSHOT;
+    hth_kvc_info info = in->info;
+
+    info.cached_token_count = meta->n_tokens;
+    info.hit_count = 0;
+    info.last_used_time = meta->last_used_time;
+    info.prompt = (hth_kvc_bytes){ .data = NULL };
+    info.tokens.data = in->info.tokens.data + (meta->n_tokens > 0 ? (size_t)4 * meta->first_position : 0);
+    info.tokens.n = 4 * meta->n_tokens;
+    info.has_parent = has_parent;
+    info.parent = meta->parent;
+    info.has_first_position = has_parent;
+    info.first_position = meta->first_position;
+    info.has_kind = true;
+    info.kind = (uint8_t)meta->id.kind;
+    info.logits = (hth_kvc_bytes){ .data = NULL };
+    info.has_own_key = true;
+    info.own_key = meta->id.key;
+    info.hmac = in->options->signing_key ? hth_kvc_signature_room() : (hth_kvc_bytes){ .data = NULL };
+    info.has_head_crc = true;
+    return info;
+}
+
+/* Room for an image of that head and payload; where the payload goes, or NULL. */
+static uint8_t *reserve_image(importer *in, const hth_kvc_info *info, size_t payload_bytes)
+{
+    size_t n_head = hth_kvc_head_bytes(info), n_bytes;
+    uint8_t *image;
+
+    if (n_head == SIZE_MAX || !hth_add_size(n_head, payload_bytes, &n_bytes))
+        return NULL;
+    if (n_bytes > in->capacity) {
+        image = realloc(in->image, n_bytes);
+        if (!image)
+            return NULL;
+        in->image = image;
+        in->capacity = n_bytes;
+    }
+    return in->image + n_head;
+}
+
+/* Publish the image whose payload is in place. */
+static hearth_status publish(importer *in, hth_row_meta *meta, const hth_kvc_info *info, size_t payload_bytes,
+                             hearth_error *err)
+{
+    size_t n_head = hth_kvc_head_bytes(info);
+    bool published = false;
+    hearth_status status;
+
+    hth_kvc_encode_head(info, payload_bytes, hth_crc32c(0, in->image + n_head, payload_bytes), in->image);
+    meta->bytes = n_head + payload_bytes;
+    if (in->options->signing_key && !hth_kvc_sign(in->image, (size_t)meta->bytes, in->options->signing_key))
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to sign a row of '%s'", in->path);
+    if (meta->bytes > HTH_ROW_FILE_BYTES_MAX)
+        return hth_fail(err, HEARTH_UNSUPPORTED, "a row of '%s' would have %" PRIu64 " bytes, more than a row may have",
+                        in->path, meta->bytes);
+    status = hth_file_tier_publish(in->tier, meta, in->image, (size_t)meta->bytes, &published, err);
+    if (status != HEARTH_OK)
+        return status;
+    in->done.n_rows++;
+    in->done.n_published += published;
+    return progress(in, payload_bytes, err);
+}
+
+static hth_row_meta meta_of(const importer *in, hth_row_kind kind, const hth_key *parent, uint32_t begin,
+                            uint32_t n_tokens)
+{
+    return (hth_row_meta){
+        .id = { .key = in->key, .kind = kind },
+        .parent = *parent,
+        .first_position = begin,
+        .n_tokens = n_tokens,
+        .last_used_time = hth_os_unix_seconds(),
+        .save_reason = in->info.save_reason,
+    };
+}
+
+static hearth_status publish_range(importer *in, uint32_t begin, uint32_t end, hearth_error *err)
+{
+    hth_row_kind kind = end - begin == HTH_BLOCK_TOKENS ? HTH_ROW_BLOCK : HTH_ROW_TAIL;
+    size_t payload_bytes = hth_blob_chain_bytes(in->chain, begin, end);
+    hth_key parent = in->key;
+    hth_row_meta meta;
+    hth_kvc_info info;
+    uint8_t *payload;
+
+    push_tokens(in, begin, end);
+    meta = meta_of(in, kind, &parent, begin, end - begin);
+    info = head_of(in, &meta);
+    payload = reserve_image(in, &info, payload_bytes);
+    if (!payload)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a row of '%s'", in->path);
+    hth_blob_chain_get(in->chain, begin, end, payload);
+    return publish(in, &meta, &info, payload_bytes, err);
+}
+
+static hearth_status publish_ranges(importer *in, hearth_error *err)
+{
+    hearth_status status = HEARTH_OK;
+
+    for (uint32_t begin = 0; begin < in->n_tokens && status == HEARTH_OK; begin += HTH_BLOCK_TOKENS) {
+        uint32_t rest = in->n_tokens - begin;
+
+        status = publish_range(in, begin, begin + (rest < HTH_BLOCK_TOKENS ? rest : HTH_BLOCK_TOKENS), err);
+    }
+    return status;
+}
+
+/* One row of the whole state, listed under the last block boundary before its end. */
+static hearth_status publish_snapshot(importer *in, hearth_error *err)
+{
+    uint32_t boundary = (in->n_tokens - 1) / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS;
+    size_t payload_bytes = (size_t)in->info.payload_byte_count;
+    hth_row_meta meta;
+    hth_kvc_info info;
+    hth_key parent;
+    uint8_t *payload;
+
+    push_tokens(in, 0, boundary);
+    parent = in->key;
+    push_tokens(in, boundary, in->n_tokens);
+    meta = meta_of(in, HTH_ROW_SNAPSHOT, &parent, 0, in->n_tokens);
+    info = head_of(in, &meta);
+    payload = reserve_image(in, &info, payload_bytes);
+    if (!payload)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a row of '%s'", in->path);
+    memcpy(payload, in->bytes + in->info.payload_offset, payload_bytes);
+    return publish(in, &meta, &info, payload_bytes, err);
+}
+
+static hearth_status publish_logits(importer *in, hearth_error *err)
+{
+    hth_row_meta meta = meta_of(in, HTH_ROW_LOGITS, &in->key, in->n_tokens, 0);
+    hth_kvc_info info = head_of(in, &meta);
+    uint8_t *payload = reserve_image(in, &info, in->info.logits.n);
+
+    if (!payload)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a row of '%s'", in->path);
+    memcpy(payload, in->info.logits.data, in->info.logits.n);
+    in->done.has_logits = true;
+    return publish(in, &meta, &info, in->info.logits.n, err);
+}
+
+static hearth_status run(importer *in, hearth_error *err)
+{
+    hearth_status status = read_file(in, err);
+
+    if (status == HEARTH_OK)
+        status = check_file(in, err);
+    if (status == HEARTH_OK)
+        status = check_kind(in, err);
+    if (status == HEARTH_OK)
+        status = open_state(in, err);
+    if (status != HEARTH_OK)
+        return status;
+    in->stream = hth_key_stream_new(&in->info.keyspace);
+    if (!in->stream)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the keys of '%s'", in->path);
+    hth_key_stream_key(in->stream, &in->key);
+
+    in->bytes_total = in->n_bytes;
+    status = in->chain ? publish_ranges(in, err) : publish_snapshot(in, err);
+    if (status == HEARTH_OK && in->info.logits.n > 0)
+        status = publish_logits(in, err);
+    return status == HEARTH_OK ? progress(in, UINT64_MAX, err) : status; /* that is all */
+}
+
+hearth_status hth_row_import(hth_file_tier *tier, const char *path, const hth_import_options *options,
+                             hth_imported *out, hearth_error *err)
+{
+    importer in = { .tier = tier, .options = options, .path = path };
+    hearth_status status = run(&in, err);
+
+    if (status == HEARTH_OK) {
+        in.done.key = in.key;
+        in.done.n_tokens = in.n_tokens;
+        *out = in.done;
+    }
+    hth_key_stream_free(in.stream);
+    hth_blob_chain_free(in.chain);
+    free(in.image);
+    free(in.bytes);
+    return status;
+}
