@@ -3,7 +3,7 @@
  *
  * Each segment keeps its free runs in an array sorted by position; giving a slab back merges it with its neighbours. A
  * bit a page tells whether the page is held: touched, or promised to a slab. Taking a slab holds its pages; where that
- * exceeds bytes_max, free held pages go back to the system, those of the last segment first, so that it drains. A slab
+ * exceeds the limit, free held pages go back to the system, those of the last segment first, so that it drains. A slab
  * larger than a segment gets a piece of several segments' length for itself, which goes with it.
  *
  * Segments have places, counted in segment lengths; in a file they are offsets, so that a slab's place in its segment
@@ -13,7 +13,7 @@
  * the limit allows. Slabs taken before it is done still work: they fault as they are written.
  *
  * Invariant: held_bytes is the sum over the segments (and one whole segment while it is being warmed), and exceeds
- * bytes_max only by what is in slabs. A range of the file that is given back is in no segment's hands meanwhile.
+ * bytes_max by more than its spare part only by what is in slabs. A range of the file that is given back is in no segment's hands meanwhile.
  */
 #include "cache/arena.h"
 
@@ -128,6 +128,15 @@ static uint32_t hold(segment *s, uint32_t begin, uint32_t n)
     }
     s->held += n_new;
     return n_new;
+}
+
+static uint32_t n_held(const segment *s, uint32_t begin, uint32_t n)
+{
+    uint32_t n_found = 0;
+
+    for (uint32_t w = begin / 64; w <= (begin + n - 1) / 64; w++)
+        n_found += (uint32_t)__builtin_popcountll(mask_of(w, begin, begin + n) & s->held_bits[w]);
+    return n_found;
 }
 
 static bool is_held(const segment *s, uint32_t page)
@@ -254,7 +263,7 @@ static segment *add_segment_locked(hth_arena *arena, uint32_t n_places)
 /* Pages that are in no slab, or of a slab that nobody uses any more, go back to the system. */
 static void discard_pages_locked(hth_arena *arena, segment *s, uint32_t begin, uint32_t n)
 {
-    uint32_t n_held = 0;
+    uint32_t n_discarded = n_held(s, begin, n);
 
     if (!s->small_pages)
         hth_os_memory_small_pages(s->memory, bytes_of(s->n_pages));
@@ -263,14 +272,10 @@ static void discard_pages_locked(hth_arena *arena, segment *s, uint32_t begin, u
         hth_os_memory_discard(s->memory + bytes_of(begin), bytes_of(n));
     else
         (void)hth_os_file_punch(arena->fd, arena->fd_begin + offset_of(s, begin), bytes_of(n)); /* else it stays */
-    for (uint32_t w = begin / 64; w <= (begin + n - 1) / 64; w++) {
-        uint64_t mask = mask_of(w, begin, begin + n);
-
-        n_held += (uint32_t)__builtin_popcountll(mask & s->held_bits[w]);
-        s->held_bits[w] &= ~mask;
-    }
-    s->held -= n_held;
-    arena->held_bytes -= bytes_of(n_held);
+    for (uint32_t w = begin / 64; w <= (begin + n - 1) / 64; w++)
+        s->held_bits[w] &= ~mask_of(w, begin, begin + n);
+    s->held -= n_discarded;
+    arena->held_bytes -= bytes_of(n_discarded);
 }
 
 /* Discard up to n_pages held pages of a free run, the last first; returns how many. */
@@ -314,8 +319,10 @@ static uint64_t discard_free_locked(hth_arena *arena, uint64_t n_bytes)
 
 static void keep_limit_locked(hth_arena *arena)
 {
-    if (arena->held_bytes > arena->bytes_max)
-        (void)discard_free_locked(arena, arena->held_bytes - arena->bytes_max); /* the rest is in slabs */
+    uint64_t held_max = arena->bytes_max + arena->bytes_max / HTH_ARENA_SPARE_PART;
+
+    if (arena->held_bytes > held_max)
+        (void)discard_free_locked(arena, arena->held_bytes - held_max); /* the rest is in slabs */
 }
 
 static size_t index_of_locked(const hth_arena *arena, const uint8_t *slab)
@@ -509,13 +516,16 @@ void hth_arena_close(hth_arena *arena)
 
 /* ---- slabs ---- */
 
-/* The shortest free run of n pages or more, in the lowest place. */
+/*
+ * A free run of n pages or more: of which the fewest must be faulted in, of those the shortest, of those the lowest. The
+ * runs looked at closely are few, since they are long.
+ */
 static segment *best_run_locked(hth_arena *arena, uint32_t n, size_t *run_out)
 {
     segment *best = NULL;
-    uint32_t best_n = UINT32_MAX;
+    uint32_t best_cold = UINT32_MAX, best_n = UINT32_MAX;
 
-    for (size_t i = 0; i < arena->n_segments && best_n > n; i++) {
+    for (size_t i = 0; i < arena->n_segments && (best_cold > 0 || best_n > n); i++) {
         segment *s = arena->segments[i];
         uint32_t longest = 0;
 
@@ -523,11 +533,16 @@ static segment *best_run_locked(hth_arena *arena, uint32_t n, size_t *run_out)
             continue;
         for (size_t r = 0; r < s->n_runs; r++) {
             uint32_t run_n = s->runs[r].n;
+            uint32_t cold;
 
             if (run_n > longest)
                 longest = run_n;
-            if (run_n >= n && run_n < best_n) {
+            if (run_n < n)
+                continue;
+            cold = s->held > s->used ? n - n_held(s, s->runs[r].begin, n) : n;
+            if (cold < best_cold || (cold == best_cold && run_n < best_n)) {
                 best = s;
+                best_cold = cold;
                 best_n = run_n;
                 *run_out = r;
             }
@@ -746,7 +761,8 @@ void hth_arena_set_bytes_max(hth_arena *arena, uint64_t bytes_max)
 {
     pthread_mutex_lock(&arena->lock);
     arena->bytes_max = bytes_max;
-    keep_limit_locked(arena);
+    if (arena->held_bytes > bytes_max)
+        (void)discard_free_locked(arena, arena->held_bytes - bytes_max); /* the rest is in slabs */
     if (wants_warming_locked(arena))
         pthread_cond_signal(&arena->wanted);
     pthread_mutex_unlock(&arena->lock);

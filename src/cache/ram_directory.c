@@ -48,16 +48,16 @@ enum {
     READ_SLOTS = READ_BYTES / 32,
 };
 
-typedef struct slot {
+typedef struct entry_slot {
     _Atomic uint64_t commit;
     uint64_t offset;
     uint64_t bytes;
     _Atomic uint64_t used_at;
-} slot;
-static_assert(sizeof(slot) == 32, "the layout above");
+} entry_slot;
+static_assert(sizeof(entry_slot) == 32, "the layout above");
 static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "a lock would be in the process, not in the file");
 
-#define N_SLOTS ((uint32_t)((HTH_RAM_DIRECTORY_BYTES - HEADER_BYTES) / sizeof(slot)))
+#define N_SLOTS ((uint32_t)((HTH_RAM_DIRECTORY_BYTES - HEADER_BYTES) / sizeof(entry_slot)))
 static_assert(N_SLOTS < HTH_RAM_DIRECTORY_NO_SLOT, "a slot has a number");
 static_assert(HTH_RAM_DIRECTORY_BYTES % HTH_ARENA_SEGMENT_BYTES == 0, "an arena follows");
 
@@ -83,7 +83,7 @@ typedef struct stored_slot {
 struct hth_ram_directory {
     int fd; /* locked; nobody else has it */
     uint8_t *memory;
-    slot *slots;       /* [N_SLOTS], in memory */
+    entry_slot *slots; /* [N_SLOTS], in memory */
     uint32_t n_backed; /* slots whose pages were allocated by this process */
     uint32_t n_words;  /* of taken */
     uint32_t first_free_word;
@@ -104,7 +104,7 @@ static header header_now(void)
 {
     header now = { .magic = { 'H', 'T', 'H', 'R', 'A', 'M', 'v', '1' },
                    .version = VERSION,
-                   .slot_bytes = sizeof(slot),
+                   .slot_bytes = sizeof(entry_slot),
                    .slabs_begin = HTH_RAM_DIRECTORY_BYTES,
                    .segment_bytes = HTH_ARENA_SEGMENT_BYTES };
 
@@ -181,7 +181,7 @@ static hearth_status open_locked_file(hth_ram_directory *directory, int fd, hear
     if (memory == MAP_FAILED)
         return hth_fail_errno(err, errno, "cannot map the RAM tier's directory");
     directory->memory = memory;
-    directory->slots = (slot *)(void *)(directory->memory + HEADER_BYTES);
+    directory->slots = (entry_slot *)(void *)(directory->memory + HEADER_BYTES);
     return ours ? HEARTH_OK : format(directory, (uint64_t)st.st_size, err);
 }
 
@@ -285,23 +285,24 @@ static bool collect(hth_ram_directory *directory, uint32_t first, const stored_s
 hearth_status hth_ram_directory_entries(hth_ram_directory *directory, hth_ram_entry **out, size_t *n_out,
                                         hearth_error *err)
 {
-    stored_slot *slots = malloc(READ_BYTES); /* read, not mapped: reading a hole through a mapping would fill it */
+    stored_slot *slots =
+        calloc(READ_SLOTS, sizeof(*slots)); /* read, not mapped: reading a hole through a mapping would fill it */
     entry_list list = { .entries = NULL };
     uint32_t first = 0;
     hearth_status status = HEARTH_OK;
 
-    static_assert(sizeof(stored_slot) == sizeof(slot), "one is the other as it was");
+    static_assert(sizeof(stored_slot) == sizeof(entry_slot), "one is the other as it was");
     if (!slots)
-        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory to read the RAM tier's directory");
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to read the RAM tier's directory");
     while (status == HEARTH_OK && first < N_SLOTS) {
-        uint64_t at = hth_os_file_next_data(directory->fd, HEADER_BYTES + (uint64_t)first * sizeof(slot));
+        uint64_t at = hth_os_file_next_data(directory->fd, HEADER_BYTES + (uint64_t)first * sizeof(entry_slot));
         uint32_t n;
 
         if (at >= HTH_RAM_DIRECTORY_BYTES)
             break;
-        first = (uint32_t)((at - HEADER_BYTES) / sizeof(slot));
+        first = (uint32_t)((at - HEADER_BYTES) / sizeof(entry_slot));
         n = N_SLOTS - first < READ_SLOTS ? N_SLOTS - first : READ_SLOTS;
-        if (!read_at(directory->fd, slots, n * sizeof(*slots), HEADER_BYTES + (uint64_t)first * sizeof(slot)))
+        if (!read_at(directory->fd, slots, n * sizeof(*slots), HEADER_BYTES + (uint64_t)first * sizeof(entry_slot)))
             status = hth_fail(err, HEARTH_IO, "cannot read the RAM tier's directory");
         else if (!collect(directory, first, slots, n, &list))
             status = hth_fail(err, HEARTH_NO_MEMORY, "no memory to read the RAM tier's directory");
@@ -335,8 +336,8 @@ static uint32_t free_slot(hth_ram_directory *directory)
     while (number >= directory->n_backed) {
         uint32_t n = N_SLOTS - directory->n_backed < READ_SLOTS ? N_SLOTS - directory->n_backed : READ_SLOTS;
 
-        if (hth_os_file_allocate(directory->fd, HEADER_BYTES + (uint64_t)directory->n_backed * sizeof(slot),
-                                 n * sizeof(slot)) != 0)
+        if (hth_os_file_allocate(directory->fd, HEADER_BYTES + (uint64_t)directory->n_backed * sizeof(entry_slot),
+                                 n * sizeof(entry_slot)) != 0)
             return HTH_RAM_DIRECTORY_NO_SLOT;
         directory->n_backed += n;
     }
@@ -346,7 +347,7 @@ static uint32_t free_slot(hth_ram_directory *directory)
 uint32_t hth_ram_directory_put(hth_ram_directory *directory, uint64_t offset, uint64_t bytes, uint64_t used_at)
 {
     uint32_t number = free_slot(directory);
-    slot *entry;
+    entry_slot *entry;
 
     if (number == HTH_RAM_DIRECTORY_NO_SLOT)
         return number;
@@ -358,20 +359,20 @@ uint32_t hth_ram_directory_put(hth_ram_directory *directory, uint64_t offset, ui
     return number;
 }
 
-void hth_ram_directory_remove(hth_ram_directory *directory, uint32_t number)
+void hth_ram_directory_remove(hth_ram_directory *directory, uint32_t slot)
 {
-    if (number == HTH_RAM_DIRECTORY_NO_SLOT)
+    if (slot == HTH_RAM_DIRECTORY_NO_SLOT)
         return;
-    assert(number / 64 < directory->n_words);
-    atomic_store_explicit(&directory->slots[number].commit, 0, memory_order_release);
+    assert(slot / 64 < directory->n_words);
+    atomic_store_explicit(&directory->slots[slot].commit, 0, memory_order_release);
     atomic_signal_fence(memory_order_seq_cst); /* what the caller does to the slab stays behind the store */
-    directory->taken[number / 64] &= ~(UINT64_C(1) << number % 64);
-    if (number / 64 < directory->first_free_word)
-        directory->first_free_word = number / 64;
+    directory->taken[slot / 64] &= ~(UINT64_C(1) << slot % 64);
+    if (slot / 64 < directory->first_free_word)
+        directory->first_free_word = slot / 64;
 }
 
-void hth_ram_directory_note_use(hth_ram_directory *directory, uint32_t number, uint64_t used_at)
+void hth_ram_directory_note_use(hth_ram_directory *directory, uint32_t slot, uint64_t used_at)
 {
-    if (number != HTH_RAM_DIRECTORY_NO_SLOT)
-        atomic_store_explicit(&directory->slots[number].used_at, used_at, memory_order_relaxed);
+    if (slot != HTH_RAM_DIRECTORY_NO_SLOT)
+        atomic_store_explicit(&directory->slots[slot].used_at, used_at, memory_order_relaxed);
 }

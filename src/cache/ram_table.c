@@ -61,7 +61,7 @@ hth_ram_row *hth_ram_table_children(const hth_ram_table *table, const hth_key *p
 /* Put all rows into tables of twice the size; without memory the old ones stay. */
 static void grow(hth_ram_table *table)
 {
-    hth_ram_table larger = { .n_buckets = 2 * table->n_buckets, .n_rows = table->n_rows };
+    hth_ram_table larger = { .n_buckets = 2 * table->n_buckets };
 
     larger.by_id = calloc(larger.n_buckets, sizeof(hth_ram_row *));
     larger.families = calloc(larger.n_buckets, sizeof(hth_ram_row *));
@@ -85,8 +85,11 @@ static void grow(hth_ram_table *table)
             *bucket = row;
         }
     }
-    hth_ram_table_deinit(table);
-    *table = larger;
+    free(table->by_id);
+    free(table->families);
+    table->by_id = larger.by_id;
+    table->families = larger.families;
+    table->n_buckets = larger.n_buckets;
 }
 
 void hth_ram_table_add(hth_ram_table *table, hth_ram_row *row)

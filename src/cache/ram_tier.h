@@ -22,7 +22,7 @@ typedef struct hth_ram_tier hth_ram_tier;
 typedef struct hth_ram_row hth_ram_row;
 
 typedef struct hth_ram_tier_options {
-    uint64_t bytes_max; /* of slabs */
+    uint64_t bytes_max; /* of slabs; memory between them may come to a sixteenth more */
     bool warm;          /* fault memory in ahead of use, on a helper thread */
     int memory_fd; /* -1: private memory; else a file in memory (hth_os_memory_file_new), which stays the caller's */
 } hth_ram_tier_options;

