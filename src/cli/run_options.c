@@ -13,6 +13,7 @@
 
 #include "base/hash.h"
 #include "cli/commands.h"
+#include "cli/values.h"
 
 static const char help[] =
     "usage: hearth run MODEL [-p TEXT | -f FILE] [OPTIONS]\n"
@@ -130,48 +131,6 @@ static const struct option long_options[] = {
     { NULL, 0, NULL, 0 },
 };
 
-static bool wrong(const char *name, const char *value, const char *expected)
-{
-    (void)fprintf(stderr, "hearth: --%s is '%s'; it must be %s\n", name, value, expected);
-    return false;
-}
-
-static bool read_integer(const char *name, const char *value, long long low, long long high, long long *out)
-{
-    char expected[96];
-    char *end;
-    long long number;
-
-    errno = 0;
-    number = strtoll(value, &end, 10);
-    if (end == value || *end || errno || number < low || number > high) {
-        (void)snprintf(expected, sizeof(expected), "a whole number from %lld to %lld", low, high);
-        return wrong(name, value, expected);
-    }
-    *out = number;
-    return true;
-}
-
-static bool read_u32(const char *name, const char *value, long long low, long long high, uint32_t *out)
-{
-    long long number;
-
-    if (!read_integer(name, value, low, high, &number))
-        return false;
-    *out = (uint32_t)number;
-    return true;
-}
-
-static bool read_i32(const char *name, const char *value, long long low, long long high, int32_t *out)
-{
-    long long number;
-
-    if (!read_integer(name, value, low, high, &number))
-        return false;
-    *out = (int32_t)number;
-    return true;
-}
-
 static bool read_seed(const char *value, uint64_t *out)
 {
     char *end;
@@ -180,47 +139,8 @@ static bool read_seed(const char *value, uint64_t *out)
     errno = 0;
     number = strtoull(value, &end, 10);
     if (end == value || *end || errno || value[0] == '-' || number > HTH_RUN_SEED_MAX)
-        return wrong("seed", value, "a whole number from 0 to 9007199254740991");
+        return hth_value_wrong("seed", value, "a whole number from 0 to 9007199254740991");
     *out = number;
-    return true;
-}
-
-static bool read_float(const char *name, const char *value, double low, double high, float *out)
-{
-    char expected[96];
-    char *end;
-    double number = strtod(value, &end);
-
-    if (end == value || *end || !isfinite(number) || number < low || number > high) {
-        (void)snprintf(expected, sizeof(expected), "a number from %g to %g", low, high);
-        return wrong(name, value, expected);
-    }
-    *out = (float)number;
-    return true;
-}
-
-static bool read_size(const char *name, const char *value, uint64_t *out)
-{
-    static const char units[] = "KMGT";
-    static const char expected[] = "a number of bytes, at least 1M, such as 512M or 4G";
-    char *end;
-    unsigned long long number;
-    unsigned shift = 0;
-
-    errno = 0;
-    number = strtoull(value, &end, 10);
-    if (end == value || errno || value[0] == '-')
-        return wrong(name, value, expected);
-    if (*end) {
-        const char *unit = strchr(units, *end >= 'a' ? *end - 'a' + 'A' : *end);
-
-        if (!unit || end[1])
-            return wrong(name, value, expected);
-        shift = 10 * (unsigned)(unit - units + 1);
-    }
-    if (number > UINT64_MAX >> shift || number << shift < 1 << 20)
-        return wrong(name, value, expected);
-    *out = number << shift;
     return true;
 }
 
@@ -233,14 +153,14 @@ static bool read_fingerprint_mode(const char *value, hearth_fingerprint_mode *ou
     else if (strcmp(value, "fast_unsafe") == 0)
         *out = HEARTH_FINGERPRINT_FAST_UNSAFE;
     else
-        return wrong("fingerprint", value, "safe, gguf_chunked or fast_unsafe");
+        return hth_value_wrong("fingerprint", value, "safe, gguf_chunked or fast_unsafe");
     return true;
 }
 
 static bool add_stop(hth_run_options *out, const char *value)
 {
     if (!*value)
-        return wrong("stop", value, "a text of at least one character");
+        return hth_value_wrong("stop", value, "a text of at least one character");
     if (out->request.n_stop == HTH_RUN_STOPS_MAX) {
         (void)fprintf(stderr, "hearth: --stop '%s' is one too many; at most %d are allowed\n", value,
                       HTH_RUN_STOPS_MAX);
@@ -262,12 +182,12 @@ static bool read_option(int option, const char *value, hth_run_options *out)
     case OPTION_CHAT: out->chat = true; return true;
     case OPTION_SYSTEM: out->system = value; return true;
     case OPTION_CHAT_TEMPLATE: model->chat_template = value; return true; /* a path still; run reads the file */
-    case 'n': return read_i32("predict", value, -1, INT32_MAX, &out->request.n_predict);
-    case OPTION_TEMP: return read_float("temp", value, 0, 100, &sampling->temperature);
-    case OPTION_TOP_K: return read_i32("top-k", value, 0, INT32_MAX, &sampling->top_k);
-    case OPTION_TOP_P: return read_float("top-p", value, 0, 1, &sampling->top_p);
-    case OPTION_MIN_P: return read_float("min-p", value, 0, 1, &sampling->min_p);
-    case OPTION_REPEAT_PENALTY: return read_float("repeat-penalty", value, 0.01, 100, &sampling->repeat_penalty);
+    case 'n': return hth_value_i32("predict", value, -1, INT32_MAX, &out->request.n_predict);
+    case OPTION_TEMP: return hth_value_float("temp", value, 0, 100, &sampling->temperature);
+    case OPTION_TOP_K: return hth_value_i32("top-k", value, 0, INT32_MAX, &sampling->top_k);
+    case OPTION_TOP_P: return hth_value_float("top-p", value, 0, 1, &sampling->top_p);
+    case OPTION_MIN_P: return hth_value_float("min-p", value, 0, 1, &sampling->min_p);
+    case OPTION_REPEAT_PENALTY: return hth_value_float("repeat-penalty", value, 0.01, 100, &sampling->repeat_penalty);
     case OPTION_SEED: out->has_seed = true; return read_seed(value, &sampling->seed);
     case OPTION_STOP: return add_stop(out, value);
     case OPTION_IGNORE_EOS: out->request.ignore_eos = true; return true;
@@ -279,15 +199,15 @@ static bool read_option(int option, const char *value, hth_run_options *out)
     case OPTION_PARENT_KEY:
         out->has_parent_key = true;
         return hth_hex_decode(value, out->parent_key, sizeof(out->parent_key)) ||
-               wrong("parent-key", value, "64 hex digits, as 'finish key' in the statistics of an earlier run");
-    case OPTION_RAM: return read_size("ram", value, &out->runtime.ram_bytes_max);
-    case OPTION_DISK: return read_size("disk", value, &out->runtime.disk_bytes_max);
-    case OPTION_DISK_FREE: return read_size("disk-free", value, &out->runtime.disk_free_min);
+               hth_value_wrong("parent-key", value, "64 hex digits, as 'finish key' in the statistics of an earlier run");
+    case OPTION_RAM: return hth_value_size("ram", value, 1 << 20, &out->runtime.ram_bytes_max);
+    case OPTION_DISK: return hth_value_size("disk", value, 1 << 20, &out->runtime.disk_bytes_max);
+    case OPTION_DISK_FREE: return hth_value_size("disk-free", value, 1 << 20, &out->runtime.disk_free_min);
     case OPTION_FINGERPRINT: return read_fingerprint_mode(value, &model->fingerprint_mode);
-    case 'c': return read_u32("ctx", value, 1, 1 << 24, &model->n_ctx);
-    case 'b': return read_u32("batch", value, 1, 65536, &model->n_batch);
-    case 't': return read_u32("threads", value, 1, 1024, &model->n_threads);
-    case OPTION_GPU_LAYERS: return read_i32("gpu-layers", value, -1, 10000, &model->n_gpu_layers);
+    case 'c': return hth_value_u32("ctx", value, 1, 1 << 24, &model->n_ctx);
+    case 'b': return hth_value_u32("batch", value, 1, 65536, &model->n_batch);
+    case 't': return hth_value_u32("threads", value, 1, 1024, &model->n_threads);
+    case OPTION_GPU_LAYERS: return hth_value_i32("gpu-layers", value, -1, 10000, &model->n_gpu_layers);
     case OPTION_TYPE_K: model->type_k = value; return true;
     case OPTION_TYPE_V: model->type_v = value; return true;
     case OPTION_NO_MMAP: model->no_mmap = true; return true;

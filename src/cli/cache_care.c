@@ -1,0 +1,150 @@
+/*
+ * cache_care.c - `hearth cache verify`, `gc`, `rm` and `repair`
+ */
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+
+#include "cache/upkeep.h"
+#include "cli/cache_verbs.h"
+#include "cli/commands.h"
+#include "cli/progress.h"
+
+typedef struct work {
+    hth_progress progress;
+    const char *label;
+} work;
+
+static bool show_progress(const hth_upkeep_progress *at, void *user_data)
+{
+    work *w = user_data;
+    char detail[64], size[32];
+    double fraction = 0;
+
+    if (at->bytes_total > 0)
+        fraction = (double)at->bytes / (double)at->bytes_total;
+    else if (at->n_rows_total > 0)
+        fraction = (double)at->n_rows / (double)at->n_rows_total;
+    (void)snprintf(detail, sizeof(detail), "%" PRIu64 " rows, %s", at->n_rows, hth_size_text(at->bytes, size));
+    hth_progress_draw(&w->progress, w->label, fraction < 1 ? fraction : 1, detail);
+    return !hth_cache_command_interrupted();
+}
+
+static void print_counts(const hth_verify_counts *counts, bool as_json)
+{
+    if (as_json) {
+        printf("{ \"sound\": %" PRIu64 ", \"unverifiable\": %" PRIu64 ", \"quarantined\": %" PRIu64
+               ", \"gone\": %" PRIu64 " }\n",
+               counts->sound, counts->unverifiable, counts->quarantined, counts->gone);
+        return;
+    }
+    printf("sound         %" PRIu64 "\n", counts->sound);
+    if (counts->unverifiable > 0)
+        printf("unverifiable  %" PRIu64 " (sound in themselves; the rows that they stand on are not here)\n",
+               counts->unverifiable);
+    if (counts->gone > 0)
+        printf("gone          %" PRIu64 "\n", counts->gone);
+    printf("damaged       %" PRIu64 "%s\n", counts->quarantined,
+           counts->quarantined > 0 ? ", now in the folder quarantine/" : "");
+}
+
+static int verify(const hth_cache_command_options *options, hth_file_tier *tier, work *w)
+{
+    hearth_error err = { .message = "" };
+    hth_verify_counts counts = { .sound = 0 };
+    hearth_status status = hth_file_tier_verify(tier, show_progress, w, &counts, &err);
+
+    hth_progress_end(&w->progress);
+    print_counts(&counts, options->as_json);
+    if (status != HEARTH_OK)
+        return hth_cache_command_fail(status, &err);
+    return counts.quarantined > 0 ? HTH_EXIT_FAILED : HTH_EXIT_OK;
+}
+
+static int repair(hth_file_tier *tier, work *w)
+{
+    hearth_error err = { .message = "" };
+    hth_index_totals totals;
+    char size[32];
+    hearth_status status = hth_file_tier_repair(tier, show_progress, w, &err);
+
+    hth_progress_end(&w->progress);
+    if (status == HEARTH_OK)
+        status = hth_index_totals_get(hth_file_tier_index(tier), &totals, &err);
+    if (status != HEARTH_OK)
+        return hth_cache_command_fail(status, &err);
+    printf("the index has %" PRIu64 " rows, %s\n", totals.rows, hth_size_text(totals.bytes, size));
+    return HTH_EXIT_OK;
+}
+
+static int collect_garbage(const hth_cache_command_options *options, hth_file_tier *tier)
+{
+    hearth_error err = { .message = "" };
+    hth_index_totals totals;
+    uint64_t n_evicted = 0;
+    char size[32];
+    hearth_status status = hth_file_tier_gc(tier, options->to_bytes, &n_evicted, &err);
+
+    if (status == HEARTH_OK)
+        status = hth_index_totals_get(hth_file_tier_index(tier), &totals, &err);
+    if (status != HEARTH_OK)
+        return hth_cache_command_fail(status, &err);
+    printf("%" PRIu64 " rows evicted, %s left\n", n_evicted, hth_size_text(totals.bytes, size));
+    return HTH_EXIT_OK;
+}
+
+/* Remove the rows of a key, of one kind or of all. */
+static int remove_rows(const hth_cache_command_options *options, hth_file_tier *tier, work *w)
+{
+    uint64_t n_removed = 0;
+
+    for (int kind = 0; kind < HTH_ROW_KINDS; kind++) {
+        hth_row_id id = { .key = options->key, .kind = (hth_row_kind)kind };
+        hearth_error err = { .message = "" };
+        hearth_status status;
+        uint64_t n = 1;
+
+        if (options->has_kind && id.kind != options->kind)
+            continue;
+        if (options->with_descendants)
+            status = hth_file_tier_remove_tree(tier, &id, show_progress, w, &n, &err);
+        else
+            status = hth_file_tier_remove(tier, &id, &err);
+        hth_progress_end(&w->progress);
+        if (status == HEARTH_OK)
+            n_removed += n;
+        else if (status != HEARTH_NOT_FOUND)
+            return hth_cache_command_fail(status, &err);
+    }
+    printf("%" PRIu64 " rows removed\n", n_removed);
+    if (n_removed == 0)
+        (void)fputs("hearth: the cache has no such row; 'hearth cache ls' shows what it has\n", stderr);
+    return n_removed > 0 ? HTH_EXIT_OK : HTH_EXIT_FAILED;
+}
+
+int hth_cache_care(const hth_cache_command_options *options)
+{
+    hearth_error err = { .message = "" };
+    hth_file_tier *tier = NULL;
+    work w = { .label = options->verb == HTH_CACHE_VERIFY ? "verifying" : options->verb == HTH_CACHE_REPAIR ? "repairing" : "removing" };
+    hearth_status status;
+    int result;
+
+    hth_cache_command_watch();
+    hth_progress_init(&w.progress, !options->quiet);
+    status = hth_cache_command_open(options, false, &tier, &err);
+    if (status != HEARTH_OK)
+        return hth_cache_command_fail(status, &err);
+    switch (options->verb) {
+    case HTH_CACHE_VERIFY: result = verify(options, tier, &w); break;
+    case HTH_CACHE_REPAIR: result = repair(tier, &w); break;
+    case HTH_CACHE_GC: result = collect_garbage(options, tier); break;
+    default: result = remove_rows(options, tier, &w); break;
+    }
+    hth_file_tier_close(tier);
+    if (fflush(stdout) != 0 && result == HTH_EXIT_OK) {
+        (void)fputs("hearth: the output could not be written\n", stderr);
+        result = HTH_EXIT_FAILED;
+    }
+    return result;
+}

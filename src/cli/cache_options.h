@@ -1,0 +1,48 @@
+/*
+ * cache_options.h - the command line of `hearth cache`
+ */
+#ifndef HTH_CLI_CACHE_OPTIONS_H
+#define HTH_CLI_CACHE_OPTIONS_H
+
+#include "cache/file_tier.h"
+
+enum { HTH_CACHE_PATH_BYTES = 4096 };
+
+typedef enum hth_cache_verb {
+    HTH_CACHE_STAT,
+    HTH_CACHE_LS,
+    HTH_CACHE_VERIFY,
+    HTH_CACHE_GC,
+    HTH_CACHE_RM,
+    HTH_CACHE_EXPORT,
+    HTH_CACHE_IMPORT,
+    HTH_CACHE_REPAIR,
+    HTH_CACHE_VERBS,
+} hth_cache_verb;
+
+typedef struct hth_cache_command_options {
+    hth_cache_verb verb;
+    char directory[HTH_CACHE_PATH_BYTES];
+    const char *index_directory; /* NULL: beside the rows */
+    bool as_json;
+    bool quiet;
+    bool has_kind;
+    hth_row_kind kind;
+    const char *key_prefix; /* ls: hex digits, NULL: any */
+    uint64_t limit;
+    uint64_t hits_min;
+    bool has_to_bytes;
+    uint64_t to_bytes;
+    bool with_descendants;
+    bool replace;
+    const char *signing_key_file;
+    hth_key key;      /* rm, export */
+    const char *file; /* export, import */
+} hth_cache_command_options;
+
+/* argv[0] is the verb. True when options are complete; otherwise *exit_out is the exit code and all was said. */
+bool hth_cache_options_parse(int argc, char **argv, hth_cache_command_options *out, int *exit_out);
+/* The text of --help. */
+void hth_cache_help_print(bool to_stderr);
+
+#endif

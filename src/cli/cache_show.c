@@ -1,0 +1,302 @@
+/*
+ * cache_show.c - `hearth cache stat` and `hearth cache ls`: look into a cache directory
+ *
+ * A directory that is no cache is never made into one. What is shown is collected first and printed afterwards, so that
+ * a slow terminal keeps no transaction open and other processes write on meanwhile.
+ */
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cache/quarantine.h"
+#include "cli/cache_verbs.h"
+#include "cli/commands.h"
+#include "cli/prefixes.h"
+
+enum { ROWS_FIRST = 256, PREFIXES_SHOWN = 5 };
+
+typedef hth_cache_command_options options;
+
+/* ---- what is there ---- */
+
+typedef struct contents {
+    hth_row_meta *rows; /* least recently used first */
+    size_t n_rows;
+    size_t capacity;
+    const options *filter;
+    bool out_of_memory;
+
+    hth_index_totals totals;
+    uint64_t quota; /* 0: not known */
+    size_t n_quarantined;
+} contents;
+
+static bool passes(const hth_row_meta *meta, const options *o)
+{
+    char hex[2 * HTH_KEY_BYTES + 1];
+
+    if ((o->has_kind && meta->id.kind != o->kind) || meta->hit_count < o->hits_min)
+        return false;
+    if (!o->key_prefix)
+        return true;
+    hth_hex_encode(meta->id.key.bytes, HTH_KEY_BYTES, hex);
+    return strncmp(hex, o->key_prefix, strlen(o->key_prefix)) == 0;
+}
+
+static bool collect(const hth_row_meta *meta, void *user_data)
+{
+    contents *c = user_data;
+
+    if (!passes(meta, c->filter))
+        return true;
+    if (c->n_rows == c->capacity) {
+        size_t capacity = c->capacity ? 2 * c->capacity : ROWS_FIRST;
+        hth_row_meta *rows = realloc(c->rows, capacity * sizeof(*rows));
+
+        c->out_of_memory = !rows;
+        if (!rows)
+            return false;
+        c->rows = rows;
+        c->capacity = capacity;
+    }
+    c->rows[c->n_rows++] = *meta;
+    return true;
+}
+
+static hearth_status ask_index(hth_index *index, contents *out, hearth_error *err)
+{
+    hearth_status status = hth_index_totals_get(index, &out->totals, err);
+
+    out->n_rows = 0;
+    out->out_of_memory = false;
+    if (status == HEARTH_OK)
+        status = hth_index_quota(index, &out->quota, err);
+    if (status == HEARTH_OK)
+        status = hth_index_visit(index, true, collect, out, err);
+    if (status == HEARTH_OK && out->out_of_memory)
+        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory to list the rows; use --limit or --kind");
+    return status;
+}
+
+/* Free out->rows afterwards, in any case. */
+static hearth_status look(const options *o, contents *out, hearth_error *err)
+{
+    char path[HTH_CACHE_PATH_BYTES + 16];
+    hth_file_tier *tier = NULL;
+    hearth_status status = hth_cache_command_open(o, false, &tier, err);
+
+    if (status != HEARTH_OK)
+        return status;
+    out->filter = o;
+    status = ask_index(hth_file_tier_index(tier), out, err);
+    if (status == HEARTH_CORRUPT || status == HEARTH_IO) { /* damaged: it is made anew */
+        hth_file_tier_maintain(tier);
+        hth_file_tier_settle(tier);
+        status = ask_index(hth_file_tier_index(tier), out, err);
+    }
+    (void)snprintf(path, sizeof(path), "%s/quarantine", o->directory);
+    out->n_quarantined = hth_quarantine_count(hth_fs_system(), path);
+    hth_file_tier_close(tier);
+    return status;
+}
+
+/* ---- printing ---- */
+
+/* "2026-01-31 12:00:00", local time. */
+static const char *time_text(uint64_t seconds, char text[32])
+{
+    time_t time = (time_t)seconds;
+    struct tm parts;
+
+    if (!localtime_r(&time, &parts) || strftime(text, 32, "%Y-%m-%d %H:%M:%S", &parts) == 0)
+        (void)snprintf(text, 32, "%" PRIu64, seconds);
+    return text;
+}
+
+/* Print a JSON value and give it up; false when there was no memory for it. */
+static bool print_json(json_t *value)
+{
+    bool printed = value && json_dumpf(value, stdout, JSON_INDENT(2)) == 0 && fputc('\n', stdout) != EOF;
+
+    json_decref(value);
+    return printed;
+}
+
+typedef struct sums {
+    uint64_t rows[HTH_ROW_KINDS];
+    uint64_t bytes[HTH_ROW_KINDS];
+    uint64_t n_bytes;
+    uint64_t n_hits;
+    uint64_t n_used; /* rows that served a request since they were made */
+} sums;
+
+static sums sum_up(const contents *c)
+{
+    sums s = { .n_hits = 0 };
+
+    for (size_t i = 0; i < c->n_rows; i++) {
+        s.rows[c->rows[i].id.kind]++;
+        s.bytes[c->rows[i].id.kind] += c->rows[i].bytes;
+        s.n_bytes += c->rows[i].bytes;
+        s.n_hits += c->rows[i].hit_count;
+        s.n_used += c->rows[i].hit_count > 0;
+    }
+    return s;
+}
+
+/* The prompts' beginnings that served most. */
+static bool print_prefixes(const contents *c)
+{
+    hth_prefix top[PREFIXES_SHOWN];
+    size_t n;
+
+    if (!hth_prefixes_rank(c->rows, c->n_rows, top, PREFIXES_SHOWN, &n))
+        return false;
+    for (size_t i = 0; i < n && top[i].hits > 0; i++) {
+        char key[2 * HTH_KEY_BYTES + 1], a[32];
+
+        if (i == 0)
+            printf("top prefixes, by hits\n");
+        hth_hex_encode(top[i].root.bytes, HTH_KEY_BYTES, key);
+        printf("  %.16s...  %" PRIu64 " hits, %" PRIu64 " rows, %s, up to %" PRIu32 " tokens\n", key, top[i].hits,
+               top[i].rows, hth_size_text(top[i].bytes, a), top[i].n_tokens_max);
+    }
+    return true;
+}
+
+static json_t *prefixes_json(const contents *c)
+{
+    hth_prefix top[PREFIXES_SHOWN];
+    json_t *array = json_array();
+    size_t n = 0;
+
+    if (!hth_prefixes_rank(c->rows, c->n_rows, top, PREFIXES_SHOWN, &n)) {
+        json_decref(array);
+        return NULL;
+    }
+    for (size_t i = 0; i < n; i++) {
+        char key[2 * HTH_KEY_BYTES + 1];
+
+        hth_hex_encode(top[i].root.bytes, HTH_KEY_BYTES, key);
+        (void)json_array_append_new(array, json_pack("{s:s, s:I, s:I, s:I, s:I}", "key", key, "hits",
+                                                     (json_int_t)top[i].hits, "rows", (json_int_t)top[i].rows, "bytes",
+                                                     (json_int_t)top[i].bytes, "tokens",
+                                                     (json_int_t)top[i].n_tokens_max)); /* likewise */
+    }
+    return array;
+}
+
+static bool print_stat_json(const options *o, const contents *c, const sums *s)
+{
+    json_t *kinds = json_object();
+    json_t *object;
+
+    for (int kind = 0; kind < HTH_ROW_KINDS; kind++)
+        (void)json_object_set_new(kinds, hth_row_kind_name((hth_row_kind)kind),
+                                  json_pack("{s:I, s:I}", "rows", (json_int_t)s->rows[kind], "bytes",
+                                            (json_int_t)s->bytes[kind])); /* a lack of memory shows at the end */
+    object = json_pack("{s:s, s:I, s:I, s:o, s:I, s:I, s:I, s:b, s:o}", "directory", o->directory, "rows", (json_int_t)c->n_rows,
+                       "bytes", (json_int_t)s->n_bytes, "kinds", kinds, "hits", (json_int_t)s->n_hits, "rows_used",
+                       (json_int_t)s->n_used, "quarantined", (json_int_t)c->n_quarantined, "complete",
+                       (int)c->totals.complete, "top_prefixes", prefixes_json(c));
+    if (!object) {
+        (void)fputs("hearth: the directory's name is no UTF-8, or there is no memory\n", stderr);
+        return false;
+    }
+    (void)json_object_set_new(object, "quota_bytes", c->quota ? json_integer((json_int_t)c->quota) : json_null());
+    (void)json_object_set_new(object, "oldest_use",
+                              c->n_rows ? json_integer((json_int_t)c->rows[0].last_used_time) : json_null());
+    (void)json_object_set_new(object, "newest_use",
+                              c->n_rows ? json_integer((json_int_t)c->rows[c->n_rows - 1].last_used_time)
+                                        : json_null());
+    return print_json(object);
+}
+
+static bool print_stat(const options *o, const contents *c)
+{
+    sums s = sum_up(c);
+    char a[32], b[32];
+
+    if (o->as_json)
+        return print_stat_json(o, c, &s);
+    printf("directory    %s\n", o->directory);
+    printf("rows         %zu, %s%s\n", c->n_rows, hth_size_text(s.n_bytes, a),
+           c->totals.complete ? "" : " (more are being counted)");
+    for (int kind = 0; kind < HTH_ROW_KINDS; kind++)
+        if (s.rows[kind] > 0)
+            printf("  %-10s %" PRIu64 ", %s\n", hth_row_kind_name((hth_row_kind)kind), s.rows[kind],
+                   hth_size_text(s.bytes[kind], a));
+    if (c->quota)
+        printf("quota        %s\n", hth_size_text(c->quota, a));
+    if (c->n_rows > 0)
+        printf("last used    %s to %s\n", time_text(c->rows[0].last_used_time, a),
+               time_text(c->rows[c->n_rows - 1].last_used_time, b));
+    printf("hits         %" PRIu64 ", %" PRIu64 " of %zu rows were used again\n", s.n_hits, s.n_used, c->n_rows);
+    printf("quarantined  %zu\n", c->n_quarantined);
+    return print_prefixes(c);
+}
+
+static bool print_rows_json(const contents *c, uint64_t limit)
+{
+    json_t *array = json_array();
+
+    for (size_t i = c->n_rows; i-- > 0 && limit-- > 0;) {
+        const hth_row_meta *row = &c->rows[i];
+        char key[2 * HTH_KEY_BYTES + 1];
+
+        hth_hex_encode(row->id.key.bytes, HTH_KEY_BYTES, key);
+        if (json_array_append_new(
+                array, json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "key", key, "kind",
+                                 hth_row_kind_name(row->id.kind), "first_position", (json_int_t)row->first_position,
+                                 "tokens", (json_int_t)row->n_tokens, "bytes", (json_int_t)row->bytes, "last_used_time",
+                                 (json_int_t)row->last_used_time, "hits", (json_int_t)row->hit_count)) != 0) {
+            json_decref(array);
+            return false;
+        }
+    }
+    return print_json(array);
+}
+
+static bool print_rows(const options *o, const contents *c)
+{
+    uint64_t limit = o->limit;
+
+    if (o->as_json)
+        return print_rows_json(c, limit);
+    printf("%-64s  %-8s  %8s  %6s  %12s  %-19s  %6s\n", "key", "kind", "position", "tokens", "bytes", "last used",
+           "hits");
+    for (size_t i = c->n_rows; i-- > 0 && limit-- > 0;) {
+        const hth_row_meta *row = &c->rows[i];
+        char key[2 * HTH_KEY_BYTES + 1], time[32];
+
+        hth_hex_encode(row->id.key.bytes, HTH_KEY_BYTES, key);
+        printf("%s  %-8s  %8" PRIu32 "  %6" PRIu32 "  %12" PRIu64 "  %-19s  %6" PRIu32 "\n", key,
+               hth_row_kind_name(row->id.kind), row->first_position, row->n_tokens, row->bytes,
+               time_text(row->last_used_time, time), row->hit_count);
+    }
+    return true;
+}
+
+/* ---- the verbs ---- */
+
+int hth_cache_show(const hth_cache_command_options *o)
+{
+    hearth_error err = { .message = "" };
+    contents c = { .n_rows = 0 };
+    hearth_status status = look(o, &c, &err);
+    int result = HTH_EXIT_FAILED;
+
+    if (status != HEARTH_OK) {
+        result = hth_cache_command_fail(status, &err);
+    } else if (!(o->verb == HTH_CACHE_LS ? print_rows(o, &c) : print_stat(o, &c)) || fflush(stdout) != 0 ||
+               ferror(stdout)) {
+        (void)fputs("hearth: the output could not be written\n", stderr);
+    } else {
+        result = HTH_EXIT_OK;
+    }
+    free(c.rows);
+    return result;
+}

@@ -1,0 +1,98 @@
+/*
+ * cache_transfer.c - `hearth cache export` and `import`: a cached prefix as one file, and back
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "cli/cache_verbs.h"
+#include "cli/commands.h"
+#include "cli/progress.h"
+#include "engine/row_transfer.h"
+
+typedef struct work {
+    hth_progress progress;
+    const char *label;
+} work;
+
+static bool show_progress(uint64_t bytes_done, uint64_t bytes_total, void *user_data)
+{
+    work *w = user_data;
+    char size[32];
+
+    hth_progress_draw(&w->progress, w->label, bytes_total ? (double)bytes_done / (double)bytes_total : 0,
+                      hth_size_text(bytes_done, size));
+    return !hth_cache_command_interrupted();
+}
+
+static int export_prefix(const hth_cache_command_options *options, hth_file_tier *tier, const hth_signing_key *key,
+                         work *w)
+{
+    hth_export_options export_options = {
+        .replace = options->replace,
+        .signing_key = key,
+        .progress = show_progress,
+        .progress_user_data = w,
+    };
+    hearth_error err = { .message = "" };
+    hth_exported exported;
+    char size[32];
+    hearth_status status = hth_row_export(&tier, 1, &options->key, options->file, &export_options, &exported, &err);
+
+    hth_progress_end(&w->progress);
+    if (status != HEARTH_OK)
+        return hth_cache_command_fail(status, &err);
+    printf("%" PRIu32 " tokens in %zu rows%s, %s\n", exported.n_tokens, exported.n_rows,
+           exported.has_logits ? " and their logits" : "", hth_size_text(exported.bytes, size));
+    return HTH_EXIT_OK;
+}
+
+static int import_prefix(const hth_cache_command_options *options, hth_file_tier *tier, const hth_signing_key *key,
+                         work *w)
+{
+    hth_import_options import_options = {
+        .signing_key = key,
+        .progress = show_progress,
+        .progress_user_data = w,
+    };
+    hearth_error err = { .message = "" };
+    char hex[2 * HTH_KEY_BYTES + 1];
+    hth_imported imported;
+    hearth_status status = hth_row_import(tier, options->file, &import_options, &imported, &err);
+
+    hth_progress_end(&w->progress);
+    if (status != HEARTH_OK)
+        return hth_cache_command_fail(status, &err);
+    hth_hex_encode(imported.key.bytes, HTH_KEY_BYTES, hex);
+    printf("%s: %" PRIu32 " tokens, %zu rows, %zu of them new\n", hex, imported.n_tokens, imported.n_rows,
+           imported.n_published);
+    return HTH_EXIT_OK;
+}
+
+int hth_cache_transfer(const hth_cache_command_options *options)
+{
+    bool exports = options->verb == HTH_CACHE_EXPORT;
+    work w = { .label = exports ? "exporting" : "importing" };
+    hearth_error err = { .message = "" };
+    hth_signing_key *key = NULL;
+    hth_file_tier *tier = NULL;
+    hearth_status status = HEARTH_OK;
+    int result;
+
+    hth_cache_command_watch();
+    hth_progress_init(&w.progress, !options->quiet);
+    if (options->signing_key_file)
+        status = hth_signing_key_load(NULL, options->signing_key_file, &key, &err);
+    if (status == HEARTH_OK)
+        status = hth_cache_command_open(options, !exports, &tier, &err);
+    if (status != HEARTH_OK)
+        result = hth_cache_command_fail(status, &err);
+    else
+        result = exports ? export_prefix(options, tier, key, &w) : import_prefix(options, tier, key, &w);
+    hth_file_tier_close(tier);
+    hth_signing_key_free(key);
+    if (fflush(stdout) != 0 && result == HTH_EXIT_OK) {
+        (void)fputs("hearth: the output could not be written\n", stderr);
+        result = HTH_EXIT_FAILED;
+    }
+    return result;
+}

@@ -1,0 +1,27 @@
+/*
+ * cache_verbs.h - what `hearth cache` does, a function a verb; the result is the exit code
+ */
+#ifndef HTH_CLI_CACHE_VERBS_H
+#define HTH_CLI_CACHE_VERBS_H
+
+#include "cli/cache_options.h"
+
+/*
+ * Open the tier that options name, without making one where there is none, and wait until its index is complete.
+ * HEARTH_NOT_FOUND when nothing was ever cached there, unless make says that a new one is welcome.
+ */
+hearth_status hth_cache_command_open(const hth_cache_command_options *options, bool make, hth_file_tier **out,
+                                     hearth_error *err);
+/* "46.3 MiB". */
+const char *hth_size_text(uint64_t bytes, char text[32]);
+/* True after Ctrl-C, once hth_cache_command_watch was called; what goes on for long asks now and then. */
+void hth_cache_command_watch(void);
+bool hth_cache_command_interrupted(void);
+/* Say what went wrong and give the exit code for it. */
+int hth_cache_command_fail(hearth_status status, const hearth_error *err);
+
+int hth_cache_show(const hth_cache_command_options *options);     /* stat, ls */
+int hth_cache_care(const hth_cache_command_options *options);     /* verify, gc, rm, repair */
+int hth_cache_transfer(const hth_cache_command_options *options); /* export, import */
+
+#endif

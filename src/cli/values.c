@@ -1,0 +1,93 @@
+/*
+ * values.c - numbers and sizes from strings, all of the string or nothing
+ */
+#include "cli/values.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool hth_value_wrong(const char *name, const char *value, const char *expected)
+{
+    (void)fprintf(stderr, "hearth: --%s is '%s'; it must be %s\n", name, value, expected);
+    return false;
+}
+
+bool hth_value_integer(const char *name, const char *value, long long low, long long high, long long *out)
+{
+    char expected[96];
+    char *end;
+    long long number;
+
+    errno = 0;
+    number = strtoll(value, &end, 10);
+    if (end == value || *end || errno || number < low || number > high) {
+        (void)snprintf(expected, sizeof(expected), "a whole number from %lld to %lld", low, high);
+        return hth_value_wrong(name, value, expected);
+    }
+    *out = number;
+    return true;
+}
+
+bool hth_value_u32(const char *name, const char *value, long long low, long long high, uint32_t *out)
+{
+    long long number;
+
+    if (!hth_value_integer(name, value, low, high, &number))
+        return false;
+    *out = (uint32_t)number;
+    return true;
+}
+
+bool hth_value_i32(const char *name, const char *value, long long low, long long high, int32_t *out)
+{
+    long long number;
+
+    if (!hth_value_integer(name, value, low, high, &number))
+        return false;
+    *out = (int32_t)number;
+    return true;
+}
+
+bool hth_value_float(const char *name, const char *value, double low, double high, float *out)
+{
+    char expected[96];
+    char *end;
+    double number = strtod(value, &end);
+
+    if (end == value || *end || !isfinite(number) || number < low || number > high) {
+        (void)snprintf(expected, sizeof(expected), "a number from %g to %g", low, high);
+        return hth_value_wrong(name, value, expected);
+    }
+    *out = (float)number;
+    return true;
+}
+
+bool hth_value_size(const char *name, const char *value, uint64_t low, uint64_t *out)
+{
+    static const char units[] = "KMGT";
+    char expected[96];
+    char *end;
+    unsigned long long number;
+    unsigned shift = 0;
+
+    (void)snprintf(expected, sizeof(expected), "a number of bytes, at least %llu, such as 512M or 4G",
+                   (unsigned long long)low);
+    errno = 0;
+    number = strtoull(value, &end, 10);
+    if (value[0] < '0' || value[0] > '9' || errno)
+        return hth_value_wrong(name, value, expected);
+    if (*end) {
+        const char *unit = strchr(units, *end >= 'a' ? *end - 'a' + 'A' : *end);
+
+        if (!unit || end[1])
+            return hth_value_wrong(name, value, expected);
+        shift = 10 * (unsigned)(unit - units + 1);
+    }
+    if (number > UINT64_MAX >> shift || number << shift < low)
+        return hth_value_wrong(name, value, expected);
+    *out = number << shift;
+    return true;
+}

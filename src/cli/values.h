@@ -1,0 +1,23 @@
+/*
+ * values.h - the values of options
+ *
+ * Each reads the text value of --name into *out and answers true; otherwise it says on standard error what the value
+ * must be, and answers false with *out unchanged.
+ */
+#ifndef HTH_CLI_VALUES_H
+#define HTH_CLI_VALUES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Says so, and false. */
+bool hth_value_wrong(const char *name, const char *value, const char *expected);
+
+bool hth_value_integer(const char *name, const char *value, long long low, long long high, long long *out);
+bool hth_value_u32(const char *name, const char *value, long long low, long long high, uint32_t *out);
+bool hth_value_i32(const char *name, const char *value, long long low, long long high, int32_t *out);
+bool hth_value_float(const char *name, const char *value, double low, double high, float *out);
+/* Bytes, with an optional K, M, G or T, at least low. */
+bool hth_value_size(const char *name, const char *value, uint64_t low, uint64_t *out);
+
+#endif
