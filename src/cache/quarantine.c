@@ -2,7 +2,8 @@
  * quarantine.c - moving files aside, the oldest out
  *
  * A file's name begins with the time at which it was set aside, twelve digits of Unix seconds, so that the order of
- * names is that of age.
+ * names is that of age. What is no file gets "other-" before it, and is neither counted nor removed: nobody knows what
+ * is in it.
  */
 #include "cache/quarantine.h"
 
@@ -11,6 +12,7 @@
 #include <string.h>
 
 #include "base/os.h"
+#include "cache/row_file.h"
 
 enum { PATH_BYTES = 4096, NAME_BYTES = 256, TIME_DIGITS = 12 };
 
@@ -45,13 +47,17 @@ static void prune(const hth_fs *fs, const char *directory)
     }
 }
 
-int hth_quarantine_file(const hth_fs *fs, const char *directory, const char *path, const char *name)
+int hth_quarantine_row(const hth_fs *fs, const char *directory, const char *path, const hth_row_id *id)
 {
-    char target[PATH_BYTES];
+    char target[PATH_BYTES], name[HTH_ROW_FILE_NAME_BYTES];
     unsigned long long now = hth_os_unix_seconds();
-    int n = snprintf(target, sizeof(target), "%s/%012llu-%s", directory, now, name);
-    int rc;
+    hth_fs_stat st;
+    bool is_file;
+    int n, rc;
 
+    is_file = hth_fs_stat_path(fs, path, &st) != 0 || !st.is_directory;
+    hth_row_file_name(id, name);
+    n = snprintf(target, sizeof(target), "%s/%s%012llu-%s", directory, is_file ? "" : "other-", now, name);
     if (n < 0 || n >= (int)sizeof(target))
         return -ENAMETOOLONG;
     rc = hth_fs_rename(fs, path, target);

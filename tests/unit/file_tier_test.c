@@ -561,6 +561,7 @@ static void the_quarantine_keeps_its_64_newest_files(void **state)
 {
     fixture *f = *state;
     char path[8192], target[8192 + 64];
+    hth_row_id id = { .kind = HTH_ROW_BLOCK };
 
     for (uint32_t i = 0; i < 80; i++) {
         (void)snprintf(path, sizeof(path), "%s", below(f, "file"));
@@ -569,7 +570,7 @@ static void the_quarantine_keeps_its_64_newest_files(void **state)
         assert_int_equal(rename(path, target), 0);
     }
     write_new(path, "x", 1);
-    assert_int_equal(hth_quarantine_file(hth_fs_system(), below(f, "quarantine"), path, "new"), 0);
+    assert_int_equal(hth_quarantine_row(hth_fs_system(), below(f, "quarantine"), path, &id), 0);
     assert_int_equal(hth_quarantine_count(hth_fs_system(), below(f, "quarantine")), HTH_QUARANTINE_FILES_MAX);
     assert_int_equal(access(below(f, "quarantine/000000000016-old-16"), F_OK), -1);
     assert_int_equal(access(below(f, "quarantine/000000000017-old-17"), F_OK), 0);
