@@ -147,9 +147,8 @@ static hearth_status probe_named(const hth_fs *fs, const char *directory, const 
     links = hth_fs_link(fs, path, second) == 0;
     *out = links ? HTH_PUBLISH_LINK : HTH_PUBLISH_RENAME;
     hth_fs_close(fs, fd);
-    (void)hth_fs_remove(fs, path); /* likewise */
-    if (links)
-        (void)hth_fs_remove(fs, second);
+    (void)hth_fs_remove(fs, path);   /* likewise */
+    (void)hth_fs_remove(fs, second); /* even where the link is said to have failed: an answer may get lost */
     return HEARTH_OK;
 }
 
@@ -251,7 +250,7 @@ int hth_publish_sync_folder(hth_publisher *publisher, const hth_row_id *id)
 }
 
 /* See that a row's fan-out folder is there and nobody else's. *inode_out: which one it is. */
-static hearth_status prepare_folder(const hth_publisher *publisher, const hth_row_id *id, uint64_t *inode_out,
+static hearth_status prepare_folder(hth_publisher *publisher, const hth_row_id *id, uint64_t *inode_out,
                                     hearth_error *err)
 {
     uint8_t number = id->key.bytes[0];
@@ -268,7 +267,9 @@ static hearth_status prepare_folder(const hth_publisher *publisher, const hth_ro
     }
     if (rc == -ENOENT) {
         rc = hth_fs_make_directory(publisher->fs, folder);
-        if (rc != 0 && rc != -EEXIST)
+        if (rc == 0) /* it may have been there before, and have got the same inode again */
+            atomic_store(&publisher->folders_known[number], 0);
+        else if (rc != -EEXIST)
             return hth_fail_errno(err, -rc, "cannot make the folder '%s'", folder);
     }
     return check_folder(publisher, number, inode_out, err);

@@ -2,12 +2,13 @@
  * quarantine.c - moving files aside, the oldest out
  *
  * A file's name begins with the time at which it was set aside, twelve digits of Unix seconds, so that the order of
- * names is that of age. What is no file gets "other-" before it, and is neither counted nor removed: nobody knows what
+ * names is that of age. A directory gets "other-" and a number before it, and is neither counted nor removed: nobody knows what
  * is in it.
  */
 #include "cache/quarantine.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -51,13 +52,17 @@ int hth_quarantine_row(const hth_fs *fs, const char *directory, const char *path
 {
     char target[PATH_BYTES], name[HTH_ROW_FILE_NAME_BYTES];
     unsigned long long now = hth_os_unix_seconds();
+    uint32_t number;
     hth_fs_stat st;
-    bool is_file;
     int n, rc;
 
-    is_file = hth_fs_stat_path(fs, path, &st) != 0 || !st.is_directory;
     hth_row_file_name(id, name);
-    n = snprintf(target, sizeof(target), "%s/%s%012llu-%s", directory, is_file ? "" : "other-", now, name);
+    if (hth_fs_stat_path(fs, path, &st) == 0 && st.is_directory) {
+        hth_os_random(&number, sizeof(number)); /* unlike a file it cannot take the place of one of its name */
+        n = snprintf(target, sizeof(target), "%s/other-%08" PRIx32 "-%012llu-%s", directory, number, now, name);
+    } else {
+        n = snprintf(target, sizeof(target), "%s/%012llu-%s", directory, now, name);
+    }
     if (n < 0 || n >= (int)sizeof(target))
         return -ENAMETOOLONG;
     rc = hth_fs_rename(fs, path, target);
