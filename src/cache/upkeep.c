@@ -43,6 +43,7 @@ static bool list_add(list *l, const void *item, size_t item_bytes)
 /* ---- verify: the rows ---- */
 
 typedef struct checked_row {
+    hth_file_tier *tier;
     hth_row_meta meta;      /* as the index or the file's head has it */
     hth_key_stream *stream; /* at the row's end, once its key was found to be right; NULL: not, or freed */
     hth_keyspace keyspace;  /* of stream */
@@ -50,7 +51,7 @@ typedef struct checked_row {
 } checked_row;
 
 typedef struct verification {
-    hth_file_tier *tier;
+    hth_file_tier *tier; /* whose files are listed */
     hth_upkeep_progress_fn progress;
     void *user_data;
     hth_upkeep_progress done;
@@ -77,7 +78,7 @@ static bool is_unsound(const hth_row_id *id, const uint8_t *bytes, size_t n_byte
 static bool add_file(const char *name, void *user_data)
 {
     verification *v = user_data;
-    checked_row row = { .stream = NULL };
+    checked_row row = { .tier = v->tier };
     char path[PATH_BYTES];
     hth_row_id id;
     bool found = false;
@@ -134,19 +135,26 @@ static int compare_end(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-static hearth_status list_rows(verification *v, hearth_error *err)
+static hearth_status list_rows(verification *v, hth_file_tier *const *tiers, size_t n_tiers, hearth_error *err)
 {
-    const char *directory = hth_file_tier_rows_directory(v->tier);
-    int rc = hth_fs_list(hth_file_tier_fs(v->tier), directory, add_folder, v);
-    checked_row *rows = v->rows.items;
-    size_t n = v->rows.n;
+    checked_row *rows;
+    size_t n;
 
-    if (rc != 0)
-        return hth_fail_errno(err, -rc, "cannot list the rows in '%s'", directory);
+    for (size_t i = 0; i < n_tiers; i++) {
+        const char *directory = hth_file_tier_rows_directory(tiers[i]);
+        int rc;
+
+        v->tier = tiers[i];
+        rc = hth_fs_list(hth_file_tier_fs(v->tier), directory, add_folder, v);
+        if (rc != 0)
+            return hth_fail_errno(err, -rc, "cannot list the rows in '%s'", directory);
+    }
+    rows = v->rows.items;
+    n = v->rows.n;
     v->by_key = malloc((n + 1) * sizeof(checked_row *));
     v->by_end = malloc((n + 1) * sizeof(checked_row *));
     if (v->no_memory || !v->by_key || !v->by_end)
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a list of the rows in '%s'", directory);
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a list of %zu rows", n);
     v->done.n_rows_total = n;
     if (n == 0)
         return HEARTH_OK;
@@ -279,7 +287,7 @@ static finding verify_row(verification *v, checked_row *row)
     checked_row *parent = row->meta.first_position > 0 ? find_ended(v, &row->meta.parent) : NULL;
     finding found = FINDING_BAD;
     size_t n = 0;
-    hearth_status status = hth_file_tier_read(v->tier, &row->meta.id, take_bytes, v, &n, NULL);
+    hearth_status status = hth_file_tier_read(row->tier, &row->meta.id, take_bytes, v, &n, NULL);
 
     if (status == HEARTH_NOT_FOUND) {
         v->counts->gone++;
@@ -294,7 +302,7 @@ static finding verify_row(verification *v, checked_row *row)
     row->has_key = row->stream != NULL;
     if (found == FINDING_BAD)
         v->counts->quarantined +=
-            hth_file_tier_quarantine_if(v->tier, &row->meta.id, is_unsound, parent, "it did not pass verification");
+            hth_file_tier_quarantine_if(row->tier, &row->meta.id, is_unsound, parent, "it did not pass verification");
     v->counts->sound += found == FINDING_SOUND;
     v->counts->unverifiable += found == FINDING_UNVERIFIABLE;
     return found;
@@ -343,9 +351,9 @@ static bool file_is_gone(const hth_row_id *id, void *user_data)
            hth_fs_stat_path(hth_file_tier_fs(tier), path, &st) == -ENOENT;
 }
 
-static void drop_lost(verification *v)
+static void drop_lost(hth_file_tier *tier, hth_verify_counts *counts)
 {
-    hth_index *index = hth_file_tier_index(v->tier);
+    hth_index *index = hth_file_tier_index(tier);
     list ids = { .n = 0 };
     size_t n_lost = 0;
     hth_row_id *id;
@@ -353,30 +361,30 @@ static void drop_lost(verification *v)
     (void)hth_index_visit(index, false, add_id, &ids, NULL); /* a damaged index is made anew by others */
     id = ids.items;
     for (size_t i = 0; i < ids.n; i++)
-        if (file_is_gone(&id[i], v->tier))
+        if (file_is_gone(&id[i], tier))
             id[n_lost++] = id[i];
     for (size_t i = 0; i < n_lost; i += LOST_AT_ONCE) {
         size_t n_removed = 0, n = n_lost - i < LOST_AT_ONCE ? n_lost - i : LOST_AT_ONCE;
 
-        (void)hth_index_remove_lost(index, id + i, n, file_is_gone, v->tier, &n_removed, NULL); /* likewise */
-        v->counts->gone += n_removed;
+        (void)hth_index_remove_lost(index, id + i, n, file_is_gone, tier, &n_removed, NULL); /* likewise */
+        counts->gone += n_removed;
     }
     free(ids.items);
 }
 
-hearth_status hth_file_tier_verify(hth_file_tier *tier, hth_upkeep_progress_fn progress, void *user_data,
-                                   hth_verify_counts *counts, hearth_error *err)
+hearth_status hth_file_tiers_verify(hth_file_tier *const *tiers, size_t n, hth_upkeep_progress_fn progress,
+                                    void *user_data, hth_verify_counts *counts, hearth_error *err)
 {
-    verification v = { .tier = tier, .progress = progress, .user_data = user_data, .counts = counts };
+    verification v = { .progress = progress, .user_data = user_data, .counts = counts };
     hearth_status status;
     checked_row *rows;
 
     *counts = (hth_verify_counts){ .sound = 0 };
-    status = list_rows(&v, err);
+    status = list_rows(&v, tiers, n, err);
     if (status == HEARTH_OK)
         status = verify_rows(&v, err);
-    if (status == HEARTH_OK)
-        drop_lost(&v);
+    for (size_t i = 0; status == HEARTH_OK && i < n; i++)
+        drop_lost(tiers[i], counts);
     rows = v.rows.items;
     for (size_t i = 0; i < v.rows.n; i++)
         hth_key_stream_free(rows[i].stream);
@@ -385,6 +393,12 @@ hearth_status hth_file_tier_verify(hth_file_tier *tier, hth_upkeep_progress_fn p
     free(v.by_end);
     free(v.bytes);
     return status;
+}
+
+hearth_status hth_file_tier_verify(hth_file_tier *tier, hth_upkeep_progress_fn progress, void *user_data,
+                                   hth_verify_counts *counts, hearth_error *err)
+{
+    return hth_file_tiers_verify(&tier, 1, progress, user_data, counts, err);
 }
 
 /* ---- gc ---- */
@@ -430,24 +444,32 @@ hearth_status hth_file_tier_repair(hth_file_tier *tier, hth_upkeep_progress_fn p
 
 /* ---- remove ---- */
 
-/* Append the rows that stand on rows[i]; false: no memory. */
-static bool add_children(hth_file_tier *tier, list *rows, size_t i)
+/* A row and the root that it lies in. */
+typedef struct placed_row {
+    hth_file_tier *tier;
+    hth_row_meta meta;
+} placed_row;
+
+/* Append the rows of a root that stand on above; false: no memory. */
+static bool add_children(hth_file_tier *tier, const hth_row_meta *above, list *rows)
 {
-    hth_row_meta above = ((const hth_row_meta *)rows->items)[i];
     size_t capacity = 64, n;
     bool added = true;
 
-    if (above.n_tokens == 0)
+    if (above->n_tokens == 0)
         return true;
     for (;;) {
         hth_row_meta *children = malloc(capacity * sizeof(*children));
 
         if (!children)
             return false;
-        n = hth_file_tier_children(tier, &above.id.key, children, capacity);
-        for (size_t k = 0; n < capacity && k < n && added; k++)
-            if (children[k].first_position >= end_of(&above)) /* so that rows that name each other end, too */
-                added = list_add(rows, &children[k], sizeof(children[k]));
+        n = hth_file_tier_children(tier, &above->id.key, children, capacity);
+        for (size_t k = 0; n < capacity && k < n && added; k++) {
+            placed_row row = { .tier = tier, .meta = children[k] };
+
+            if (row.meta.first_position >= end_of(above)) /* so that rows that name each other end, too */
+                added = list_add(rows, &row, sizeof(row));
+        }
         free(children);
         if (n < capacity)
             return added;
@@ -455,34 +477,49 @@ static bool add_children(hth_file_tier *tier, list *rows, size_t i)
     }
 }
 
-hearth_status hth_file_tier_remove_tree(hth_file_tier *tier, const hth_row_id *id, hth_upkeep_progress_fn progress,
-                                        void *user_data, uint64_t *removed_out, hearth_error *err)
+/* The row, in every root that has it, and all that stands on it; each after what it stands on. False: no memory. */
+static bool list_tree(hth_file_tier *const *tiers, size_t n, const hth_row_id *id, list *rows)
+{
+    for (size_t i = 0; i < n; i++) {
+        placed_row row = { .tier = tiers[i] };
+
+        if (hth_file_tier_has(tiers[i], id, &row.meta) && !list_add(rows, &row, sizeof(row)))
+            return false;
+    }
+    for (size_t at = 0; at < rows->n; at++)
+        for (size_t i = 0; i < n; i++) {
+            hth_row_meta above = ((const placed_row *)rows->items)[at].meta;
+
+            if (!add_children(tiers[i], &above, rows))
+                return false;
+        }
+    return true;
+}
+
+hearth_status hth_file_tiers_remove_tree(hth_file_tier *const *tiers, size_t n, const hth_row_id *id,
+                                         hth_upkeep_progress_fn progress, void *user_data, uint64_t *removed_out,
+                                         hearth_error *err)
 {
     hth_upkeep_progress done = { .n_rows = 0 };
     hearth_status status = HEARTH_OK;
     list rows = { .n = 0 };
-    hth_row_meta meta;
-    bool is_complete;
 
-    if (!hth_file_tier_has(tier, id, &meta))
-        return hth_file_tier_remove(tier, id, err); /* damaged, or not there: it says which */
-    is_complete = list_add(&rows, &meta, sizeof(meta));
-    for (size_t i = 0; is_complete && i < rows.n; i++)
-        is_complete = add_children(tier, &rows, i);
-    if (!is_complete)
+    if (!list_tree(tiers, n, id, &rows))
         status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for a list of %zu rows", rows.n);
+    else if (rows.n == 0)
+        status = hth_file_tier_remove(tiers[0], id, err); /* damaged, or not there: it says which */
     done.n_rows_total = rows.n;
     for (size_t i = rows.n; status == HEARTH_OK && i-- > 0;) {
-        const hth_row_meta *row = &((const hth_row_meta *)rows.items)[i];
+        const placed_row *row = &((const placed_row *)rows.items)[i];
 
         if (progress && !progress(&done, user_data)) {
             status =
                 hth_fail(err, HEARTH_CANCELLED, "removal ended after %zu of %zu rows", (size_t)done.n_rows, rows.n);
             break;
         }
-        status = hth_file_tier_remove(tier, &row->id, err);
+        status = hth_file_tier_remove(row->tier, &row->meta.id, err);
         done.n_rows += status == HEARTH_OK;
-        done.bytes += status == HEARTH_OK ? row->bytes : 0;
+        done.bytes += status == HEARTH_OK ? row->meta.bytes : 0;
         if (status == HEARTH_NOT_FOUND)
             status = HEARTH_OK;
     }
@@ -490,4 +527,10 @@ hearth_status hth_file_tier_remove_tree(hth_file_tier *tier, const hth_row_id *i
     if (removed_out)
         *removed_out = done.n_rows;
     return status;
+}
+
+hearth_status hth_file_tier_remove_tree(hth_file_tier *tier, const hth_row_id *id, hth_upkeep_progress_fn progress,
+                                        void *user_data, uint64_t *removed_out, hearth_error *err)
+{
+    return hth_file_tiers_remove_tree(&tier, 1, id, progress, user_data, removed_out, err);
 }

@@ -34,6 +34,9 @@ typedef struct hth_verify_counts {
  */
 hearth_status hth_file_tier_verify(hth_file_tier *tier, hth_upkeep_progress_fn progress, void *user_data,
                                    hth_verify_counts *counts, hearth_error *err);
+/* The same for the n roots of one tier, where a row may stand on one in another root. */
+hearth_status hth_file_tiers_verify(hth_file_tier *const *tiers, size_t n, hth_upkeep_progress_fn progress,
+                                    void *user_data, hth_verify_counts *counts, hearth_error *err);
 
 /* Remove what dead processes left, and evict until at most bytes_max bytes are left; *evicted_out (may be NULL) rows. */
 hearth_status hth_file_tier_gc(hth_file_tier *tier, uint64_t bytes_max, uint64_t *evicted_out, hearth_error *err);
@@ -52,5 +55,9 @@ hearth_status hth_file_tier_repair(hth_file_tier *tier, hth_upkeep_progress_fn p
  */
 hearth_status hth_file_tier_remove_tree(hth_file_tier *tier, const hth_row_id *id, hth_upkeep_progress_fn progress,
                                         void *user_data, uint64_t *removed_out, hearth_error *err);
+/* The same in all n roots of one tier. */
+hearth_status hth_file_tiers_remove_tree(hth_file_tier *const *tiers, size_t n, const hth_row_id *id,
+                                         hth_upkeep_progress_fn progress, void *user_data, uint64_t *removed_out,
+                                         hearth_error *err);
 
 #endif
