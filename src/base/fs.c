@@ -119,10 +119,12 @@ static hth_fs_stat stat_of(const struct stat *st)
     return (hth_fs_stat){
         .bytes = (uint64_t)st->st_size,
         .mtime = hth_os_mtime_ns(st) / 1000000000u,
+        .changed_ns = hth_os_ctime_ns(st),
         .device = (uint64_t)st->st_dev,
         .inode = (uint64_t)st->st_ino,
         .uid = (uint32_t)st->st_uid,
         .permissions = (uint32_t)st->st_mode & 0777,
+        .is_sticky = (st->st_mode & S_ISVTX) != 0,
         .is_directory = S_ISDIR(st->st_mode),
         .is_regular = S_ISREG(st->st_mode),
     };
@@ -197,7 +199,12 @@ static int system_free_bytes(void *context, const char *path, uint64_t *out)
 static int system_lock(void *context, int fd, hth_fs_lock_mode mode)
 {
     (void)context;
-    return result_of(flock(fd, mode == HTH_FS_LOCK_HOLD ? LOCK_EX : LOCK_SH | LOCK_NB));
+    switch (mode) {
+    case HTH_FS_LOCK_HOLD: return result_of(flock(fd, LOCK_EX));
+    case HTH_FS_LOCK_TRY: return result_of(flock(fd, LOCK_EX | LOCK_NB));
+    case HTH_FS_LOCK_PROBE: return result_of(flock(fd, LOCK_SH | LOCK_NB));
+    }
+    return -EINVAL;
 }
 
 const hth_fs *hth_fs_system(void)

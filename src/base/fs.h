@@ -23,16 +23,19 @@ typedef enum hth_fs_mode {
 
 typedef enum hth_fs_lock_mode {
     HTH_FS_LOCK_HOLD,  /* exclusive; waits for its turn */
+    HTH_FS_LOCK_TRY,   /* exclusive; -EWOULDBLOCK when somebody has the file */
     HTH_FS_LOCK_PROBE, /* shared, so that probers do not meet each other; -EWOULDBLOCK when somebody holds the file */
 } hth_fs_lock_mode;
 
 typedef struct hth_fs_stat {
     uint64_t bytes;
-    uint64_t mtime; /* Unix seconds */
+    uint64_t mtime;      /* Unix seconds */
+    uint64_t changed_ns; /* when bytes, names or attributes last changed; with the inode it tells files apart */
     uint64_t device;
     uint64_t inode;
     uint32_t uid;
     uint32_t permissions; /* the lower nine bits of the mode */
+    bool is_sticky;       /* of a directory: only their owners remove and rename names in it */
     bool is_directory;
     bool is_regular;
 } hth_fs_stat;

@@ -46,6 +46,12 @@ void hth_os_thread_background(void);
 /* Let other threads run. */
 void hth_os_yield(void);
 /*
+ * Sleep until somebody wakes those who sleep on word (four aligned bytes, perhaps in memory that processes share), the
+ * value there is not expected, or timeout_ms are over; may return early. False, at once, where there is no such thing.
+ */
+bool hth_os_word_wait(const void *word, uint32_t expected, uint32_t timeout_ms);
+void hth_os_word_wake(void *word);
+/*
  * Ask for huge pages and fault a private, writable mapping in. What it holds stays; nobody may write to it meanwhile.
  */
 void hth_os_memory_prefault(void *memory, size_t n_bytes);

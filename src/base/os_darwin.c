@@ -99,6 +99,19 @@ void hth_os_thread_background(void)
     (void)pthread_set_qos_class_self_np(QOS_CLASS_BACKGROUND, 0); /* a wish */
 }
 
+bool hth_os_word_wait(const void *word, uint32_t expected, uint32_t timeout_ms)
+{
+    (void)word;
+    (void)expected;
+    (void)timeout_ms;
+    return false; /* os_sync_wait_on_address is there from macOS 14.4 on only */
+}
+
+void hth_os_word_wake(void *word)
+{
+    (void)word;
+}
+
 void hth_os_memory_prefault(void *memory, size_t n_bytes)
 {
     long page_bytes = sysconf(_SC_PAGESIZE);

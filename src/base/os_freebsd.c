@@ -6,9 +6,11 @@
 #include <sys/param.h>
 #include <sys/cpuset.h>
 #include <sys/sysctl.h>
+#include <sys/umtx.h>
 #include <sys/time.h>
 
 #include <errno.h>
+#include <limits.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <pthread_np.h>
@@ -117,6 +119,22 @@ void hth_os_thread_name(const char *name)
 void hth_os_thread_background(void)
 {
     /* Idle priority needs privileges here. */
+}
+
+bool hth_os_word_wait(const void *word, uint32_t expected, uint32_t timeout_ms)
+{
+    struct _umtx_time timeout = {
+        ._timeout = { .tv_sec = timeout_ms / 1000, .tv_nsec = (long)(timeout_ms % 1000) * 1000000L },
+        ._clockid = CLOCK_MONOTONIC,
+    };
+
+    (void)_umtx_op((void *)(uintptr_t)word, UMTX_OP_WAIT_UINT, expected, (void *)sizeof(timeout), &timeout);
+    return true; /* whatever ended it, the caller looks again */
+}
+
+void hth_os_word_wake(void *word)
+{
+    (void)_umtx_op(word, UMTX_OP_WAKE, INT_MAX, NULL, NULL); /* cannot fail: the address is ours */
 }
 
 void hth_os_memory_prefault(void *memory, size_t n_bytes)

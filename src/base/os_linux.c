@@ -5,6 +5,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -14,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -170,6 +173,19 @@ void hth_os_thread_background(void)
     struct sched_param priority = { .sched_priority = 0 };
 
     (void)sched_setscheduler(0, SCHED_IDLE, &priority); /* forbidden in some containers: no harm */
+}
+
+bool hth_os_word_wait(const void *word, uint32_t expected, uint32_t timeout_ms)
+{
+    const struct timespec timeout = { .tv_sec = timeout_ms / 1000, .tv_nsec = (long)(timeout_ms % 1000) * 1000000L };
+
+    /* Without FUTEX_PRIVATE_FLAG, since other processes map the word, too. */
+    return syscall(SYS_futex, word, FUTEX_WAIT, expected, &timeout, NULL, 0) == 0 || errno != ENOSYS;
+}
+
+void hth_os_word_wake(void *word)
+{
+    (void)syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0); /* where there is none nobody sleeps */
 }
 
 void hth_os_memory_prefault(void *memory, size_t n_bytes)

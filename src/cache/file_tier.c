@@ -8,6 +8,10 @@
  * and whose file is gone; the notes are bounded, and losing one costs a little order or another look at a file.
  *
  * One thread of the tier goes through files: at the start, and again when the index had to be replaced.
+ *
+ * Whoever changes what has a row's name holds the row's reservation meanwhile: publish.c from before it writes, eviction,
+ * removal and quarantine here from when they take the row out of the index until its file is gone or counted again. So
+ * none of them meets a file that another process has just put there, and the totals are those of the files.
  */
 #include "cache/file_tier.h"
 
@@ -19,13 +23,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/os.h"
-#include "cache/publish.h"
+#include "cache/directory.h"
 #include "cache/quarantine.h"
 #include "cache/row_file.h"
-#include "cache/scan.h"
 
 enum {
     PATH_BYTES = 4096,
@@ -35,7 +37,17 @@ enum {
     FLUSH_AT = 4096, /* uses noted before a busy writer brings them to the index */
     EVICT_BATCH_ROWS = 64,
     EVICT_ATTEMPTS = 8,
+    SEEN_MAX = 256,
+    TAKEN_DEADLINE_S = 60,    /* to move or remove one file in */
+    FOREIGN_S = 24 * 60 * 60, /* after which a temporary file of another machine was left behind */
 };
+
+/* Which file a row's bytes came from. */
+typedef struct seen_file {
+    hth_row_id id;
+    uint64_t inode;
+    uint64_t changed_ns;
+} seen_file;
 
 /* What readers noticed. */
 typedef struct notes {
@@ -53,7 +65,11 @@ struct hth_file_tier {
     const hth_log *log;
     uint64_t bytes_max;
     uint64_t free_min;
+    bool durable;
+    hth_index_needed_fn is_needed;
+    void *user_data;
     char directory[PATH_BYTES];
+    char index_directory[PATH_BYTES]; /* of index/ and owners/ */
     char rows[PATH_BYTES];
     char owners[PATH_BYTES];
     char temporary[PATH_BYTES];
@@ -61,9 +77,11 @@ struct hth_file_tier {
     hth_index *index;
     hth_publisher publisher;
 
-    /* Guards pending. Innermost lock. */
+    /* Guards the fields below. Innermost lock. */
     pthread_mutex_t notes_lock;
     notes pending;
+    seen_file seen[SEEN_MAX]; /* the last rows read, the place of n_seen comes next */
+    uint64_t n_seen;
 
     /* Guards the fields below, and the claim and the end of a rebuild. The scan itself runs without it. */
     pthread_mutex_t scan_lock;
@@ -73,6 +91,10 @@ struct hth_file_tier {
     bool scanner_is_busy; /* started and not at its end yet */
     bool rebuild_wanted;
     _Atomic bool stop;
+
+    _Atomic bool rebuild_runs;
+    _Atomic uint64_t n_rows_rebuilt;
+    _Atomic uint64_t n_rows_estimated;
 
     _Atomic uint64_t bytes_known; /* in rows, when the index was last asked; for when it cannot be */
     _Atomic uint64_t n_rows_written;
@@ -138,88 +160,120 @@ static hearth_status make_directories(const hth_fs *fs, const char *path, bool d
     }
 }
 
-static hearth_status check_directory(const hth_fs *fs, const char *path, hearth_error *err)
-{
-    hth_fs_stat st;
-    int rc = hth_fs_stat_path(fs, path, &st);
-
-    if (rc != 0)
-        return hth_fail_errno(err, -rc, "cannot look at the cache directory '%s'", path);
-    if (!st.is_directory)
-        return hth_fail(err, HEARTH_PERMISSION, "'%s' is no directory; choose one with --cache or $HEARTH_CACHE", path);
-    if (st.uid != (uint32_t)geteuid())
-        return hth_fail(err, HEARTH_PERMISSION,
-                        "the cache directory '%s' belongs to another user (uid %" PRIu32
-                        "), who could put rows into it; choose one of your own with --cache or $HEARTH_CACHE",
-                        path, st.uid);
-    if (st.permissions & 022)
-        return hth_fail(err, HEARTH_PERMISSION,
-                        "others can write to the cache directory '%s' (mode %04" PRIo32
-                        "); forbid it with: chmod go-w '%s'",
-                        path, st.permissions, path);
-    return HEARTH_OK;
-}
-
-static hearth_status make_part(hth_file_tier *tier, const char *name, char *path, hearth_error *err)
+static hearth_status make_part(hth_file_tier *tier, const char *directory, const char *name, char *path,
+                               hearth_error *err)
 {
     int rc;
 
-    if (!join(path, tier->directory, name))
-        return hth_fail(err, HEARTH_MISUSE, "the path '%.200s...' is too long", tier->directory);
+    if (!join(path, directory, name))
+        return hth_fail(err, HEARTH_MISUSE, "the path '%.200s...' is too long", directory);
     rc = hth_fs_make_directory(tier->fs, path);
     if (rc != 0 && rc != -EEXIST)
         return cannot_write(path, -rc, err);
-    return check_directory(tier->fs, path, err);
+    return hth_directory_check(tier->fs, path, NULL, err);
 }
 
-static hearth_status make_parts(hth_file_tier *tier, bool durable, hearth_error *err)
+static hearth_status make_root(const hth_fs *fs, const char *path, bool durable, hearth_error *err)
 {
-    hearth_status status = make_directories(tier->fs, tier->directory, durable, err);
+    hearth_status status = hth_directory_check_above(fs, path, err);
 
     if (status == HEARTH_OK)
-        status = check_directory(tier->fs, tier->directory, err);
+        status = make_directories(fs, path, durable, err);
+    return status == HEARTH_OK ? hth_directory_check(fs, path, NULL, err) : status;
+}
+
+static hearth_status make_parts(hth_file_tier *tier, hearth_error *err)
+{
+    hearth_status status = make_root(tier->fs, tier->directory, tier->durable, err);
+
+    if (status == HEARTH_OK && strcmp(tier->index_directory, tier->directory) != 0)
+        status = make_root(tier->fs, tier->index_directory, false, err);
     if (status == HEARTH_OK)
-        status = make_part(tier, "rows", tier->rows, err);
+        status = make_part(tier, tier->directory, "rows", tier->rows, err);
     if (status == HEARTH_OK)
-        status = make_part(tier, "owners", tier->owners, err);
+        status = make_part(tier, tier->index_directory, "owners", tier->owners, err);
     if (status == HEARTH_OK)
-        status = make_part(tier, "temporary", tier->temporary, err);
+        status = make_part(tier, tier->directory, "temporary", tier->temporary, err);
     if (status == HEARTH_OK)
-        status = make_part(tier, "quarantine", tier->quarantine, err);
-    if (status == HEARTH_OK && durable)
+        status = make_part(tier, tier->directory, "quarantine", tier->quarantine, err);
+    if (status == HEARTH_OK && tier->durable)
         (void)hth_fs_sync_directory(tier->fs, tier->directory); /* likewise */
     return status;
 }
 
 /* ---- the thread that goes through files ---- */
 
-static void scan_once(hth_file_tier *tier, bool rebuild)
+static int start_scan_locked(hth_file_tier *tier, bool rebuild);
+
+static bool note_progress(uint64_t n_rows, uint64_t n_rows_estimated, void *user_data)
 {
-    hth_scan scan = {
+    hth_file_tier *tier = user_data;
+
+    atomic_store(&tier->n_rows_rebuilt, n_rows);
+    atomic_store(&tier->n_rows_estimated, n_rows_estimated);
+    return true;
+}
+
+static hth_scan scan_of(hth_file_tier *tier)
+{
+    return (hth_scan){
         .fs = tier->fs,
         .log = tier->log,
         .index = tier->index,
         .rows_directory = tier->rows,
         .temporary_directory = tier->temporary,
+        .durable = tier->durable,
+        .foreign_s = strcmp(tier->index_directory, tier->directory) == 0 ? 0 : FOREIGN_S,
         .stop = &tier->stop,
+        .progress = note_progress,
+        .user_data = tier,
     };
+}
+
+/* Fill the index; whether it is complete then is still to be told to it. */
+static bool fill_index(hth_file_tier *tier, hth_scan *scan)
+{
+    bool complete;
+
+    atomic_store(&tier->n_rows_rebuilt, 0);
+    atomic_store(&tier->n_rows_estimated, 0);
+    atomic_store(&tier->rebuild_runs, true);
+    complete = hth_scan_rebuild(scan);
+    atomic_store(&tier->rebuild_runs, false);
+    atomic_store(&tier->bytes_known, scan->bytes);
+    atomic_fetch_add(&tier->n_rows_adopted, scan->n_adopted);
+    return complete;
+}
+
+static void note_quota(hth_file_tier *tier)
+{
+    uint64_t quota = 0;
+
+    if (tier->bytes_max != UINT64_MAX && hth_index_quota(tier->index, &quota, NULL) == HEARTH_OK &&
+        quota != tier->bytes_max)
+        (void)hth_index_set_quota(tier->index, tier->bytes_max, NULL); /* only shown to people */
+}
+
+void hth_file_tier_recover(hth_file_tier *tier)
+{
+    hth_scan scan = scan_of(tier);
+
+    hth_scan_recover(&scan);
+    atomic_fetch_add(&tier->n_rows_adopted, scan.n_adopted);
+}
+
+static void scan_once(hth_file_tier *tier, bool rebuild)
+{
+    hth_scan scan = scan_of(tier);
     hth_index_totals totals;
     bool complete = false;
 
-    hth_scan_recover(&scan);
-    if (!rebuild && hth_index_totals_get(tier->index, &totals, NULL) == HEARTH_OK) {
+    hth_file_tier_recover(tier);
+    if (!rebuild && hth_index_totals_get(tier->index, &totals, NULL) == HEARTH_OK)
         atomic_store(&tier->bytes_known, totals.bytes);
-    } else { /* where there is no index, the sum of the sizes holds the quota */
-        complete = hth_scan_rebuild(&scan) && rebuild;
-        atomic_store(&tier->bytes_known, scan.bytes);
-    }
-    if (tier->bytes_max != UINT64_MAX) {
-        uint64_t quota = 0;
-
-        if (hth_index_quota(tier->index, &quota, NULL) == HEARTH_OK && quota != tier->bytes_max)
-            (void)hth_index_set_quota(tier->index, tier->bytes_max, NULL); /* only shown to people */
-    }
-    atomic_fetch_add(&tier->n_rows_adopted, scan.n_adopted);
+    else /* where there is no index, the sum of the sizes holds the quota */
+        complete = fill_index(tier, &scan) && rebuild;
+    note_quota(tier);
 
     pthread_mutex_lock(&tier->scan_lock);
     if (complete && !tier->rebuild_wanted)          /* another index took the place of the one that was filled */
@@ -227,6 +281,53 @@ static void scan_once(hth_file_tier *tier, bool rebuild)
     else if (rebuild && !complete)
         hth_index_rebuild_failed(tier->index);
     pthread_mutex_unlock(&tier->scan_lock);
+}
+
+void hth_file_tier_rebuild_get(const hth_file_tier *tier, hth_file_tier_rebuild *out)
+{
+    *out = (hth_file_tier_rebuild){
+        .running = atomic_load(&tier->rebuild_runs),
+        .n_rows = atomic_load(&tier->n_rows_rebuilt),
+        .n_rows_estimated = atomic_load(&tier->n_rows_estimated),
+    };
+}
+
+bool hth_file_tier_rebuild_index(hth_file_tier *tier, hth_scan_progress_fn progress, void *user_data)
+{
+    hth_scan scan = scan_of(tier);
+    bool complete = false;
+
+    if (progress) {
+        scan.progress = progress;
+        scan.user_data = user_data;
+    }
+    /* Like the tier's own thread, which does not start meanwhile. */
+    pthread_mutex_lock(&tier->scan_lock);
+    while (tier->scanner_is_busy)
+        pthread_cond_wait(&tier->scan_ended, &tier->scan_lock);
+    tier->scanner_is_busy = true;
+    pthread_mutex_unlock(&tier->scan_lock);
+
+    if (hth_index_clear(tier->index, NULL) == HEARTH_OK) {
+        complete = fill_index(tier, &scan);
+        note_quota(tier);
+    }
+
+    pthread_mutex_lock(&tier->scan_lock);
+    if (tier->rebuild_wanted) { /* the index was replaced meanwhile */
+        complete = false;
+        tier->scanner_is_busy = false;
+        (void)start_scan_locked(tier, true); /* without a thread the index stays incomplete until the next start */
+    } else {
+        if (complete)
+            complete = hth_index_rebuilt(tier->index, NULL) == HEARTH_OK;
+        else
+            hth_index_rebuild_failed(tier->index);
+        tier->scanner_is_busy = false;
+    }
+    pthread_cond_broadcast(&tier->scan_ended);
+    pthread_mutex_unlock(&tier->scan_lock);
+    return complete;
 }
 
 static void *scan_files(void *context)
@@ -240,6 +341,8 @@ static void *scan_files(void *context)
 
         tier->rebuild_wanted = false;
         pthread_mutex_unlock(&tier->scan_lock);
+        if (!rebuild)
+            rebuild = hth_index_claim_rebuild(tier->index); /* here, since it may wait for another process */
         scan_once(tier, rebuild);
         pthread_mutex_lock(&tier->scan_lock);
     } while (tier->rebuild_wanted && !atomic_load(&tier->stop));
@@ -276,7 +379,7 @@ void hth_file_tier_settle(hth_file_tier *tier)
 
 /* ---- opening ---- */
 
-static hearth_status open_index(hth_file_tier *tier, bool *rebuild_out, hearth_error *err)
+static hearth_status open_index(hth_file_tier *tier, hearth_error *err)
 {
     char path[PATH_BYTES];
     hth_index_options options = {
@@ -285,9 +388,9 @@ static hearth_status open_index(hth_file_tier *tier, bool *rebuild_out, hearth_e
         .fs = tier->fs,
         .log = tier->log,
     };
-    hearth_status status = make_part(tier, "index", path, err);
+    hearth_status status = make_part(tier, tier->index_directory, "index", path, err);
 
-    return status == HEARTH_OK ? hth_index_open(&options, &tier->index, rebuild_out, err) : status;
+    return status == HEARTH_OK ? hth_index_open(&options, &tier->index, NULL, err) : status;
 }
 
 static bool notes_init(notes *n)
@@ -308,14 +411,13 @@ static void notes_deinit(notes *n)
 
 static hearth_status open_files(hth_file_tier *tier, const hth_file_tier_options *options, hearth_error *err)
 {
-    bool rebuild = false;
     hearth_status status;
     uint32_t number;
     int failed;
 
-    status = make_parts(tier, options->durable, err);
+    status = make_parts(tier, err);
     if (status == HEARTH_OK)
-        status = open_index(tier, &rebuild, err);
+        status = open_index(tier, err);
     if (status != HEARTH_OK)
         return status;
     tier->publisher = (hth_publisher){
@@ -324,19 +426,21 @@ static hearth_status open_files(hth_file_tier *tier, const hth_file_tier_options
         .index = tier->index,
         .rows_directory = tier->rows,
         .temporary_directory = tier->temporary,
-        .durable = options->durable,
+        .quarantine_directory = tier->quarantine,
+        .durable = tier->durable,
     };
     /* Numbers go on where another tier of this process, which shares its token, cannot be. */
     hth_os_random(&number, sizeof(number));
     atomic_store(&tier->publisher.n_temporaries, (uint64_t)number << 24);
-    status =
-        hth_publish_probe(tier->fs, tier->temporary, hth_index_owner_token(tier->index), &tier->publisher.way, err);
+    status = hth_publish_probe(tier->fs, tier->temporary, hth_index_owner_token(tier->index), options->publish_way,
+                               &tier->publisher.way, err);
+    if (status == HEARTH_OK)
+        status = hth_publish_check_folders(&tier->publisher, err);
     if (status != HEARTH_OK)
         return status;
-    hth_publish_sync_folders(&tier->publisher);
 
     pthread_mutex_lock(&tier->scan_lock);
-    failed = start_scan_locked(tier, rebuild);
+    failed = start_scan_locked(tier, false);
     pthread_mutex_unlock(&tier->scan_lock);
     return failed ? hth_fail_errno(err, failed, "cannot start a thread for the cache in '%s'", tier->directory)
                   : HEARTH_OK;
@@ -357,8 +461,16 @@ hearth_status hth_file_tier_open(const hth_file_tier_options *options, hth_file_
     tier->log = options->log;
     tier->bytes_max = options->bytes_max;
     tier->free_min = options->free_min;
+    tier->durable = options->durable;
+    tier->is_needed = options->is_needed;
+    tier->user_data = options->user_data;
     if (!*options->directory || snprintf(tier->directory, PATH_BYTES, "%s", options->directory) >= PATH_BYTES) {
         status = hth_fail(err, HEARTH_MISUSE, "the cache directory '%.200s' is no usable path", options->directory);
+        goto out;
+    }
+    if (snprintf(tier->index_directory, PATH_BYTES, "%s",
+                 options->index_directory ? options->index_directory : tier->directory) >= PATH_BYTES) {
+        status = hth_fail(err, HEARTH_MISUSE, "the path '%.200s...' is too long", options->index_directory);
         goto out;
     }
     if (!notes_init(&tier->pending)) {
@@ -426,21 +538,51 @@ static void note_lost(hth_file_tier *tier, const hth_row_id *id)
     pthread_mutex_unlock(&tier->notes_lock);
 }
 
-bool hth_file_tier_has(hth_file_tier *tier, const hth_row_id *id, hth_row_meta *out)
+/* Look for a row that the index does not know by its name. */
+static bool find_file(hth_file_tier *tier, const hth_row_id *id, hth_row_meta *out)
 {
     char path[PATH_BYTES];
+
+    if (!hth_file_tier_path(tier, id, path, sizeof(path)) ||
+        hth_row_file_meta(tier->fs, path, id, out, NULL) != HEARTH_OK)
+        return false;
+    note_found(tier, out);
+    return true;
+}
+
+bool hth_file_tier_has(hth_file_tier *tier, const hth_row_id *id, hth_row_meta *out)
+{
     hth_row_meta meta;
     bool found = false;
 
-    if (hth_index_get(tier->index, id, &meta, &found, NULL) != HEARTH_OK || !found) {
-        if (!hth_file_tier_path(tier, id, path, sizeof(path)) ||
-            hth_row_file_meta(tier->fs, path, id, &meta, NULL) != HEARTH_OK)
-            return false;
-        note_found(tier, &meta);
-    }
+    if ((hth_index_get(tier->index, id, &meta, &found, NULL) != HEARTH_OK || !found) && !find_file(tier, id, &meta))
+        return false;
     if (out)
         *out = meta;
     return true;
+}
+
+size_t hth_file_tier_has_many(hth_file_tier *tier, const hth_row_id *ids, size_t n, hth_row_meta *out, bool *found)
+{
+    bool answered = hth_index_get_many(tier->index, ids, n, out, found, NULL) == HEARTH_OK;
+    size_t n_found = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (!answered || !found[i])
+            found[i] = find_file(tier, &ids[i], &out[i]);
+        n_found += found[i];
+    }
+    return n_found;
+}
+
+bool hth_file_tier_wait(hth_file_tier *tier, const hth_row_id *id, uint32_t timeout_ms)
+{
+    switch (hth_index_wait(tier->index, id, timeout_ms)) {
+    case HTH_WAIT_THERE: return true;
+    case HTH_WAIT_NOBODY: return hth_file_tier_has(tier, id, NULL);
+    case HTH_WAIT_TIMEOUT: break;
+    }
+    return false;
 }
 
 size_t hth_file_tier_children(hth_file_tier *tier, const hth_key *parent, hth_row_meta *out, size_t capacity)
@@ -466,6 +608,48 @@ static hearth_status open_row(hth_file_tier *tier, const hth_row_id *id, int *fd
     return status;
 }
 
+static void note_seen(hth_file_tier *tier, const hth_row_id *id, const hth_fs_stat *st)
+{
+    pthread_mutex_lock(&tier->notes_lock);
+    tier->seen[tier->n_seen++ % SEEN_MAX] = (seen_file){ .id = *id, .inode = st->inode, .changed_ns = st->changed_ns };
+    pthread_mutex_unlock(&tier->notes_lock);
+}
+
+/* The place of the last read of a row in seen; NULL: not known any more. Under notes_lock. */
+static const seen_file *find_seen_locked(const hth_file_tier *tier, const hth_row_id *id)
+{
+    for (uint64_t i = 0; i < SEEN_MAX && i < tier->n_seen; i++) {
+        const seen_file *s = &tier->seen[(tier->n_seen - 1 - i) % SEEN_MAX];
+
+        if (hth_row_id_equal(&s->id, id))
+            return s;
+    }
+    return NULL;
+}
+
+static bool was_read(hth_file_tier *tier, const hth_row_id *id)
+{
+    bool known;
+
+    pthread_mutex_lock(&tier->notes_lock);
+    known = find_seen_locked(tier, id) != NULL;
+    pthread_mutex_unlock(&tier->notes_lock);
+    return known;
+}
+
+/* Is this the file that the row was last read from? True where that is not known any more. */
+static bool was_seen(hth_file_tier *tier, const hth_row_id *id, const hth_fs_stat *st)
+{
+    const seen_file *s;
+    bool seen;
+
+    pthread_mutex_lock(&tier->notes_lock);
+    s = find_seen_locked(tier, id);
+    seen = !s || (s->inode == st->inode && s->changed_ns == st->changed_ns);
+    pthread_mutex_unlock(&tier->notes_lock);
+    return seen;
+}
+
 hearth_status hth_file_tier_open_file(hth_file_tier *tier, const hth_row_id *id, int *fd_out, size_t *n_bytes_out,
                                       hearth_error *err)
 {
@@ -473,8 +657,10 @@ hearth_status hth_file_tier_open_file(hth_file_tier *tier, const hth_row_id *id,
     hth_fs_stat st = { .bytes = 0 };
     hearth_status status = open_row(tier, id, fd_out, &st, path, err);
 
-    if (status == HEARTH_OK)
+    if (status == HEARTH_OK) {
+        note_seen(tier, id, &st);
         *n_bytes_out = (size_t)st.bytes;
+    }
     return status;
 }
 
@@ -503,6 +689,7 @@ hearth_status hth_file_tier_read(hth_file_tier *tier, const hth_row_id *id, hth_
         status = hth_fail(err, HEARTH_CORRUPT, "the row '%s' became shorter while it was read", path);
     else
         *n_out = n;
+    note_seen(tier, id, &st);
 out:
     hth_fs_close(tier->fs, fd);
     return status;
@@ -570,6 +757,17 @@ static size_t merge_uses(hth_index_use *uses, size_t n)
     return n_merged;
 }
 
+/* Keep the time of a use with the file. That changes it, and it still is the one that was read. */
+static void set_last_used(hth_file_tier *tier, const hth_row_id *id, const char *path, uint64_t time)
+{
+    hth_fs_stat before, after;
+    bool seen = was_read(tier, id) && hth_fs_stat_path(tier->fs, path, &before) == 0 && was_seen(tier, id, &before);
+
+    if (hth_fs_set_mtime(tier->fs, path, time) == 0 && seen && hth_fs_stat_path(tier->fs, path, &after) == 0 &&
+        after.inode == before.inode)
+        note_seen(tier, id, &after);
+}
+
 static void bring_uses(hth_file_tier *tier, hth_index_use *uses, size_t n)
 {
     char path[PATH_BYTES];
@@ -580,37 +778,46 @@ static void bring_uses(hth_file_tier *tier, hth_index_use *uses, size_t n)
     (void)hth_index_touch(tier->index, uses, n, NULL); /* an index that fails has said so; the files remember, too */
     for (size_t i = 0; i < n; i++)
         if (hth_file_tier_path(tier, &uses[i].id, path, sizeof(path)))
-            (void)hth_fs_set_mtime(tier->fs, path, uses[i].last_used_time);
+            set_last_used(tier, &uses[i].id, path, uses[i].last_used_time);
 }
 
-/* Keep those of ids whose file is there, or is not there; the new count. */
-static size_t keep_found(hth_file_tier *tier, hth_row_meta *found, size_t n)
+/* For the index, inside its transactions. */
+static bool file_is_there(const hth_row_id *id, void *user_data)
 {
+    hth_file_tier *tier = user_data;
     char path[PATH_BYTES];
     hth_fs_stat st;
-    size_t n_kept = 0;
 
-    for (size_t i = 0; i < n; i++)
-        if (hth_file_tier_path(tier, &found[i].id, path, sizeof(path)) && hth_fs_stat_path(tier->fs, path, &st) == 0)
-            found[n_kept++] = found[i];
-    return n_kept;
+    return hth_file_tier_path(tier, id, path, sizeof(path)) && hth_fs_stat_path(tier->fs, path, &st) == 0 &&
+           st.is_regular;
 }
 
-static size_t keep_lost(hth_file_tier *tier, hth_row_id *lost, size_t n)
+static bool file_is_gone(const hth_row_id *id, void *user_data)
 {
+    hth_file_tier *tier = user_data;
     char path[PATH_BYTES];
     hth_fs_stat st;
-    size_t n_kept = 0;
 
-    for (size_t i = 0; i < n; i++)
-        if (hth_file_tier_path(tier, &lost[i], path, sizeof(path)) && hth_fs_stat_path(tier->fs, path, &st) == -ENOENT)
-            lost[n_kept++] = lost[i];
-    return n_kept;
+    return hth_file_tier_path(tier, id, path, sizeof(path)) && hth_fs_stat_path(tier->fs, path, &st) == -ENOENT;
+}
+
+static void adopt_found(hth_file_tier *tier, const hth_row_meta *found, size_t n)
+{
+    bool synced[256] = { false };
+    size_t n_adopted = 0;
+
+    /* Who linked them may have died before it did this. */
+    for (size_t i = 0; i < n; i++) {
+        if (!synced[found[i].id.key.bytes[0]])
+            (void)hth_publish_sync_folder(&tier->publisher, &found[i].id); /* a row is not worth more */
+        synced[found[i].id.key.bytes[0]] = true;
+    }
+    if (n > 0 && hth_index_adopt(tier->index, found, n, file_is_there, tier, &n_adopted, NULL) == HEARTH_OK)
+        atomic_fetch_add(&tier->n_rows_adopted, n_adopted);
 }
 
 static void bring_notes(hth_file_tier *tier)
 {
-    size_t n_adopted = 0;
     notes noted, empty;
 
     if (!notes_init(&empty)) {
@@ -623,12 +830,9 @@ static void bring_notes(hth_file_tier *tier)
     tier->pending = empty;
     pthread_mutex_unlock(&tier->notes_lock);
 
-    noted.n_found = keep_found(tier, noted.found, noted.n_found);
-    if (noted.n_found > 0 && hth_index_adopt(tier->index, noted.found, noted.n_found, &n_adopted, NULL) == HEARTH_OK)
-        atomic_fetch_add(&tier->n_rows_adopted, n_adopted);
-    noted.n_lost = keep_lost(tier, noted.lost, noted.n_lost);
-    if (noted.n_lost > 0)
-        (void)hth_index_remove(tier->index, noted.lost, noted.n_lost, NULL); /* else the next read notes it again */
+    adopt_found(tier, noted.found, noted.n_found);
+    if (noted.n_lost > 0) /* if it fails, the next read notes them again */
+        (void)hth_index_remove_lost(tier->index, noted.lost, noted.n_lost, file_is_gone, tier, NULL, NULL);
     bring_uses(tier, noted.uses, noted.n_uses);
     notes_deinit(&noted);
 }
@@ -655,24 +859,51 @@ void hth_file_tier_maintain(hth_file_tier *tier)
 
 /* ---- room ---- */
 
-/* Remove the files of rows that the index gave up; how many are gone. */
-static size_t remove_files(hth_file_tier *tier, const hth_row_id *ids, size_t n)
+/* Remove what has a row's name, under its reservation. 0, -ENOENT or -errno. */
+static int remove_file(hth_file_tier *tier, const hth_row_id *id, const char *path)
 {
+    int rc = hth_fs_remove(tier->fs, path);
+
+    if (rc == -ENOTEMPTY || rc == -EEXIST || rc == -EISDIR)
+        rc = hth_quarantine_row(tier->fs, tier->quarantine, path, id);
+    return rc;
+}
+
+/* Remove the files of rows that the index gave up; how many are gone. What stays is counted again, as the newest. */
+static size_t remove_evicted(hth_file_tier *tier, hth_row_meta *rows, size_t n)
+{
+    hth_row_id gone[EVICT_BATCH_ROWS];
     char path[PATH_BYTES];
-    size_t n_gone = 0;
+    size_t n_gone = 0, n_kept = 0;
 
+    assert(n <= EVICT_BATCH_ROWS);
     for (size_t i = 0; i < n; i++) {
-        int rc = hth_file_tier_path(tier, &ids[i], path, sizeof(path)) ? hth_fs_remove(tier->fs, path) : -ENAMETOOLONG;
+        int rc = -ENAMETOOLONG;
+        bool ours = true;
 
-        if (rc == 0 || rc == -ENOENT)
-            n_gone++;
+        /* One who was stopped for long has lost it, and what has the name now is somebody else's. */
+        if (hth_index_reservation_is_ours(tier->index, &rows[i].id, &ours, NULL) == HEARTH_OK && !ours)
+            rc = -ENOENT;
+        else if (hth_file_tier_path(tier, &rows[i].id, path, sizeof(path)))
+            rc = remove_file(tier, &rows[i].id, path);
+        if (rc == 0 || rc == -ENOENT) {
+            gone[n_gone++] = rows[i].id;
+        } else {
+            rows[n_kept] = rows[i];
+            rows[n_kept++].last_used_time = hth_os_unix_seconds();
+        }
     }
+    /* Where these fail, the rows are ours to take again, or are found by their names. */
+    if (n_kept > 0)
+        (void)hth_index_publish(tier->index, rows, n_kept, NULL);
+    if (n_gone > 0)
+        (void)hth_index_release(tier->index, gone, n_gone, NULL);
     return n_gone;
 }
 
 hearth_status hth_file_tier_evict_to(hth_file_tier *tier, uint64_t bytes_max, uint64_t *evicted_out, hearth_error *err)
 {
-    hth_row_id ids[EVICT_BATCH_ROWS];
+    hth_row_meta rows[EVICT_BATCH_ROWS];
     hearth_status status = HEARTH_OK;
     uint64_t n_evicted = 0;
     size_t n;
@@ -681,13 +912,13 @@ hearth_status hth_file_tier_evict_to(hth_file_tier *tier, uint64_t bytes_max, ui
         size_t n_gone;
 
         n = 0;
-        status = hth_index_evict(tier->index, bytes_max, ids, EVICT_BATCH_ROWS, &n, err);
+        status =
+            hth_index_evict(tier->index, bytes_max, tier->is_needed, tier->user_data, rows, EVICT_BATCH_ROWS, &n, err);
         hth_fs_step(tier->fs, "evicted from the index");
         if (status != HEARTH_OK || n == 0)
             break;
-        n_gone = remove_files(tier, ids, n);
+        n_gone = remove_evicted(tier, rows, n);
         n_evicted += n_gone;
-        (void)hth_index_release(tier->index, ids, n, NULL); /* else their deadline does */
         if (n_gone < n)
             status = hth_fail(err, HEARTH_IO, "%zu of %zu evicted rows in '%s' cannot be removed", n - n_gone, n,
                               tier->rows);
@@ -820,46 +1051,182 @@ hearth_status hth_file_tier_publish(hth_file_tier *tier, const hth_row_meta *met
     return HEARTH_OK;
 }
 
-void hth_file_tier_quarantine(hth_file_tier *tier, const hth_row_id *id, const char *reason)
+/* ---- taking away ---- */
+
+/* A row that nobody else may change meanwhile. */
+typedef struct taken_row {
+    const hth_row_id *id;
+    bool is_reserved; /* false where the index does not work */
+    bool was_known;
+    hth_row_meta meta;
+    char path[PATH_BYTES];
+} taken_row;
+
+/* False: somebody else has it, or there is no such path. */
+static bool take_row(hth_file_tier *tier, const hth_row_id *id, taken_row *out)
 {
-    char path[PATH_BYTES], name[HTH_ROW_FILE_NAME_BYTES];
+    hth_reserve_result result = HTH_RESERVE_TAKEN;
+
+    out->id = id;
+    out->was_known = false;
+    if (!hth_file_tier_path(tier, id, out->path, sizeof(out->path)))
+        return false;
+    out->is_reserved =
+        hth_index_take(tier->index, id, TAKEN_DEADLINE_S, &result, &out->was_known, &out->meta, NULL) == HEARTH_OK;
+    return !out->is_reserved || result == HTH_RESERVED;
+}
+
+/* Its file is gone. */
+static void end_gone(hth_file_tier *tier, const taken_row *row)
+{
+    if (row->is_reserved)
+        (void)hth_index_release(tier->index, row->id, 1, NULL); /* it is ours to take again in any case */
+}
+
+/* Its file stays; it is counted as what it is now. */
+static void end_kept(hth_file_tier *tier, taken_row *row)
+{
+    hth_row_meta now;
+
+    if (!row->is_reserved)
+        return;
+    if (hth_row_file_meta(tier->fs, row->path, row->id, &now, NULL) == HEARTH_OK) {
+        if (row->was_known) {
+            now.hit_count = row->meta.hit_count;
+            now.last_used_time = row->meta.last_used_time;
+        }
+        row->meta = now;
+    } else if (!row->was_known) {
+        end_gone(tier, row);
+        return;
+    }
+    (void)hth_index_publish(tier->index, &row->meta, 1, NULL); /* if not, it is found by its name */
+}
+
+typedef enum verdict {
+    VERDICT_BAD,
+    VERDICT_SOUND,
+    VERDICT_GONE,
+    VERDICT_UNKNOWN, /* no memory to tell */
+} verdict;
+
+/* Read a file again, and judge it. */
+static verdict judge_file(hth_file_tier *tier, const taken_row *row, hth_file_tier_judge_fn is_bad, void *user_data)
+{
+    verdict result = VERDICT_BAD;
+    hth_fs_stat st = { .bytes = 0 };
+    uint8_t *bytes;
+    size_t n = 0;
+    int fd = -1;
+    hearth_status status = hth_row_file_open(tier->fs, row->path, &fd, &st, NULL);
+
+    if (status != HEARTH_OK)
+        return status == HEARTH_NOT_FOUND ? VERDICT_GONE : VERDICT_BAD;
+    bytes = malloc((size_t)st.bytes);
+    if (!bytes)
+        result = VERDICT_UNKNOWN;
+    else if (hth_fs_read_full(tier->fs, fd, bytes, (size_t)st.bytes, 0, &n) == 0 && n == st.bytes)
+        result = is_bad(row->id, bytes, n, user_data) ? VERDICT_BAD : VERDICT_SOUND;
+    free(bytes);
+    hth_fs_close(tier->fs, fd);
+    return result;
+}
+
+/* Move a bad file away or, if that cannot be, remove it. 0, -ENOENT or -errno: then it stays. */
+static int set_aside(hth_file_tier *tier, const taken_row *row)
+{
+    int rc = hth_quarantine_row(tier->fs, tier->quarantine, row->path, row->id);
+
+    if (rc != 0 && rc != -ENOENT)
+        rc = hth_fs_remove(tier->fs, row->path); /* not kept, but at least not found again */
+    return rc;
+}
+
+bool hth_file_tier_quarantine_if(hth_file_tier *tier, const hth_row_id *id, hth_file_tier_judge_fn is_bad,
+                                 void *user_data, const char *reason)
+{
+    char name[HTH_ROW_FILE_NAME_BYTES];
+    verdict judged;
+    taken_row row;
     int rc;
 
-    if (!hth_file_tier_path(tier, id, path, sizeof(path)))
-        return;
+    if (!take_row(tier, id, &row))
+        return false;
+    hth_fs_step(tier->fs, "taken");
+    judged = judge_file(tier, &row, is_bad, user_data);
+    if (judged == VERDICT_GONE) {
+        end_gone(tier, &row);
+        return false;
+    }
+    if (judged != VERDICT_BAD) {
+        end_kept(tier, &row);
+        return false;
+    }
+    rc = set_aside(tier, &row);
     hth_row_file_name(id, name);
-    rc = hth_quarantine_file(tier->fs, tier->quarantine, path, name);
-    if (rc != 0 && rc != -ENOENT)
-        rc = hth_fs_remove(tier->fs, path); /* not kept, but at least not found again */
     if (rc == 0) {
         atomic_fetch_add(&tier->n_rows_quarantined, 1);
         hth_info(tier->log, "the cached row '%s' was set aside: %s", name, reason);
     } else if (rc != -ENOENT) {
         hearth_error why;
 
-        (void)hth_fail_errno(&why, -rc, "the bad row '%s' cannot be removed", path);
+        (void)hth_fail_errno(&why, -rc, "the bad row '%s' cannot be removed", row.path);
         hth_warn(tier->log, "%s", why.message);
+        end_kept(tier, &row);
+        return false;
     }
-    (void)hth_index_remove(tier->index, id, 1, NULL); /* if not, the next read finds the file gone */
+    end_gone(tier, &row);
+    return rc == 0;
+}
+
+static bool is_unsound(const hth_row_id *id, const uint8_t *bytes, size_t n_bytes)
+{
+    hth_kvc_fault fault;
+    hth_kvc_info info;
+
+    if (!hth_kvc_parse(bytes, n_bytes, &id->key, &info, &fault))
+        return fault.reason != HTH_KVC_NO_MEMORY;
+    return !info.has_kind || info.kind != (uint8_t)id->kind || !info.has_own_key ||
+           !hth_key_equal(&info.own_key, &id->key);
+}
+
+/* A sound file is bad all the same when it is the very one that was read, and then refused. */
+static bool is_suspect(const hth_row_id *id, const uint8_t *bytes, size_t n_bytes, void *user_data)
+{
+    hth_file_tier *tier = user_data;
+    char path[PATH_BYTES];
+    hth_fs_stat st;
+
+    if (is_unsound(id, bytes, n_bytes))
+        return true;
+    return hth_file_tier_path(tier, id, path, sizeof(path)) && hth_fs_stat_path(tier->fs, path, &st) == 0 &&
+           was_seen(tier, id, &st);
+}
+
+void hth_file_tier_quarantine(hth_file_tier *tier, const hth_row_id *id, const char *reason)
+{
+    (void)hth_file_tier_quarantine_if(tier, id, is_suspect, tier, reason); /* it has said what it did */
 }
 
 hearth_status hth_file_tier_remove(hth_file_tier *tier, const hth_row_id *id, hearth_error *err)
 {
-    char path[PATH_BYTES];
-    bool was_known = false;
+    taken_row row;
     int rc;
 
-    if (!hth_file_tier_path(tier, id, path, sizeof(path)))
+    if (!hth_file_tier_path(tier, id, row.path, sizeof(row.path)))
         return hth_fail(err, HEARTH_MISUSE, "the path '%.200s...' is too long", tier->directory);
-    if (hth_index_get(tier->index, id, NULL, &was_known, NULL) != HEARTH_OK)
-        was_known = false;
-    rc = hth_fs_remove(tier->fs, path);
-    if (rc != 0 && rc != -ENOENT)
-        return hth_fail_errno(err, -rc, "cannot remove the row '%s'", path);
-    if (was_known)
-        (void)hth_index_remove(tier->index, id, 1, NULL); /* likewise */
-    else if (rc == -ENOENT)
-        return hth_fail(err, HEARTH_NOT_FOUND, "there is no row '%s'", path);
+    if (!take_row(tier, id, &row))
+        return hth_fail(err, HEARTH_BUSY, "the row '%s' is being written or removed by another process; try again",
+                        row.path);
+    hth_fs_step(tier->fs, "taken");
+    rc = remove_file(tier, id, row.path);
+    if (rc != 0 && rc != -ENOENT) {
+        end_kept(tier, &row);
+        return hth_fail_errno(err, -rc, "cannot remove the row '%s'", row.path);
+    }
+    end_gone(tier, &row);
+    if (!row.was_known && rc == -ENOENT)
+        return hth_fail(err, HEARTH_NOT_FOUND, "there is no row '%s'", row.path);
     return HEARTH_OK;
 }
 
@@ -868,6 +1235,21 @@ hearth_status hth_file_tier_remove(hth_file_tier *tier, const hth_row_id *id, he
 hth_index *hth_file_tier_index(hth_file_tier *tier)
 {
     return tier->index;
+}
+
+const hth_fs *hth_file_tier_fs(const hth_file_tier *tier)
+{
+    return tier->fs;
+}
+
+const char *hth_file_tier_rows_directory(const hth_file_tier *tier)
+{
+    return tier->rows;
+}
+
+uint64_t hth_file_tier_bytes_max(const hth_file_tier *tier)
+{
+    return tier->bytes_max;
 }
 
 void hth_file_tier_counts_get(const hth_file_tier *tier, hth_file_tier_counts *out)

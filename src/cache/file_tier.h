@@ -10,8 +10,12 @@
  *   <directory>/temporary/                   files that are being written, where they need a name for it
  *   <directory>/quarantine/                  rows that failed their checks, at most 64 files
  *
+ * With an index_directory, index/ and owners/ lie there: a network file system can hold rows, but no LMDB and no locks
+ * to rely on. Each machine then has an index of its own, finds the rows of others by their names, and evicts by its own
+ * quota and its own knowledge of uses.
+ *
  * Directories are made with mode 0700, files with 0600; a directory that others can write to, or that belongs to
- * another user, is refused.
+ * another user, is refused, and so is one below a directory in which everybody can rename.
  */
 #ifndef HTH_CACHE_FILE_TIER_H
 #define HTH_CACHE_FILE_TIER_H
@@ -19,6 +23,8 @@
 #include "base/fs.h"
 #include "cache/index.h"
 #include "cache/kvc.h"
+#include "cache/publish.h"
+#include "cache/scan.h"
 
 typedef struct hth_file_tier hth_file_tier;
 
@@ -29,6 +35,11 @@ typedef struct hth_file_tier_options {
     bool durable;       /* sync files and directories; false for tmpfs */
     const hth_fs *fs;   /* NULL: the system's */
     const hth_log *log;
+    const char *index_directory; /* of index/ and owners/, on a local file system; NULL: directory */
+    hth_publish_way publish_way; /* 0: the best that works */
+    /* Speaks for rows that must not be evicted, see hth_index_evict; may be NULL. For a tier of several roots. */
+    hth_index_needed_fn is_needed;
+    void *user_data;
 } hth_file_tier_options;
 
 /*
@@ -41,6 +52,14 @@ void hth_file_tier_close(hth_file_tier *tier); /* accepts NULL; ends what the th
 /* Wait until that thread has nothing left to do. Any thread. */
 void hth_file_tier_settle(hth_file_tier *tier);
 
+/* How far the filling of the index is; n_rows_estimated is a guess until it is done. Any thread. */
+typedef struct hth_file_tier_rebuild {
+    bool running;
+    uint64_t n_rows;
+    uint64_t n_rows_estimated;
+} hth_file_tier_rebuild;
+void hth_file_tier_rebuild_get(const hth_file_tier *tier, hth_file_tier_rebuild *out);
+
 /* ---- any thread; no write transaction, no lock held across input or output ---- */
 
 /*
@@ -48,6 +67,17 @@ void hth_file_tier_settle(hth_file_tier *tier);
  * the row is then brought to the index by the next hth_file_tier_maintain. The payload is not read.
  */
 bool hth_file_tier_has(hth_file_tier *tier, const hth_row_id *id, hth_row_meta *out);
+/*
+ * The same for n rows at once, in one read transaction: found[i] and, when true, out[i]; returns how many were found.
+ * Without a system call and without allocation for rows that the index knows; each of the others costs a look for its
+ * file, so ask in pieces where the first missing row ends the search.
+ */
+size_t hth_file_tier_has_many(hth_file_tier *tier, const hth_row_id *ids, size_t n, hth_row_meta *out, bool *found);
+/*
+ * Wait until a row that is being written, here or in another process, is there, or nobody is writing it any more, or
+ * timeout_ms are over. True: it is there. Woken, not polled, where the system can (bell.h). For threads that may block.
+ */
+bool hth_file_tier_wait(hth_file_tier *tier, const hth_row_id *id, uint32_t timeout_ms);
 /* Rows whose parent is that key; see hth_index_children. */
 size_t hth_file_tier_children(hth_file_tier *tier, const hth_key *parent, hth_row_meta *out, size_t capacity);
 
@@ -85,10 +115,26 @@ void hth_file_tier_touch(hth_file_tier *tier, const hth_row_id *ids, size_t n);
 hearth_status hth_file_tier_publish(hth_file_tier *tier, const hth_row_meta *meta, const uint8_t *bytes, size_t n_bytes,
                                     bool *published_out, hearth_error *err);
 
-/* Move a row that failed its checks to the quarantine folder and out of the index. reason goes to the log. */
+/*
+ * Move a row that failed its checks, or that the engine refused, to the quarantine folder and out of the index. reason
+ * goes to the log. A file that is sound and not the one that this tier read last under the name stays: somebody
+ * replaced it meanwhile. So does one that another process is writing or removing.
+ */
 void hth_file_tier_quarantine(hth_file_tier *tier, const hth_row_id *id, const char *reason);
 
-/* Remove a row: file and index entry. HEARTH_NOT_FOUND when there is none. */
+/* Is a whole file, read again while nobody else may change it, to be set aside? */
+typedef bool (*hth_file_tier_judge_fn)(const hth_row_id *id, const uint8_t *bytes, size_t n_bytes, void *user_data);
+/*
+ * The same with another judge of the bytes; what cannot be read is set aside in any case, but for want of memory. True:
+ * it was.
+ */
+bool hth_file_tier_quarantine_if(hth_file_tier *tier, const hth_row_id *id, hth_file_tier_judge_fn is_bad,
+                                 void *user_data, const char *reason);
+
+/*
+ * Remove a row: file and index entry. HEARTH_NOT_FOUND when there is none; HEARTH_BUSY when another process is writing
+ * or removing it; others when the file stays, and then it stays counted.
+ */
 hearth_status hth_file_tier_remove(hth_file_tier *tier, const hth_row_id *id, hearth_error *err);
 
 /*
@@ -105,6 +151,18 @@ hearth_status hth_file_tier_evict_to(hth_file_tier *tier, uint64_t bytes_max, ui
 hth_index *hth_file_tier_index(hth_file_tier *tier); /* borrowed; lives as long as the tier */
 /* Path of a row's file into path[capacity]; false when it does not fit. */
 bool hth_file_tier_path(const hth_file_tier *tier, const hth_row_id *id, char *path, size_t capacity);
+const hth_fs *hth_file_tier_fs(const hth_file_tier *tier);
+/* The folder of the fan-out folders; borrowed. */
+const char *hth_file_tier_rows_directory(const hth_file_tier *tier);
+uint64_t hth_file_tier_bytes_max(const hth_file_tier *tier);
+/* Remove the temporary files of dead processes, adopt what they linked. */
+void hth_file_tier_recover(hth_file_tier *tier);
+/*
+ * Fill the index anew from the files on the calling thread, which keeps the tier's own thread from doing so. False when
+ * progress (may be NULL) ended it or the index failed: then the index is incomplete, and whoever opens the tier next
+ * goes on. Rows are found and published all the while.
+ */
+bool hth_file_tier_rebuild_index(hth_file_tier *tier, hth_scan_progress_fn progress, void *user_data);
 typedef struct hth_file_tier_counts {
     uint64_t rows_written;
     uint64_t bytes_written;

@@ -21,12 +21,15 @@
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/os.h"
+#include "cache/bell.h"
 #include "cache/index_env.h"
 #include "cache/owner.h"
 
@@ -39,6 +42,7 @@ enum {
     TOTALS_BYTES = 16 + 8 * HTH_ROW_KINDS,
     EVICTED_DEADLINE_S = 60, /* to remove the files of one round of eviction in */
     DEPTH_MAX = 1 << 20,     /* rows of one prefix */
+    LOOK_AGAIN_MS = 200,     /* a waiter asks whether the owner still lives */
 };
 
 struct hth_index {
@@ -48,9 +52,20 @@ struct hth_index {
     size_t n_refs;
 
     pid_t pid;
+    unsigned n_forks; /* as it was at the opening */
     const hth_fs *fs;
     hth_owner *owner;
     hth_index_env *env;
+    hth_bell *bell;
+
+    /*
+     * Guards what this process holds reservations of, as it knows itself: one that is in the index and not here could
+     * not be dropped when it was given up. Innermost lock.
+     */
+    pthread_mutex_t held_lock;
+    hth_row_id *held;
+    size_t n_held;
+    size_t held_capacity;
 };
 
 /*
@@ -60,6 +75,21 @@ struct hth_index {
  */
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static hth_index *registry;
+
+/* How often this process is the child of a fork: whether an index is the parent's must not cost a system call. */
+static _Atomic unsigned n_forks;
+static pthread_once_t forks_once = PTHREAD_ONCE_INIT;
+
+static void count_fork(void)
+{
+    atomic_fetch_add(&n_forks, 1);
+}
+
+static void count_forks(void)
+{
+    if (pthread_atfork(NULL, NULL, count_fork) != 0)
+        abort(); /* no memory for three pointers, and a child would write to its parent's environment */
+}
 
 /* ---- records ---- */
 
@@ -342,9 +372,72 @@ static int reservation_put(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row
     return mdb_put(txn, dbs->reservations, &key, &value, 0);
 }
 
-/* Does somebody who lives hold it, in time? */
-static bool reservation_holds(const hth_index *index, const reservation *r)
+/* ---- what this process holds ---- */
+
+/* Where the row is in held, or n_held. */
+static size_t held_find_locked(const hth_index *index, const hth_row_id *id)
 {
+    size_t i = 0;
+
+    while (i < index->n_held && !hth_row_id_equal(&index->held[i], id))
+        i++;
+    return i;
+}
+
+static bool held_has(hth_index *index, const hth_row_id *id)
+{
+    bool has;
+
+    pthread_mutex_lock(&index->held_lock);
+    has = held_find_locked(index, id) < index->n_held;
+    pthread_mutex_unlock(&index->held_lock);
+    return has;
+}
+
+/* 0 or ENOMEM. */
+static int held_add(hth_index *index, const hth_row_id *id)
+{
+    int rc = 0;
+
+    pthread_mutex_lock(&index->held_lock);
+    if (held_find_locked(index, id) == index->n_held) {
+        if (index->n_held == index->held_capacity) {
+            size_t capacity = 2 * index->held_capacity + 64;
+            hth_row_id *larger = realloc(index->held, capacity * sizeof(*larger));
+
+            if (larger) {
+                index->held = larger;
+                index->held_capacity = capacity;
+            } else {
+                rc = ENOMEM;
+            }
+        }
+        if (rc == 0)
+            index->held[index->n_held++] = *id;
+    }
+    pthread_mutex_unlock(&index->held_lock);
+    return rc;
+}
+
+static void held_remove(hth_index *index, const hth_row_id *id)
+{
+    size_t i;
+
+    pthread_mutex_lock(&index->held_lock);
+    i = held_find_locked(index, id);
+    if (i < index->n_held)
+        index->held[i] = index->held[--index->n_held];
+    pthread_mutex_unlock(&index->held_lock);
+}
+
+/*
+ * Does somebody who lives hold it, in time? Of ours, whether a thread still holds it is known for certain; one that was
+ * given up may be here still, because the transaction that was to drop it failed.
+ */
+static bool reservation_holds(hth_index *index, const hth_row_id *id, const reservation *r)
+{
+    if (r->owner == hth_owner_token(index->owner))
+        return held_has(index, id);
     return r->deadline > now_s() && hth_owner_lives(index->owner, r->owner);
 }
 
@@ -370,7 +463,7 @@ static int reservation_drop(hth_index *index, MDB_txn *txn, const hth_index_dbs 
 
 static hearth_status check_process(const hth_index *index, hearth_error *err)
 {
-    if (index->pid == getpid())
+    if (index->n_forks == atomic_load(&n_forks))
         return HEARTH_OK;
     return hth_fail(err, HEARTH_MISUSE, "process %ld opened the cache index; a child must open its own",
                     (long)index->pid);
@@ -386,6 +479,8 @@ typedef struct row_change {
     hth_index *index;
     const hth_row_meta *rows;
     const hth_row_id *ids;
+    hth_index_confirm_fn confirm; /* may be NULL */
+    void *user_data;
     size_t n;
     size_t n_done;
 } row_change;
@@ -407,7 +502,7 @@ static int claim_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
     return state_put(txn, dbs, &s);
 }
 
-static bool claim_rebuild(hth_index *index)
+bool hth_index_claim_rebuild(hth_index *index)
 {
     row_change change = { .index = index };
     hth_index_totals totals = { .rows = 0 };
@@ -421,12 +516,18 @@ static bool claim_rebuild(hth_index *index)
 
 static hearth_status open_new(const hth_index_options *options, const hth_fs *fs, hth_index *index, hearth_error *err)
 {
-    char boot_id[128] = "unknown";
+    char boot_id[128] = "unknown", bell[4096];
     hearth_status status;
 
     index->fs = fs;
     index->pid = getpid();
+    index->n_forks = atomic_load(&n_forks);
     index->n_refs = 1;
+    if (snprintf(bell, sizeof(bell), "%s/bell", options->directory) >= (int)sizeof(bell))
+        return hth_fail(err, HEARTH_MISUSE, "the path '%.200s...' is too long", options->directory);
+    index->bell = hth_bell_open(bell);
+    if (!index->bell)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the cache index");
     status = hth_owner_open(fs, options->owners_directory, &index->owner, err);
     if (status != HEARTH_OK)
         return status;
@@ -444,13 +545,22 @@ static hearth_status open_new(const hth_index_options *options, const hth_fs *fs
                               hth_owner_sweep(index->owner), fs, options->log, &index->env, err);
 }
 
+/* What is no file and no environment. */
+static void free_memory(hth_index *index)
+{
+    hth_bell_close(index->bell);
+    pthread_mutex_destroy(&index->held_lock);
+    free(index->held);
+    free(index);
+}
+
 static void free_index(hth_index *index)
 {
     if (!index)
         return;
     hth_index_env_close(index->env);
     hth_owner_close(index->owner);
-    free(index);
+    free_memory(index);
 }
 
 /* Under the registry's lock. */
@@ -476,6 +586,7 @@ static hearth_status open_registered(const hth_index_options *options, const hth
     index = calloc(1, sizeof(*index));
     if (!index)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the cache index");
+    pthread_mutex_init(&index->held_lock, NULL);
     index->device = st.device;
     index->inode = st.inode;
     status = open_new(options, fs, index, err);
@@ -498,13 +609,15 @@ hearth_status hth_index_open(const hth_index_options *options, hth_index **out, 
 
     if (rc != 0 && rc != -EEXIST)
         return hth_fail_errno(err, -rc, "cannot make the directory '%s'", options->directory);
+    (void)pthread_once(&forks_once, count_forks); /* cannot fail */
     pthread_mutex_lock(&registry_lock);
     status = open_registered(options, fs, &index, err);
     pthread_mutex_unlock(&registry_lock);
     if (status != HEARTH_OK)
         return status;
     assert(index);
-    *rebuild_out = claim_rebuild(index);
+    if (rebuild_out)
+        *rebuild_out = hth_index_claim_rebuild(index);
     *out = index;
     return HEARTH_OK;
 }
@@ -530,7 +643,7 @@ void hth_index_close(hth_index *index)
     } else if (is_last) {
         /* The environment is the parent's; LMDB has no way to forget it without releasing what the parent holds. */
         hth_owner_forget(index->owner);
-        free(index);
+        free_memory(index);
     }
     pthread_mutex_unlock(&registry_lock);
 }
@@ -550,7 +663,7 @@ bool hth_index_maintain(hth_index *index)
     if (check_process(index, NULL) != HEARTH_OK)
         return false;
     hth_index_env_maintain(index->env);
-    return claim_rebuild(index);
+    return hth_index_claim_rebuild(index);
 }
 
 /* ---- reads ---- */
@@ -559,17 +672,16 @@ hearth_status hth_index_get(hth_index *index, const hth_row_id *id, hth_row_meta
                             hearth_error *err)
 {
     hearth_status status = check_process(index, err);
-    hth_index_dbs dbs;
     hth_row_meta meta;
-    MDB_txn *txn;
+    hth_index_read read;
     int rc;
 
     if (status != HEARTH_OK)
         return status;
-    rc = hth_index_env_read_begin(index->env, &txn, &dbs);
+    rc = hth_index_env_read_begin(index->env, &read);
     if (rc == 0) {
-        rc = row_get(txn, &dbs, id, &meta);
-        hth_index_env_read_end(index->env, txn);
+        rc = row_get(read.txn, &read.dbs, id, &meta);
+        hth_index_env_read_end(index->env, &read, rc);
     }
     if (rc != 0 && rc != MDB_NOTFOUND)
         return finish(index, rc, "look up a row", err);
@@ -577,6 +689,32 @@ hearth_status hth_index_get(hth_index *index, const hth_row_id *id, hth_row_meta
     if (rc == 0 && out)
         *out = meta;
     return HEARTH_OK;
+}
+
+hearth_status hth_index_get_many(hth_index *index, const hth_row_id *ids, size_t n, hth_row_meta *out, bool *found,
+                                 hearth_error *err)
+{
+    hearth_status status = check_process(index, err);
+    hth_index_read read;
+    int rc;
+
+    if (status != HEARTH_OK)
+        return status;
+    rc = hth_index_env_read_begin(index->env, &read);
+    if (rc == 0) {
+        for (size_t i = 0; i < n && (rc == 0 || rc == MDB_NOTFOUND); i++) {
+            hth_row_meta meta;
+
+            rc = row_get(read.txn, &read.dbs, &ids[i], &meta);
+            found[i] = rc == 0;
+            if (rc == 0 && out)
+                out[i] = meta;
+        }
+        if (rc == MDB_NOTFOUND)
+            rc = 0;
+        hth_index_env_read_end(index->env, &read, rc);
+    }
+    return finish(index, rc, "look up rows", err);
 }
 
 /* Put meta into out[n of capacity], kept the most recently used first; the new n. */
@@ -624,17 +762,16 @@ hearth_status hth_index_children(hth_index *index, const hth_key *parent, hth_ro
                                  size_t *n_out, hearth_error *err)
 {
     hearth_status status = check_process(index, err);
-    hth_index_dbs dbs;
-    MDB_txn *txn;
+    hth_index_read read;
     size_t n = 0;
     int rc;
 
     if (status != HEARTH_OK)
         return status;
-    rc = hth_index_env_read_begin(index->env, &txn, &dbs);
+    rc = hth_index_env_read_begin(index->env, &read);
     if (rc == 0) {
-        rc = collect_children(txn, &dbs, parent, out, capacity, &n);
-        hth_index_env_read_end(index->env, txn);
+        rc = collect_children(read.txn, &read.dbs, parent, out, capacity, &n);
+        hth_index_env_read_end(index->env, &read, rc);
     }
     if (rc == 0)
         *n_out = n;
@@ -645,16 +782,15 @@ hearth_status hth_index_totals_get(hth_index *index, hth_index_totals *out, hear
 {
     hearth_status status = check_process(index, err);
     hth_index_totals totals;
-    hth_index_dbs dbs;
-    MDB_txn *txn;
+    hth_index_read read;
     int rc;
 
     if (status != HEARTH_OK)
         return status;
-    rc = hth_index_env_read_begin(index->env, &txn, &dbs);
+    rc = hth_index_env_read_begin(index->env, &read);
     if (rc == 0) {
-        rc = totals_get(txn, &dbs, &totals);
-        hth_index_env_read_end(index->env, txn);
+        rc = totals_get(read.txn, &read.dbs, &totals);
+        hth_index_env_read_end(index->env, &read, rc);
     }
     if (rc == 0)
         *out = totals;
@@ -708,16 +844,16 @@ hearth_status hth_index_visit(hth_index *index, bool by_age, hth_index_visit_fn 
                               hearth_error *err)
 {
     hearth_status status = check_process(index, err);
-    hth_index_dbs dbs;
-    MDB_txn *txn;
+    hth_index_read read;
     int rc;
 
     if (status != HEARTH_OK)
         return status;
-    rc = hth_index_env_read_begin(index->env, &txn, &dbs);
+    rc = hth_index_env_read_begin(index->env, &read);
     if (rc == 0) {
-        rc = by_age ? visit_by_age(txn, &dbs, visit, user_data) : visit_by_key(txn, &dbs, visit, user_data);
-        hth_index_env_read_end(index->env, txn);
+        rc = by_age ? visit_by_age(read.txn, &read.dbs, visit, user_data)
+                    : visit_by_key(read.txn, &read.dbs, visit, user_data);
+        hth_index_env_read_end(index->env, &read, rc);
     }
     return finish(index, rc, "visit rows", err);
 }
@@ -753,17 +889,16 @@ static int collect_orphans(const hth_index *index, MDB_txn *txn, const hth_index
 hearth_status hth_index_orphans(hth_index *index, hth_row_id *out, size_t capacity, size_t *n_out, hearth_error *err)
 {
     hearth_status status = check_process(index, err);
-    hth_index_dbs dbs;
-    MDB_txn *txn;
+    hth_index_read read;
     size_t n = 0;
     int rc;
 
     if (status != HEARTH_OK)
         return status;
-    rc = hth_index_env_read_begin(index->env, &txn, &dbs);
+    rc = hth_index_env_read_begin(index->env, &read);
     if (rc == 0) {
-        rc = collect_orphans(index, txn, &dbs, out, capacity, &n);
-        hth_index_env_read_end(index->env, txn);
+        rc = collect_orphans(index, read.txn, &read.dbs, out, capacity, &n);
+        hth_index_env_read_end(index->env, &read, rc);
     }
     if (rc == 0)
         *n_out = n;
@@ -773,17 +908,16 @@ hearth_status hth_index_orphans(hth_index *index, hth_row_id *out, size_t capaci
 hearth_status hth_index_quota(hth_index *index, uint64_t *out, hearth_error *err)
 {
     hearth_status status = check_process(index, err);
-    hth_index_dbs dbs;
-    MDB_txn *txn;
+    hth_index_read read;
     state s;
     int rc;
 
     if (status != HEARTH_OK)
         return status;
-    rc = hth_index_env_read_begin(index->env, &txn, &dbs);
+    rc = hth_index_env_read_begin(index->env, &read);
     if (rc == 0) {
-        rc = state_get(txn, &dbs, &s);
-        hth_index_env_read_end(index->env, txn);
+        rc = state_get(read.txn, &read.dbs, &s);
+        hth_index_env_read_end(index->env, &read, rc);
     }
     if (rc == 0)
         *out = s.quota;
@@ -793,22 +927,64 @@ hearth_status hth_index_quota(hth_index *index, uint64_t *out, hearth_error *err
 hearth_status hth_index_reservation_is_ours(hth_index *index, const hth_row_id *id, bool *ours_out, hearth_error *err)
 {
     hearth_status status = check_process(index, err);
-    hth_index_dbs dbs;
+    hth_index_read read;
     reservation r;
-    MDB_txn *txn;
     int rc;
 
     if (status != HEARTH_OK)
         return status;
-    rc = hth_index_env_read_begin(index->env, &txn, &dbs);
+    rc = hth_index_env_read_begin(index->env, &read);
     if (rc == 0) {
-        rc = reservation_get(txn, &dbs, id, &r);
-        hth_index_env_read_end(index->env, txn);
+        rc = reservation_get(read.txn, &read.dbs, id, &r);
+        hth_index_env_read_end(index->env, &read, rc);
     }
     if (rc != 0 && rc != MDB_NOTFOUND)
         return finish(index, rc, "look up a reservation", err);
     *ours_out = rc == 0 && r.owner == hth_owner_token(index->owner);
     return HEARTH_OK;
+}
+
+/* ---- waiting ---- */
+
+static hth_wait_result look(hth_index *index, const hth_row_id *id)
+{
+    hth_wait_result result = HTH_WAIT_NOBODY;
+    hth_index_read read;
+    hth_row_meta meta;
+    reservation r;
+    int rc;
+
+    if (check_process(index, NULL) != HEARTH_OK || hth_index_env_read_begin(index->env, &read) != 0)
+        return HTH_WAIT_NOBODY;
+    rc = row_get(read.txn, &read.dbs, id, &meta);
+    if (rc == 0) {
+        result = HTH_WAIT_THERE;
+    } else if (rc == MDB_NOTFOUND) {
+        rc = reservation_get(read.txn, &read.dbs, id, &r);
+        if (rc == 0)
+            result = HTH_WAIT_TIMEOUT;
+    }
+    hth_index_env_read_end(index->env, &read, rc);
+    if (result == HTH_WAIT_TIMEOUT && !reservation_holds(index, id, &r))
+        result = HTH_WAIT_NOBODY;
+    return result;
+}
+
+hth_wait_result hth_index_wait(hth_index *index, const hth_row_id *id, uint32_t timeout_ms)
+{
+    uint64_t now = hth_os_monotonic_ns(), end = now + (uint64_t)timeout_ms * 1000000u;
+
+    for (;;) {
+        uint32_t seen = hth_bell_count(index->bell);
+        hth_wait_result result = look(index, id);
+        uint64_t left_ms;
+
+        if (result != HTH_WAIT_TIMEOUT || now >= end)
+            return result;
+        left_ms = (end - now + 999999) / 1000000;
+        hth_bell_wait(index->bell, seen, left_ms < LOOK_AGAIN_MS ? (uint32_t)left_ms : LOOK_AGAIN_MS);
+        now = hth_os_monotonic_ns();
+    }
 }
 
 /* ---- writes ---- */
@@ -829,6 +1005,20 @@ typedef struct reserve_request {
     hth_reserve_result *results;
 } reserve_request;
 
+/* Put in a reservation of ours that a thread of ours holds from now on. */
+static int reserve_row(hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id,
+                       uint32_t deadline_s)
+{
+    int rc = held_add(index, id);
+
+    if (rc != 0)
+        return rc;
+    rc = reservation_put(txn, dbs, id, hth_owner_token(index->owner), deadline_s);
+    if (rc != 0)
+        held_remove(index, id);
+    return rc;
+}
+
 static int reserve_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
 {
     reserve_request *request = user_data;
@@ -837,8 +1027,12 @@ static int reserve_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
         const hth_row_id *id = &request->ids[i];
         hth_row_meta meta;
         reservation r;
-        int rc = row_get(txn, dbs, id, &meta);
+        int rc;
 
+        if (request->results[i] == HTH_RESERVED)
+            held_remove(request->index, id); /* the transaction began anew */
+        request->results[i] = HTH_RESERVE_TAKEN;
+        rc = row_get(txn, dbs, id, &meta);
         if (rc == 0) {
             request->results[i] = HTH_RESERVE_EXISTS;
             continue;
@@ -848,11 +1042,9 @@ static int reserve_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
         rc = reservation_get(txn, dbs, id, &r);
         if (rc != 0 && rc != MDB_NOTFOUND)
             return rc;
-        if (rc == 0 && reservation_holds(request->index, &r)) {
-            request->results[i] = HTH_RESERVE_TAKEN;
+        if (rc == 0 && reservation_holds(request->index, id, &r))
             continue;
-        }
-        rc = reservation_put(txn, dbs, id, hth_owner_token(request->index->owner), request->deadline_s);
+        rc = reserve_row(request->index, txn, dbs, id, request->deadline_s);
         if (rc != 0)
             return rc;
         request->results[i] = HTH_RESERVED;
@@ -870,8 +1062,76 @@ hearth_status hth_index_reserve(hth_index *index, const hth_row_id *ids, size_t 
         .deadline_s = deadline_s,
         .results = results,
     };
+    hearth_status status;
 
-    return write_rows(index, reserve_body, &request, "reserve rows", err);
+    for (size_t i = 0; i < n; i++)
+        results[i] = HTH_RESERVE_TAKEN;
+    status = write_rows(index, reserve_body, &request, "reserve rows", err);
+    for (size_t i = 0; status != HEARTH_OK && i < n; i++) {
+        if (results[i] == HTH_RESERVED)
+            held_remove(index, &ids[i]);
+        results[i] = HTH_RESERVE_TAKEN;
+    }
+    return status;
+}
+
+typedef struct take_request {
+    hth_index *index;
+    const hth_row_id *id;
+    uint32_t deadline_s;
+    hth_reserve_result result;
+    bool was_known;
+    hth_row_meta meta;
+} take_request;
+
+static int take_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+{
+    take_request *request = user_data;
+    hth_index_totals totals;
+    reservation r;
+    int rc;
+
+    if (request->result == HTH_RESERVED)
+        held_remove(request->index, request->id); /* the transaction began anew */
+    request->result = HTH_RESERVE_TAKEN;
+    request->was_known = false;
+    rc = reservation_get(txn, dbs, request->id, &r);
+    if (rc == 0 && reservation_holds(request->index, request->id, &r))
+        return 0;
+    if (rc != 0 && rc != MDB_NOTFOUND)
+        return rc;
+    rc = row_get(txn, dbs, request->id, &request->meta);
+    if (rc == 0) {
+        request->was_known = true;
+        if ((rc = totals_get(txn, dbs, &totals)) != 0 || (rc = row_remove(txn, dbs, &request->meta, &totals)) != 0 ||
+            (rc = totals_put(txn, dbs, &totals)) != 0)
+            return rc;
+    } else if (rc != MDB_NOTFOUND) {
+        return rc;
+    }
+    rc = reserve_row(request->index, txn, dbs, request->id, request->deadline_s);
+    if (rc == 0)
+        request->result = HTH_RESERVED;
+    return rc;
+}
+
+hearth_status hth_index_take(hth_index *index, const hth_row_id *id, uint32_t deadline_s,
+                             hth_reserve_result *result_out, bool *was_known_out, hth_row_meta *meta_out,
+                             hearth_error *err)
+{
+    take_request request = { .index = index, .id = id, .deadline_s = deadline_s, .result = HTH_RESERVE_TAKEN };
+    hearth_status status = write_rows(index, take_body, &request, "take a row", err);
+
+    if (status != HEARTH_OK) {
+        if (request.result == HTH_RESERVED)
+            held_remove(index, id);
+        return status;
+    }
+    *result_out = request.result;
+    *was_known_out = request.was_known;
+    if (request.was_known)
+        *meta_out = request.meta;
+    return HEARTH_OK;
 }
 
 static int publish_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
@@ -891,8 +1151,18 @@ static int publish_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
 hearth_status hth_index_publish(hth_index *index, const hth_row_meta *rows, size_t n, hearth_error *err)
 {
     row_change change = { .index = index, .rows = rows, .n = n };
+    hearth_status status = write_rows(index, publish_body, &change, "publish rows", err);
 
-    return write_rows(index, publish_body, &change, "publish rows", err);
+    for (size_t i = 0; i < n; i++)
+        held_remove(index, &rows[i].id);
+    hth_bell_ring(index->bell);
+    return status;
+}
+
+/* Drop a reservation that nobody stands behind any more. */
+static int drop_unheld(hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id)
+{
+    return held_has(index, id) ? 0 : reservation_drop(index, txn, dbs, id);
 }
 
 /* Put in one row that was found as a file, unless somebody else sees to it. */
@@ -905,14 +1175,16 @@ static int adopt_row(row_change *change, MDB_txn *txn, const hth_index_dbs *dbs,
 
     if (rc == MDB_NOTFOUND) {
         rc = reservation_get(txn, dbs, &meta->id, &r);
-        if (rc == 0 && reservation_holds(change->index, &r))
+        if (rc == 0 && reservation_holds(change->index, &meta->id, &r))
             return 0;
+        if (change->confirm && !change->confirm(&meta->id, change->user_data))
+            return rc == MDB_NOTFOUND ? 0 : rc;
         if (rc == 0 || rc == MDB_NOTFOUND)
             rc = row_put(txn, dbs, meta, totals);
         if (rc == 0)
             change->n_done++;
     }
-    return rc ? rc : reservation_drop(change->index, txn, dbs, &meta->id);
+    return rc ? rc : drop_unheld(change->index, txn, dbs, &meta->id);
 }
 
 static int adopt_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
@@ -927,12 +1199,13 @@ static int adopt_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
     return rc ? rc : totals_put(txn, dbs, &totals);
 }
 
-hearth_status hth_index_adopt(hth_index *index, const hth_row_meta *rows, size_t n, size_t *adopted_out,
-                              hearth_error *err)
+hearth_status hth_index_adopt(hth_index *index, const hth_row_meta *rows, size_t n, hth_index_confirm_fn is_there,
+                              void *user_data, size_t *adopted_out, hearth_error *err)
 {
-    row_change change = { .index = index, .rows = rows, .n = n };
+    row_change change = { .index = index, .rows = rows, .confirm = is_there, .user_data = user_data, .n = n };
     hearth_status status = write_rows(index, adopt_body, &change, "adopt rows", err);
 
+    hth_bell_ring(index->bell);
     if (status == HEARTH_OK && adopted_out)
         *adopted_out = change.n_done;
     return status;
@@ -952,7 +1225,12 @@ hearth_status hth_index_release(hth_index *index, const hth_row_id *ids, size_t 
 {
     row_change change = { .index = index, .ids = ids, .n = n };
 
-    return write_rows(index, release_body, &change, "release reservations", err);
+    hearth_status status = write_rows(index, release_body, &change, "release reservations", err);
+
+    for (size_t i = 0; i < n; i++)
+        held_remove(index, &ids[i]);
+    hth_bell_ring(index->bell);
+    return status;
 }
 
 static int release_dead_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
@@ -976,7 +1254,10 @@ hearth_status hth_index_release_dead(hth_index *index, const hth_row_id *ids, si
 {
     row_change change = { .index = index, .ids = ids, .n = n };
 
-    return write_rows(index, release_dead_body, &change, "release dead reservations", err);
+    hearth_status status = write_rows(index, release_dead_body, &change, "release dead reservations", err);
+
+    hth_bell_ring(index->bell);
+    return status;
 }
 
 static int remove_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
@@ -985,23 +1266,35 @@ static int remove_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
     hth_index_totals totals;
     int rc = totals_get(txn, dbs, &totals);
 
+    change->n_done = 0;
     for (size_t i = 0; i < change->n && rc == 0; i++) {
         hth_row_meta meta;
 
         rc = row_get(txn, dbs, &change->ids[i], &meta);
-        if (rc == 0)
+        if (rc == 0 && (!change->confirm || change->confirm(&meta.id, change->user_data))) {
             rc = row_remove(txn, dbs, &meta, &totals);
-        else if (rc == MDB_NOTFOUND)
+            change->n_done++;
+        } else if (rc == MDB_NOTFOUND) {
             rc = 0;
+        }
     }
     return rc ? rc : totals_put(txn, dbs, &totals);
 }
 
+hearth_status hth_index_remove_lost(hth_index *index, const hth_row_id *ids, size_t n, hth_index_confirm_fn is_gone,
+                                    void *user_data, size_t *removed_out, hearth_error *err)
+{
+    row_change change = { .index = index, .ids = ids, .confirm = is_gone, .user_data = user_data, .n = n };
+    hearth_status status = write_rows(index, remove_body, &change, "remove rows", err);
+
+    if (status == HEARTH_OK && removed_out)
+        *removed_out = change.n_done;
+    return status;
+}
+
 hearth_status hth_index_remove(hth_index *index, const hth_row_id *ids, size_t n, hearth_error *err)
 {
-    row_change change = { .index = index, .ids = ids, .n = n };
-
-    return write_rows(index, remove_body, &change, "remove rows", err);
+    return hth_index_remove_lost(index, ids, n, NULL, NULL, NULL, err);
 }
 
 /* ---- eviction ---- */
@@ -1066,7 +1359,9 @@ static int step_back(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_meta 
 typedef struct evict_request {
     hth_index *index;
     uint64_t bytes_max;
-    hth_row_id *ids;
+    hth_index_needed_fn is_needed; /* may be NULL */
+    void *user_data;
+    hth_row_meta *rows;
     size_t capacity;
     size_t n;
 } evict_request;
@@ -1089,6 +1384,8 @@ static int evict_leaves(evict_request *request, MDB_txn *txn, const hth_index_db
             if ((rc = must_be_there(row_get(txn, dbs, &id, &meta))) != 0 ||
                 (rc = has_children(txn, dbs, &meta, &is_needed)) != 0)
                 return rc;
+            if (!is_needed && request->is_needed)
+                is_needed = request->is_needed(&meta, request->user_data);
             if (is_needed)
                 rc = mdb_cursor_get(cursor, &key, &nothing, MDB_NEXT);
         }
@@ -1097,12 +1394,20 @@ static int evict_leaves(evict_request *request, MDB_txn *txn, const hth_index_db
 
         memcpy(age, key.mv_data, AGE_BYTES);
         if ((rc = row_remove(txn, dbs, &meta, totals)) != 0 ||
-            (rc = reservation_put(txn, dbs, &id, hth_owner_token(request->index->owner), EVICTED_DEADLINE_S)) != 0 ||
-            (rc = step_back(txn, dbs, &meta, age)) != 0)
+            (rc = reserve_row(request->index, txn, dbs, &id, EVICTED_DEADLINE_S)) != 0)
             return rc;
-        request->ids[request->n++] = id;
+        request->rows[request->n++] = meta;
+        if ((rc = step_back(txn, dbs, &meta, age)) != 0)
+            return rc;
     }
     return 0;
+}
+
+/* The rows of an attempt that came to nothing. */
+static void let_go(evict_request *request)
+{
+    while (request->n > 0)
+        held_remove(request->index, &request->rows[--request->n].id);
 }
 
 static int evict_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
@@ -1112,7 +1417,7 @@ static int evict_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
     MDB_cursor *cursor;
     int rc = totals_get(txn, dbs, &totals);
 
-    request->n = 0;
+    let_go(request);
     if (rc != 0 || !totals.complete)
         return rc;
     rc = mdb_cursor_open(txn, dbs->lru, &cursor);
@@ -1123,15 +1428,43 @@ static int evict_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
     return rc ? rc : totals_put(txn, dbs, &totals);
 }
 
-hearth_status hth_index_evict(hth_index *index, uint64_t bytes_max, hth_row_id *ids, size_t capacity, size_t *n_out,
-                              hearth_error *err)
+hearth_status hth_index_evict(hth_index *index, uint64_t bytes_max, hth_index_needed_fn is_needed, void *user_data,
+                              hth_row_meta *rows, size_t capacity, size_t *n_out, hearth_error *err)
 {
-    evict_request request = { .index = index, .bytes_max = bytes_max, .ids = ids, .capacity = capacity };
+    evict_request request = {
+        .index = index,
+        .bytes_max = bytes_max,
+        .is_needed = is_needed,
+        .user_data = user_data,
+        .rows = rows,
+        .capacity = capacity,
+    };
     hearth_status status = write_rows(index, evict_body, &request, "evict rows", err);
 
     if (status == HEARTH_OK)
         *n_out = request.n;
+    else
+        let_go(&request);
     return status;
+}
+
+hearth_status hth_index_has_children(hth_index *index, const hth_row_meta *meta, bool *out, hearth_error *err)
+{
+    hearth_status status = check_process(index, err);
+    hth_index_read read;
+    bool has = false;
+    int rc;
+
+    if (status != HEARTH_OK)
+        return status;
+    rc = hth_index_env_read_begin(index->env, &read);
+    if (rc == 0) {
+        rc = has_children(read.txn, &read.dbs, meta, &has);
+        hth_index_env_read_end(index->env, &read, rc);
+    }
+    if (rc == 0)
+        *out = has;
+    return finish(index, rc, "look for children", err);
 }
 
 /* ---- uses ---- */
@@ -1230,8 +1563,9 @@ static int clear_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
 
     if ((rc = state_get(txn, dbs, &s)) != 0 || (rc = mdb_drop(txn, dbs->rows, 0)) != 0 ||
         (rc = mdb_drop(txn, dbs->children, 0)) != 0 || (rc = mdb_drop(txn, dbs->lru, 0)) != 0 ||
-        (rc = mdb_drop(txn, dbs->reservations, 0)) != 0 || (rc = totals_put(txn, dbs, &none)) != 0)
+        (rc = totals_put(txn, dbs, &none)) != 0)
         return rc;
+    /* Reservations stay: others are writing rows, which must not be lost for it. */
     s.complete = false;
     s.rebuilder = hth_owner_token(index->owner);
     return state_put(txn, dbs, &s);

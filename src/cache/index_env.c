@@ -16,8 +16,14 @@
  * every start; so after three processes in a row that did not close, the environment is dropped, too.
  *
  * A transaction must not run while the map is replaced. Readers hold env_lock shared; writers hold write_lock; who
- * replaces the map holds both, write_lock first. A reader never waits for write_lock, because its holder may be waiting
- * for another process: a reader that needs a larger map while somebody writes does without the index for once.
+ * replaces the map or the environment holds both, write_lock first. Another process may stop at any instruction, and no
+ * reader may wait for it. So whatever waits for another process (the directory's lock, LMDB's two mutexes) happens under
+ * write_lock alone, for which no reader waits: a new environment is opened beside the old one and put in its place when
+ * it is complete, with read transactions that have their place in LMDB's table of readers already. A reader that needs a
+ * larger map while somebody writes, or meets no read transaction that is free, does without the index for once.
+ *
+ * Damage belongs to the environment in which it was met. It is noted under env_lock or write_lock, while that
+ * environment still is the one in use.
  */
 #include "cache/index_env.h"
 
@@ -29,6 +35,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/os.h"
@@ -38,12 +45,24 @@
 
 enum {
     N_DBS = 5,
-    READERS_MAX = 510,
-    POOL_MAX = 16,
+    POOL_MAX = 64, /* read transactions of this process */
+    READERS_MAX = 128 * POOL_MAX,
+    LOCK_ATTEMPTS_MAX = 200, /* 10 ms apart */
     CRASHES_MAX = 3,
     PATH_BYTES = 4096,
     ATTEMPTS_MAX = 64, /* rounds of one write: the map grows to its limit in 12 doublings */
 };
+
+/* One open environment; all zero: none. */
+typedef struct environment {
+    MDB_env *mdb; /* NULL: absent */
+    hth_index_dbs dbs;
+    uint64_t device; /* of data.mdb, to see that it was replaced */
+    uint64_t inode;
+    uint64_t lock_inode; /* of lock.mdb */
+    MDB_txn *pool[POOL_MAX];
+    size_t n_pool;
+} environment;
 
 struct hth_index_env {
     /* Fixed after opening. */
@@ -53,22 +72,17 @@ struct hth_index_env {
     char path[PATH_BYTES]; /* of the environment of this boot */
     char name[128];        /* its last part */
 
-    /* Held by a write transaction of this process, and while mdb is replaced. */
+    /* Held by a write transaction of this process, and while now is replaced. */
     pthread_mutex_t write_lock;
-    /* Shared by read transactions; exclusive, inside write_lock, while mdb or its map is replaced. */
+    /* Shared by read transactions; exclusive, inside write_lock, while now or its map is replaced. */
     pthread_rwlock_t env_lock;
-    MDB_env *mdb; /* NULL: absent */
-    hth_index_dbs dbs;
-    uint64_t device; /* of data.mdb, to see that it was replaced */
-    uint64_t inode;
+    environment now;
 
     _Atomic bool is_damaged;
     _Atomic bool was_warned;
 
-    /* Guards the pool: read transactions that were reset and keep their reader slot. Innermost lock. */
+    /* Guards the order of now.pool: read transactions that were reset and keep their reader slot. Innermost lock. */
     pthread_mutex_t pool_lock;
-    MDB_txn *pool[POOL_MAX];
-    size_t n_pool;
 };
 
 /* ---- what codes mean ---- */
@@ -98,17 +112,23 @@ static void warn_once(hth_index_env *env, const char *what, int rc)
                  env->directory, what, mdb_strerror(rc));
 }
 
-hearth_status hth_index_env_fail(hth_index_env *env, int rc, const char *what, hearth_error *err)
+/* Note what an operation of the environment in use ended with. Under env_lock, shared, or write_lock. */
+static void note_damage(hth_index_env *env, int rc)
+{
+    if (!is_damage(rc))
+        return;
+    atomic_store(&env->is_damaged, true);
+    warn_once(env, "damaged", rc);
+}
+
+hearth_status hth_index_env_fail(const hth_index_env *env, int rc, const char *what, hearth_error *err)
 {
     assert(rc != 0);
     if (rc == HTH_INDEX_ABSENT)
         return hth_fail(err, HEARTH_IO, "%s: the cache index in '%s' is not usable now", what, env->directory);
-    if (is_damage(rc)) {
-        atomic_store(&env->is_damaged, true);
-        warn_once(env, what, rc);
+    if (is_damage(rc))
         return hth_fail(err, HEARTH_CORRUPT, "%s: the cache index in '%s' is damaged: %s", what, env->directory,
                         mdb_strerror(rc));
-    }
     if (rc == MDB_MAP_FULL)
         return hth_fail(err, HEARTH_FULL, "%s: the cache index in '%s' has reached its largest size", what,
                         env->directory);
@@ -261,47 +281,79 @@ static int lengthen(MDB_env *mdb)
     return rc;
 }
 
-/* Open the files at env->path and fill in what is known of them. */
-static int open_files(hth_index_env *env)
+/* Make read transactions ahead, since a new one waits for whoever changes the table of readers. */
+static int fill_pool(environment *e)
 {
-    MDB_env *mdb = NULL;
+    while (e->n_pool < POOL_MAX) {
+        MDB_txn *txn;
+        int rc = mdb_txn_begin(e->mdb, NULL, MDB_RDONLY, &txn);
+
+        if (rc == MDB_READERS_FULL && e->n_pool > 0)
+            break; /* with fewer, fewer reads run at once */
+        if (rc != 0)
+            return rc;
+        mdb_txn_reset(txn);
+        e->pool[e->n_pool++] = txn;
+    }
+    return 0;
+}
+
+static void environment_close(environment *e)
+{
+    while (e->n_pool > 0)
+        mdb_txn_abort(e->pool[--e->n_pool]);
+    if (e->mdb)
+        mdb_env_close(e->mdb);
+    *e = (environment){ .mdb = NULL };
+}
+
+/* Open the files at env->path. */
+static int open_files(const hth_index_env *env, environment *out)
+{
+    environment e = { .mdb = NULL };
     MDB_envinfo info;
-    hth_index_dbs dbs;
     hth_fs_stat st;
-    char data[PATH_BYTES];
+    char path[PATH_BYTES];
     int rc;
 
-    if (!join(data, env->path, "data.mdb"))
-        return ENAMETOOLONG;
-    rc = mdb_env_create(&mdb);
+    rc = mdb_env_create(&e.mdb);
     if (rc != 0)
         return rc;
-    if ((rc = mdb_env_set_maxdbs(mdb, N_DBS)) != 0 || (rc = mdb_env_set_maxreaders(mdb, READERS_MAX)) != 0 ||
-        (rc = mdb_env_open(mdb, env->path, MDB_NOSYNC | MDB_NOTLS, 0600)) != 0 || (rc = lengthen(mdb)) != 0 ||
-        (rc = mdb_env_info(mdb, &info)) != 0)
+    if ((rc = mdb_env_set_maxdbs(e.mdb, N_DBS)) != 0 || (rc = mdb_env_set_maxreaders(e.mdb, READERS_MAX)) != 0 ||
+        (rc = mdb_env_open(e.mdb, env->path, MDB_NOSYNC | MDB_NOTLS, 0600)) != 0 || (rc = lengthen(e.mdb)) != 0 ||
+        (rc = mdb_env_info(e.mdb, &info)) != 0)
         goto out;
-    if (info.me_mapsize < MAP_BYTES_MIN && (rc = mdb_env_set_mapsize(mdb, MAP_BYTES_MIN)) != 0)
+    if (info.me_mapsize < MAP_BYTES_MIN && (rc = mdb_env_set_mapsize(e.mdb, MAP_BYTES_MIN)) != 0)
         goto out;
-    rc = open_or_make_dbs(mdb, &dbs);
+    (void)mdb_reader_check(e.mdb, NULL); /* dead readers only make the file grow */
+    rc = open_or_make_dbs(e.mdb, &e.dbs);
+    if (rc == 0)
+        rc = fill_pool(&e);
     if (rc != 0)
         goto out;
-    rc = -hth_fs_stat_path(env->fs, data, &st);
+    rc = join(path, env->path, "data.mdb") ? -hth_fs_stat_path(env->fs, path, &st) : ENAMETOOLONG;
     if (rc != 0)
         goto out;
-    (void)mdb_reader_check(mdb, NULL); /* dead readers only make the file grow */
-    env->mdb = mdb;
-    env->dbs = dbs;
-    env->device = st.device;
-    env->inode = st.inode;
+    e.device = st.device;
+    e.inode = st.inode;
+    rc = join(path, env->path, "lock.mdb") ? -hth_fs_stat_path(env->fs, path, &st) : ENAMETOOLONG;
+    if (rc != 0)
+        goto out;
+    e.lock_inode = st.inode;
+    *out = e;
     return 0;
 out:
-    mdb_env_close(mdb);
+    environment_close(&e);
     return rc;
 }
 
-/* Lock the directory; the descriptor to close, or -errno. */
-static int lock_directory(hth_index_env *env)
+/*
+ * Lock the directory; the descriptor to close, or -errno. Who opens or closes holds it for a moment only; that one was
+ * stopped in just that moment must not keep this process from starting, so after two seconds it is -EWOULDBLOCK.
+ */
+static int lock_directory(const hth_index_env *env)
 {
+    const struct timespec pause = { .tv_nsec = 10 * 1000 * 1000 };
     char path[PATH_BYTES];
     int fd, result;
 
@@ -310,34 +362,47 @@ static int lock_directory(hth_index_env *env)
     fd = hth_fs_open(env->fs, path, HTH_FS_SHARED);
     if (fd < 0)
         return fd;
-    result = hth_fs_lock(env->fs, fd, HTH_FS_LOCK_HOLD);
+    result = hth_fs_lock(env->fs, fd, HTH_FS_LOCK_TRY);
+    for (int i = 0; result == -EWOULDBLOCK && i < LOCK_ATTEMPTS_MAX; i++) {
+        (void)nanosleep(&pause, NULL); /* a lock has no wait with an end */
+        result = hth_fs_lock(env->fs, fd, HTH_FS_LOCK_TRY);
+    }
     if (result == 0)
         return fd;
     hth_fs_close(env->fs, fd);
     return result;
 }
 
-/* Open what is there or make it, dropping what is damaged. Under write_lock and env_lock, with mdb NULL. */
-static void open_locked(hth_index_env *env, size_t n_crashes, bool was_damaged)
+/* Is the environment that is in use, or a part of it, what has the name? */
+static bool has_name(const hth_index_env *env)
+{
+    char path[PATH_BYTES];
+    hth_fs_stat st;
+
+    if (join(path, env->path, "data.mdb") && hth_fs_stat_path(env->fs, path, &st) == 0 &&
+        st.device == env->now.device && st.inode == env->now.inode)
+        return true;
+    return join(path, env->path, "lock.mdb") && hth_fs_stat_path(env->fs, path, &st) == 0 &&
+           st.device == env->now.device && st.inode == env->now.lock_inode;
+}
+
+/*
+ * Open what is there or make it, dropping what is damaged, into *out. Under write_lock; the one in use stays open
+ * meanwhile. Its lock file must not be opened twice, so if it still has the name it loses it.
+ */
+static void open_beside(hth_index_env *env, size_t n_crashes, environment *out)
 {
     char unclean[PATH_BYTES];
     hth_fs_stat st;
     int lock = lock_directory(env);
     int rc = 0;
 
-    assert(!env->mdb);
     if (lock < 0) {
         warn_once(env, "lock", -lock);
         return;
     }
-    if (was_damaged) {
-        char data[PATH_BYTES];
-
-        /* Another process may have replaced it already. */
-        if (join(data, env->path, "data.mdb") && hth_fs_stat_path(env->fs, data, &st) == 0 &&
-            st.device == env->device && st.inode == env->inode)
-            drop_environment(env);
-    }
+    if (env->now.mdb && has_name(env))
+        drop_environment(env);
     if (n_crashes > 0 && join(unclean, env->directory, "unclean")) {
         uint64_t n = hth_fs_stat_path(env->fs, unclean, &st) == 0 ? st.bytes + n_crashes : n_crashes;
         int fd;
@@ -355,7 +420,7 @@ static void open_locked(hth_index_env *env, size_t n_crashes, bool was_damaged)
     for (int i = 0; i < 2; i++) {
         rc = -hth_fs_make_directory(env->fs, env->path);
         if (rc == 0 || rc == EEXIST)
-            rc = open_files(env);
+            rc = open_files(env, out);
         if (rc == 0 || !is_damage(rc))
             break;
         drop_environment(env);
@@ -365,24 +430,6 @@ static void open_locked(hth_index_env *env, size_t n_crashes, bool was_damaged)
     else
         warn_once(env, "open", rc);
     hth_fs_close(env->fs, lock);
-}
-
-static void empty_pool(hth_index_env *env)
-{
-    pthread_mutex_lock(&env->pool_lock);
-    while (env->n_pool > 0)
-        mdb_txn_abort(env->pool[--env->n_pool]);
-    pthread_mutex_unlock(&env->pool_lock);
-}
-
-/* Under write_lock and env_lock. */
-static void close_locked(hth_index_env *env)
-{
-    if (!env->mdb)
-        return;
-    empty_pool(env);
-    mdb_env_close(env->mdb);
-    env->mdb = NULL;
 }
 
 hearth_status hth_index_env_open(const char *directory, const char *boot_id, size_t n_crashes, const hth_fs *fs,
@@ -405,9 +452,7 @@ hearth_status hth_index_env_open(const char *directory, const char *boot_id, siz
     pthread_rwlock_init(&env->env_lock, NULL);
     pthread_mutex_init(&env->pool_lock, NULL);
     pthread_mutex_lock(&env->write_lock);
-    pthread_rwlock_wrlock(&env->env_lock);
-    open_locked(env, n_crashes, false);
-    pthread_rwlock_unlock(&env->env_lock);
+    open_beside(env, n_crashes, &env->now); /* nobody else has env yet */
     pthread_mutex_unlock(&env->write_lock);
     *out = env;
     return HEARTH_OK;
@@ -421,14 +466,12 @@ void hth_index_env_close(hth_index_env *env)
     if (!env)
         return;
     pthread_mutex_lock(&env->write_lock);
-    pthread_rwlock_wrlock(&env->env_lock);
     lock = lock_directory(env); /* LMDB does not like to be opened while another process closes it */
-    close_locked(env);
+    environment_close(&env->now);
     if (join(unclean, env->directory, "unclean"))
         (void)hth_fs_remove(env->fs, unclean); /* not there, as a rule */
     if (lock >= 0)
         hth_fs_close(env->fs, lock);
-    pthread_rwlock_unlock(&env->env_lock);
     pthread_mutex_unlock(&env->write_lock);
     pthread_mutex_destroy(&env->pool_lock);
     pthread_rwlock_destroy(&env->env_lock);
@@ -444,60 +487,65 @@ static void try_remap(hth_index_env *env)
     if (pthread_mutex_trylock(&env->write_lock) != 0)
         return;
     if (pthread_rwlock_trywrlock(&env->env_lock) == 0) {
-        if (env->mdb && mdb_env_set_mapsize(env->mdb, 0) != 0)
+        if (env->now.mdb && mdb_env_set_mapsize(env->now.mdb, 0) != 0)
             atomic_store(&env->is_damaged, true); /* there is no map any more */
         pthread_rwlock_unlock(&env->env_lock);
     }
     pthread_mutex_unlock(&env->write_lock);
 }
 
-int hth_index_env_read_begin(hth_index_env *env, MDB_txn **txn_out, hth_index_dbs *dbs_out)
+static MDB_txn *pool_take(hth_index_env *env)
 {
-    int rc = HTH_INDEX_ABSENT;
+    MDB_txn *txn = NULL;
 
+    pthread_mutex_lock(&env->pool_lock);
+    if (env->now.n_pool > 0)
+        txn = env->now.pool[--env->now.n_pool];
+    pthread_mutex_unlock(&env->pool_lock);
+    return txn;
+}
+
+static void pool_put(hth_index_env *env, MDB_txn *txn)
+{
+    pthread_mutex_lock(&env->pool_lock);
+    assert(env->now.n_pool < POOL_MAX);
+    env->now.pool[env->now.n_pool++] = txn;
+    pthread_mutex_unlock(&env->pool_lock);
+}
+
+int hth_index_env_read_begin(hth_index_env *env, hth_index_read *out)
+{
     for (int i = 0; i < 2; i++) {
         MDB_txn *txn = NULL;
+        int rc;
 
         pthread_rwlock_rdlock(&env->env_lock);
-        if (!env->mdb || atomic_load(&env->is_damaged)) {
+        if (env->now.mdb && !atomic_load(&env->is_damaged))
+            txn = pool_take(env);
+        if (!txn) {
             pthread_rwlock_unlock(&env->env_lock);
             return HTH_INDEX_ABSENT;
         }
-        pthread_mutex_lock(&env->pool_lock);
-        if (env->n_pool > 0)
-            txn = env->pool[--env->n_pool];
-        pthread_mutex_unlock(&env->pool_lock);
-
-        rc = txn ? mdb_txn_renew(txn) : mdb_txn_begin(env->mdb, NULL, MDB_RDONLY, &txn);
+        rc = mdb_txn_renew(txn);
         if (rc == 0) {
-            *txn_out = txn;
-            *dbs_out = env->dbs;
+            *out = (hth_index_read){ .txn = txn, .dbs = env->now.dbs };
             return 0;
         }
-        if (txn)
-            mdb_txn_abort(txn);
-        if (rc == MDB_READERS_FULL)
-            (void)mdb_reader_check(env->mdb, NULL); /* the second attempt tells whether it helped */
+        pool_put(env, txn); /* it keeps its slot, and is as it was before */
+        note_damage(env, rc);
         pthread_rwlock_unlock(&env->env_lock);
-        if (rc == MDB_MAP_RESIZED)
-            try_remap(env);
-        else if (rc != MDB_READERS_FULL)
+        if (rc != MDB_MAP_RESIZED)
             return rc;
+        try_remap(env);
     }
-    return rc == MDB_MAP_RESIZED ? HTH_INDEX_ABSENT : rc;
+    return HTH_INDEX_ABSENT;
 }
 
-void hth_index_env_read_end(hth_index_env *env, MDB_txn *txn)
+void hth_index_env_read_end(hth_index_env *env, hth_index_read *read, int rc)
 {
-    mdb_txn_reset(txn);
-    pthread_mutex_lock(&env->pool_lock);
-    if (env->n_pool < POOL_MAX) {
-        env->pool[env->n_pool++] = txn;
-        txn = NULL;
-    }
-    pthread_mutex_unlock(&env->pool_lock);
-    if (txn)
-        mdb_txn_abort(txn);
+    mdb_txn_reset(read->txn);
+    pool_put(env, read->txn);
+    note_damage(env, rc);
     pthread_rwlock_unlock(&env->env_lock);
 }
 
@@ -506,25 +554,29 @@ void hth_index_env_read_end(hth_index_env *env, MDB_txn *txn)
 /* Replace an environment that is damaged, absent or not the one with the name any more. Under write_lock. */
 static void refresh_locked(hth_index_env *env, bool retry_absent)
 {
-    bool damaged = atomic_load(&env->is_damaged);
+    environment next = { .mdb = NULL }, last;
     char data[PATH_BYTES];
     hth_fs_stat st = { .inode = 0 };
 
-    if (env->mdb && !damaged) {
+    if (env->now.mdb && !atomic_load(&env->is_damaged)) {
         int result = join(data, env->path, "data.mdb") ? hth_fs_stat_path(env->fs, data, &st) : -ENAMETOOLONG;
 
-        if (result == 0 ? st.device == env->device && st.inode == env->inode : result != -ENOENT)
+        if (result == 0 ? st.device == env->now.device && st.inode == env->now.inode : result != -ENOENT)
             return;
     } else if (!retry_absent) {
         return;
     }
+    open_beside(env, 0, &next);
+    if (!next.mdb && !atomic_load(&env->is_damaged))
+        return; /* the old one is better than none; the next write tries again */
     pthread_rwlock_wrlock(&env->env_lock);
-    close_locked(env);
-    open_locked(env, 0, damaged);
+    last = env->now;
+    env->now = next;
     atomic_store(&env->is_damaged, false);
-    if (env->mdb)
+    if (next.mdb)
         atomic_store(&env->was_warned, false);
     pthread_rwlock_unlock(&env->env_lock);
+    environment_close(&last);
 }
 
 /* Give the map another size: 0 takes that which another process gave it. Under write_lock. */
@@ -533,7 +585,7 @@ static int resize_locked(hth_index_env *env, size_t n_bytes)
     int rc;
 
     pthread_rwlock_wrlock(&env->env_lock);
-    rc = mdb_env_set_mapsize(env->mdb, n_bytes);
+    rc = mdb_env_set_mapsize(env->now.mdb, n_bytes);
     pthread_rwlock_unlock(&env->env_lock);
     if (rc != 0)
         atomic_store(&env->is_damaged, true); /* the old map is gone */
@@ -543,11 +595,11 @@ static int resize_locked(hth_index_env *env, size_t n_bytes)
 static int write_once(hth_index_env *env, hth_index_body_fn body, void *user_data)
 {
     MDB_txn *txn;
-    int rc = mdb_txn_begin(env->mdb, NULL, 0, &txn);
+    int rc = mdb_txn_begin(env->now.mdb, NULL, 0, &txn);
 
     if (rc != 0)
         return rc;
-    rc = body(txn, &env->dbs, user_data);
+    rc = body(txn, &env->now.dbs, user_data);
     if (rc != 0) {
         mdb_txn_abort(txn);
         return rc;
@@ -564,13 +616,13 @@ int hth_index_env_write(hth_index_env *env, hth_index_body_fn body, void *user_d
 
     pthread_mutex_lock(&env->write_lock);
     refresh_locked(env, false);
-    for (int i = 0; i < ATTEMPTS_MAX && env->mdb && !atomic_load(&env->is_damaged); i++) {
+    for (int i = 0; i < ATTEMPTS_MAX && env->now.mdb && !atomic_load(&env->is_damaged); i++) {
         MDB_envinfo info;
 
         rc = write_once(env, body, user_data);
         if (rc == MDB_MAP_RESIZED) {
             rc = resize_locked(env, 0);
-        } else if (rc == MDB_MAP_FULL && mdb_env_info(env->mdb, &info) == 0 && info.me_mapsize < MAP_BYTES_MAX) {
+        } else if (rc == MDB_MAP_FULL && mdb_env_info(env->now.mdb, &info) == 0 && info.me_mapsize < MAP_BYTES_MAX) {
             rc = resize_locked(env, info.me_mapsize * 2);
         } else {
             break;
@@ -579,6 +631,7 @@ int hth_index_env_write(hth_index_env *env, hth_index_body_fn body, void *user_d
             break;
         rc = HTH_INDEX_ABSENT; /* nothing was written yet, should this have been the last round */
     }
+    note_damage(env, rc);
     pthread_mutex_unlock(&env->write_lock);
     return rc;
 }
@@ -587,8 +640,8 @@ void hth_index_env_maintain(hth_index_env *env)
 {
     pthread_mutex_lock(&env->write_lock);
     refresh_locked(env, true);
-    if (env->mdb)
-        (void)mdb_reader_check(env->mdb, NULL); /* dead readers only make the file grow */
+    if (env->now.mdb)
+        (void)mdb_reader_check(env->now.mdb, NULL); /* dead readers only make the file grow */
     pthread_mutex_unlock(&env->write_lock);
 }
 

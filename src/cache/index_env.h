@@ -29,18 +29,26 @@ typedef struct hth_index_dbs {
 
 /*
  * Open or create the environment for this boot in an existing directory; n_crashes more processes than before ended
- * without closing theirs. Fails only for want of memory; what cannot be opened is absent, after one warning.
+ * without closing theirs. Fails only for want of memory; what cannot be opened is absent, after one warning. So is what
+ * another process keeps locked for more than two seconds.
  */
 hearth_status hth_index_env_open(const char *directory, const char *boot_id, size_t n_crashes, const hth_fs *fs,
                                  const hth_log *log, hth_index_env **out, hearth_error *err);
 void hth_index_env_close(hth_index_env *env); /* accepts NULL */
 
+typedef struct hth_index_read {
+    MDB_txn *txn;
+    hth_index_dbs dbs;
+} hth_index_read;
+
 /*
- * A read transaction; 0 or an LMDB code or errno. It must be ended by the same thread, soon: the map cannot grow
- * before. Any thread; waits for no other process.
+ * A read transaction; 0 or an LMDB code or errno. It must be ended by the same thread, soon: the map cannot grow and
+ * the environment cannot be replaced before. Any thread; waits for no other process, makes no system call and
+ * allocates nothing. A few dozen reads may run at once; more than that are told that the index is absent.
  */
-int hth_index_env_read_begin(hth_index_env *env, MDB_txn **txn_out, hth_index_dbs *dbs_out);
-void hth_index_env_read_end(hth_index_env *env, MDB_txn *txn);
+int hth_index_env_read_begin(hth_index_env *env, hth_index_read *out);
+/* rc: what the reading ended with. Damage is noted of the environment that was read, whichever comes after it. */
+void hth_index_env_read_end(hth_index_env *env, hth_index_read *read, int rc);
 
 /*
  * Call body in a write transaction and commit it when it returns 0. body runs again from the start when the map had to
@@ -49,10 +57,13 @@ void hth_index_env_read_end(hth_index_env *env, MDB_txn *txn);
 typedef int (*hth_index_body_fn)(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data);
 int hth_index_env_write(hth_index_env *env, hth_index_body_fn body, void *user_data);
 
-/* Note what an operation ended with, so that damage is remembered, and say it in words. rc is not 0. */
-hearth_status hth_index_env_fail(hth_index_env *env, int rc, const char *what, hearth_error *err);
+/* Say in words what an operation ended with. rc is not 0. */
+hearth_status hth_index_env_fail(const hth_index_env *env, int rc, const char *what, hearth_error *err);
 
-/* Replace a damaged environment or one that another process replaced, try an absent one again, drop dead readers. */
+/*
+ * Replace a damaged environment or one that another process replaced, try an absent one again, drop dead readers. May
+ * wait for another process; no reader waits for this. Writer threads only.
+ */
 void hth_index_env_maintain(hth_index_env *env);
 
 /* Say nothing from now on: one of several who share the environment has closed it, and the log may have been its. */

@@ -3,7 +3,8 @@
  *
  * The lock belongs to the open file, not to the process (flock), so probing from the same process is no danger to it.
  * A prober shares the lock of a dead owner for a moment. An owner that meets such a prober while it takes its own lock
- * waits for it, and then makes sure that its file still has its name, since the prober may have swept it away.
+ * tries another token; one that got its lock makes sure that its file still has its name, since a prober may have swept
+ * it away just before.
  */
 #include "cache/owner.h"
 
@@ -48,7 +49,9 @@ static int attempt(hth_owner *owner, const char *path)
 
     if (fd < 0)
         return fd;
-    result = hth_fs_lock(owner->fs, fd, HTH_FS_LOCK_HOLD);
+    result = hth_fs_lock(owner->fs, fd, HTH_FS_LOCK_TRY);
+    if (result == -EWOULDBLOCK)
+        result = -ESTALE; /* a prober, who may be stopped: do not wait for it */
     if (result == 0 && !has_name(owner->fs, fd, path))
         result = -ESTALE;
     if (result == 0) {

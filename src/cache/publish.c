@@ -25,6 +25,8 @@
 #include <string.h>
 
 #include "base/os.h"
+#include "cache/directory.h"
+#include "cache/quarantine.h"
 #include "cache/row_file.h"
 
 enum {
@@ -95,6 +97,7 @@ static int temporary_link(const hth_publisher *publisher, temporary *t, const ch
         rc = hth_fs_rename(fs, t->path, path);
         t->has_name = rc != 0;
         return rc;
+    case HTH_PUBLISH_PROBED: break;
     }
     return -EINVAL;
 }
@@ -132,48 +135,58 @@ static bool probe_unnamed(const hth_fs *fs, const char *directory, const char *p
     return works;
 }
 
-hearth_status hth_publish_probe(const hth_fs *fs, const char *temporary_directory, uint64_t token, hth_publish_way *out,
-                                hearth_error *err)
+/* Can a file with a name be made, and linked? The way that works. */
+static hearth_status probe_named(const hth_fs *fs, const char *directory, const char *path, const char *second,
+                                 hth_publish_way *out, hearth_error *err)
+{
+    int fd = hth_fs_open(fs, path, HTH_FS_CREATE);
+    bool links;
+
+    if (fd < 0)
+        return hth_fail_errno(err, -fd, "cannot make a file in '%s'", directory);
+    links = hth_fs_link(fs, path, second) == 0;
+    *out = links ? HTH_PUBLISH_LINK : HTH_PUBLISH_RENAME;
+    hth_fs_close(fs, fd);
+    (void)hth_fs_remove(fs, path);   /* likewise */
+    (void)hth_fs_remove(fs, second); /* even where the link is said to have failed: an answer may get lost */
+    return HEARTH_OK;
+}
+
+hearth_status hth_publish_probe(const hth_fs *fs, const char *temporary_directory, uint64_t token,
+                                hth_publish_way wanted, hth_publish_way *out, hearth_error *err)
 {
     char path[PATH_BYTES], second[PATH_BYTES];
+    bool any = wanted == HTH_PUBLISH_PROBED;
+    hth_publish_way named = HTH_PUBLISH_RENAME;
+    hearth_status status;
     uint64_t numbers[2];
-    bool links;
-    int fd;
 
     hth_os_random(numbers, sizeof(numbers)); /* several tiers of one process may probe one directory at once */
     if (!temporary_path(temporary_directory, token, numbers[0], path) ||
         !temporary_path(temporary_directory, token, numbers[1], second))
         return hth_fail(err, HEARTH_MISUSE, "the path '%.200s...' is too long", temporary_directory);
-    if (probe_unnamed(fs, temporary_directory, path)) {
-        *out = HTH_PUBLISH_UNNAMED;
-        return HEARTH_OK;
+    if (any || wanted == HTH_PUBLISH_UNNAMED) {
+        if (probe_unnamed(fs, temporary_directory, path)) {
+            *out = HTH_PUBLISH_UNNAMED;
+            return HEARTH_OK;
+        }
+        if (!any)
+            return hth_fail(err, HEARTH_IO, "files without a name cannot be made and linked in '%s'",
+                            temporary_directory);
     }
-    fd = hth_fs_open(fs, path, HTH_FS_CREATE);
-    if (fd < 0)
-        return hth_fail_errno(err, -fd, "cannot make a file in '%s'", temporary_directory);
-    links = hth_fs_link(fs, path, second) == 0;
-    *out = links ? HTH_PUBLISH_LINK : HTH_PUBLISH_RENAME;
-    hth_fs_close(fs, fd);
-    (void)hth_fs_remove(fs, path); /* likewise */
-    if (links)
-        (void)hth_fs_remove(fs, second);
+    status = probe_named(fs, temporary_directory, path, second, &named, err);
+    if (status != HEARTH_OK)
+        return status;
+    if (wanted == HTH_PUBLISH_LINK && named != HTH_PUBLISH_LINK)
+        return hth_fail(err, HEARTH_IO, "files in '%s' cannot be linked", temporary_directory);
+    *out = any ? named : wanted;
     return HEARTH_OK;
 }
 
 /* ---- directories ---- */
 
-static bool folder_is_synced(hth_publisher *publisher, uint8_t folder)
-{
-    return atomic_load(&publisher->folders_synced[folder / 64]) >> folder % 64 & 1;
-}
-
-static void folder_set_synced(hth_publisher *publisher, uint8_t folder)
-{
-    atomic_fetch_or(&publisher->folders_synced[folder / 64], UINT64_C(1) << folder % 64);
-}
-
 typedef struct folder_set {
-    uint64_t bits[4];
+    bool has[256];
 } folder_set;
 
 static bool collect_folder(const char *name, void *user_data)
@@ -181,51 +194,100 @@ static bool collect_folder(const char *name, void *user_data)
     folder_set *set = user_data;
     uint8_t folder;
 
-    if (hth_hex_decode(name, &folder, 1))
-        set->bits[folder / 64] |= UINT64_C(1) << folder % 64;
+    if (strlen(name) == 2 && hth_hex_decode(name, &folder, 1))
+        set->has[folder] = true;
     return true;
 }
 
-void hth_publish_sync_folders(hth_publisher *publisher)
+/* A fan-out folder that is there: may rows be kept in it? *inode_out tells it from later ones of its name. */
+static hearth_status check_folder(const hth_publisher *publisher, uint8_t number, uint64_t *inode_out,
+                                  hearth_error *err)
 {
-    folder_set set = { .bits = { 0 } };
+    hth_row_id id = { .key.bytes = { number } };
+    char folder[PATH_BYTES];
 
-    if (!publisher->durable || hth_fs_list(publisher->fs, publisher->rows_directory, collect_folder, &set) != 0 ||
-        hth_fs_sync_directory(publisher->fs, publisher->rows_directory) != 0)
-        return; /* then each folder is synced when it is written to */
-    for (size_t i = 0; i < 4; i++)
-        atomic_fetch_or(&publisher->folders_synced[i], set.bits[i]);
+    if (!hth_row_file_folder(publisher->rows_directory, &id, folder, sizeof(folder)))
+        return hth_fail(err, HEARTH_MISUSE, "the path '%.200s...' is too long", publisher->rows_directory);
+    return hth_directory_check(publisher->fs, folder, inode_out, err);
 }
 
-/* Make a link in a fan-out folder durable, and the folder's own name with it. */
-static int sync_folder(hth_publisher *publisher, const hth_row_id *id)
+hearth_status hth_publish_check_folders(hth_publisher *publisher, hearth_error *err)
 {
-    uint8_t number = id->key.bytes[0];
+    folder_set set = { .has = { false } };
+    bool synced;
+    int rc = hth_fs_list(publisher->fs, publisher->rows_directory, collect_folder, &set);
+
+    if (rc != 0)
+        return hth_fail_errno(err, -rc, "cannot list '%s'", publisher->rows_directory);
+    /* If this fails each folder is synced when it is written to. */
+    synced = !publisher->durable || hth_fs_sync_directory(publisher->fs, publisher->rows_directory) == 0;
+    for (unsigned i = 0; i < 256; i++) {
+        hearth_error why = { .message = "" };
+        uint64_t inode = 0;
+        hearth_status status = set.has[i] ? check_folder(publisher, (uint8_t)i, &inode, &why) : HEARTH_OK;
+
+        /* What cannot be looked at now, or is no directory, is met again by who writes there. */
+        if (status == HEARTH_PERMISSION && why.system_errno == 0 && inode != 0) {
+            if (err)
+                *err = why;
+            return status;
+        }
+        if (status == HEARTH_OK && synced)
+            atomic_store(&publisher->folders_known[i], inode);
+    }
+    return HEARTH_OK;
+}
+
+int hth_publish_sync_folder(hth_publisher *publisher, const hth_row_id *id)
+{
     char folder[PATH_BYTES];
-    int rc;
 
     if (!publisher->durable)
         return 0;
     if (!hth_row_file_folder(publisher->rows_directory, id, folder, sizeof(folder)))
         return -ENAMETOOLONG;
-    rc = hth_fs_sync_directory(publisher->fs, folder);
-    if (rc != 0 || folder_is_synced(publisher, number))
-        return rc;
-    rc = hth_fs_sync_directory(publisher->fs, publisher->rows_directory);
-    if (rc == 0)
-        folder_set_synced(publisher, number);
-    return rc;
+    return hth_fs_sync_directory(publisher->fs, folder);
 }
 
-static int make_folder(const hth_publisher *publisher, const hth_row_id *id)
+/* See that a row's fan-out folder is there and nobody else's. *inode_out: which one it is. */
+static hearth_status prepare_folder(hth_publisher *publisher, const hth_row_id *id, uint64_t *inode_out,
+                                    hearth_error *err)
 {
+    uint8_t number = id->key.bytes[0];
     char folder[PATH_BYTES];
+    hth_fs_stat st;
     int rc;
 
     if (!hth_row_file_folder(publisher->rows_directory, id, folder, sizeof(folder)))
-        return -ENAMETOOLONG;
-    rc = hth_fs_make_directory(publisher->fs, folder);
-    return rc == -EEXIST ? 0 : rc;
+        return hth_fail(err, HEARTH_MISUSE, "the path '%.200s...' is too long", publisher->rows_directory);
+    rc = hth_fs_stat_path(publisher->fs, folder, &st);
+    if (rc == 0 && st.inode == atomic_load(&publisher->folders_known[number])) {
+        *inode_out = st.inode;
+        return HEARTH_OK;
+    }
+    if (rc == -ENOENT) {
+        rc = hth_fs_make_directory(publisher->fs, folder);
+        if (rc == 0) /* it may have been there before, and have got the same inode again */
+            atomic_store(&publisher->folders_known[number], 0);
+        else if (rc != -EEXIST)
+            return hth_fail_errno(err, -rc, "cannot make the folder '%s'", folder);
+    }
+    return check_folder(publisher, number, inode_out, err);
+}
+
+/* Make a link in a fan-out folder durable, and the folder's own name with it. inode: the one that was linked in. */
+static int settle_folder(hth_publisher *publisher, const hth_row_id *id, uint64_t inode)
+{
+    _Atomic uint64_t *known = &publisher->folders_known[id->key.bytes[0]];
+    int rc = hth_publish_sync_folder(publisher, id);
+
+    if (rc != 0 || inode == 0 || atomic_load(known) == inode)
+        return rc;
+    if (publisher->durable)
+        rc = hth_fs_sync_directory(publisher->fs, publisher->rows_directory);
+    if (rc == 0)
+        atomic_store(known, inode);
+    return rc;
 }
 
 /* ---- the file that has the name ---- */
@@ -311,8 +373,20 @@ typedef struct passage {
     size_t n_bytes;
     hth_kvc_info info; /* of bytes */
     bool is_reserved;
+    uint64_t folder_inode; /* of its fan-out folder, 0: not looked at */
     char path[PATH_BYTES]; /* its final name */
 } passage;
+
+/* For hth_index_remove_lost. */
+static bool file_is_gone(const hth_row_id *id, void *user_data)
+{
+    const hth_publisher *publisher = user_data;
+    char path[PATH_BYTES];
+    hth_fs_stat st;
+
+    return hth_row_file_path(publisher->rows_directory, id, path, sizeof(path)) &&
+           hth_fs_stat_path(publisher->fs, path, &st) == -ENOENT;
+}
 
 /* Step 1. *done_out: there is nothing to do, and *result_out says why. */
 static void reserve(passage *p, bool *done_out, hth_publish_result *result_out)
@@ -329,7 +403,8 @@ static void reserve(passage *p, bool *done_out, hth_publish_result *result_out)
             return;
         if (result != HTH_RESERVE_EXISTS || hth_fs_stat_path(p->publisher->fs, p->path, &st) != -ENOENT)
             break;
-        (void)hth_index_remove(index, id, 1, NULL); /* somebody took the file away: it may be written again */
+        (void)hth_index_remove_lost(index, id, 1, file_is_gone, p->publisher, NULL,
+                                    NULL); /* somebody took the file away: it may be written again */
     }
     p->is_reserved = result == HTH_RESERVED;
     *done_out = result != HTH_RESERVED;
@@ -361,13 +436,19 @@ static hearth_status name_temporary(passage *p, temporary *t, hearth_status know
                                     hth_publish_result *result_out, hearth_error *err)
 {
     hth_publisher *publisher = p->publisher;
-    int rc = known == HEARTH_CORRUPT ? -EEXIST : temporary_link(publisher, t, p->path);
+    int rc = -ENOENT;
 
-    if (rc == -ENOENT) {
-        rc = make_folder(publisher, &p->meta->id);
-        if (rc == 0)
-            rc = temporary_link(publisher, t, p->path);
+    /* A folder that goes away between the look and the link is made once more. */
+    for (int i = 0; i < 2 && rc == -ENOENT; i++) {
+        hearth_status status = prepare_folder(publisher, &p->meta->id, &p->folder_inode, err);
+
+        if (status != HEARTH_OK)
+            return status;
+        rc = known == HEARTH_CORRUPT ? -EEXIST : temporary_link(publisher, t, p->path);
     }
+    /* On a network the answer to a rename may get lost: it is tried again, and finds nothing to rename any more. */
+    if (rc == -ENOENT && publisher->way == HTH_PUBLISH_RENAME)
+        rc = -EEXIST;
     if (rc == -EEXIST) {
         hearth_error why = { .message = "" };
         hearth_status status = known;
@@ -381,6 +462,11 @@ static hearth_status name_temporary(passage *p, temporary *t, hearth_status know
         if (status != HEARTH_CORRUPT && status != HEARTH_NOT_FOUND)
             return hth_fail(err, status, "cannot tell what is in '%s': %s", p->path, why.message);
         rc = temporary_replace(publisher, t, p->path);
+        if (rc == -EISDIR || rc == -ENOTEMPTY || rc == -EEXIST) {
+            rc = hth_quarantine_row(publisher->fs, publisher->quarantine_directory, p->path, &p->meta->id);
+            if (rc == 0)
+                rc = temporary_replace(publisher, t, p->path);
+        }
         *result_out = HTH_PUBLISH_REPLACED;
     }
     if (rc != 0)
@@ -427,7 +513,7 @@ static hearth_status place(passage *p, hth_row_meta *meta_out, hth_publish_resul
         return status;
 named:
     hth_fs_step(publisher->fs, "named");
-    rc = sync_folder(publisher, &p->meta->id);
+    rc = settle_folder(publisher, &p->meta->id, p->folder_inode);
     return rc == 0 ? HEARTH_OK : hth_fail_errno(err, -rc, "cannot make the name '%s' durable", p->path);
 }
 

@@ -10,8 +10,13 @@
 #include "base/log.h"
 #include "cache/index.h"
 
-/* How a complete file gets its final name; which of them works is found out at the start, best first. */
+/*
+ * How a complete file gets its final name; which of them works is found out at the start, best first. All are safe on a
+ * network file system, where the second and third are the ones there are: a link or rename that was carried out and
+ * whose answer got lost is seen by reading what has the name.
+ */
 typedef enum hth_publish_way {
+    HTH_PUBLISH_PROBED,  /* as an option: the first that works */
     HTH_PUBLISH_UNNAMED, /* a file without a name is linked */
     HTH_PUBLISH_LINK,    /* a file with a temporary name gets a second name and loses the first */
     HTH_PUBLISH_RENAME,  /* a file with a temporary name is renamed: where there are no links */
@@ -22,11 +27,13 @@ typedef struct hth_publisher {
     const hth_log *log;
     hth_index *index;
     const char *rows_directory;
-    const char *temporary_directory; /* on the same device */
+    const char *temporary_directory;  /* on the same device */
+    const char *quarantine_directory; /* likewise, for what has a row's name and is no file */
     hth_publish_way way;
     bool durable;
-    _Atomic uint64_t n_temporaries;     /* makes their names differ */
-    _Atomic uint64_t folders_synced[4]; /* bit of a fan-out folder: its own name is durable */
+    _Atomic uint64_t n_temporaries; /* makes their names differ */
+    /* Inodes of fan-out folders that only we can write to and, where durable, whose own names are durable; 0: none. */
+    _Atomic uint64_t folders_known[256];
 } hth_publisher;
 
 typedef enum hth_publish_result {
@@ -37,12 +44,20 @@ typedef enum hth_publish_result {
     HTH_PUBLISH_TAKEN,    /* somebody else is writing it */
 } hth_publish_result;
 
-/* Find out which way works in this directory. Fails when none does: then nothing can be written there. */
-hearth_status hth_publish_probe(const hth_fs *fs, const char *temporary_directory, uint64_t token, hth_publish_way *out,
-                                hearth_error *err);
+/*
+ * Find out which way works in this directory, or whether the wanted one does. Fails when none does: then nothing can be
+ * written there.
+ */
+hearth_status hth_publish_probe(const hth_fs *fs, const char *temporary_directory, uint64_t token,
+                                hth_publish_way wanted, hth_publish_way *out, hearth_error *err);
 
-/* Learn which fan-out folders are there and make their names durable. */
-void hth_publish_sync_folders(hth_publisher *publisher);
+/*
+ * Learn which fan-out folders are there, and make their names durable. HEARTH_PERMISSION when others can write to one
+ * of them, or it belongs to another user: they could put rows into it.
+ */
+hearth_status hth_publish_check_folders(hth_publisher *publisher, hearth_error *err);
+/* Make the names in the fan-out folder of a row durable, where the tier is. 0 or -errno. */
+int hth_publish_sync_folder(hth_publisher *publisher, const hth_row_id *id);
 
 /*
  * Publish a complete KVC image as the row meta. It is checked in full before. Any status but HEARTH_OK leaves nothing

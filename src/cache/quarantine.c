@@ -2,15 +2,18 @@
  * quarantine.c - moving files aside, the oldest out
  *
  * A file's name begins with the time at which it was set aside, twelve digits of Unix seconds, so that the order of
- * names is that of age.
+ * names is that of age. A directory gets "other-" and a number before it, and is neither counted nor removed: nobody knows what
+ * is in it.
  */
 #include "cache/quarantine.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/os.h"
+#include "cache/row_file.h"
 
 enum { PATH_BYTES = 4096, NAME_BYTES = 256, TIME_DIGITS = 12 };
 
@@ -45,13 +48,21 @@ static void prune(const hth_fs *fs, const char *directory)
     }
 }
 
-int hth_quarantine_file(const hth_fs *fs, const char *directory, const char *path, const char *name)
+int hth_quarantine_row(const hth_fs *fs, const char *directory, const char *path, const hth_row_id *id)
 {
-    char target[PATH_BYTES];
+    char target[PATH_BYTES], name[HTH_ROW_FILE_NAME_BYTES];
     unsigned long long now = hth_os_unix_seconds();
-    int n = snprintf(target, sizeof(target), "%s/%012llu-%s", directory, now, name);
-    int rc;
+    uint32_t number;
+    hth_fs_stat st;
+    int n, rc;
 
+    hth_row_file_name(id, name);
+    if (hth_fs_stat_path(fs, path, &st) == 0 && st.is_directory) {
+        hth_os_random(&number, sizeof(number)); /* unlike a file it cannot take the place of one of its name */
+        n = snprintf(target, sizeof(target), "%s/other-%08" PRIx32 "-%012llu-%s", directory, number, now, name);
+    } else {
+        n = snprintf(target, sizeof(target), "%s/%012llu-%s", directory, now, name);
+    }
     if (n < 0 || n >= (int)sizeof(target))
         return -ENAMETOOLONG;
     rc = hth_fs_rename(fs, path, target);

@@ -2,8 +2,8 @@
  * scan.c - going through a tier's files: after a crash, and to fill the index
  *
  * Both only add what is there as a complete row, so they may run while rows are published, read and removed, here and
- * in other processes. A row that disappears between the look at its file and its adoption leaves an entry in the index
- * that the first read takes out again.
+ * in other processes. That the file is there is asked once more inside the transaction that adopts it: who removes a file
+ * reserves its row first, so no entry stays behind.
  */
 #include "cache/scan.h"
 
@@ -19,6 +19,7 @@ enum {
     PATH_BYTES = 4096,
     BATCH_ROWS = 256, /* rows of one transaction */
     TOKEN_DIGITS = 16,
+    FOLDERS = 256,
 };
 
 static bool is_stopped(const hth_scan *scan)
@@ -42,6 +43,7 @@ static bool remove_temporary(const char *name, void *user_data)
     const hth_scan *scan = user_data;
     uint64_t owner = temporary_owner(name);
     char path[PATH_BYTES];
+    hth_fs_stat st;
 
     if (is_stopped(scan))
         return false;
@@ -49,8 +51,22 @@ static bool remove_temporary(const char *name, void *user_data)
         return true; /* not made by us, or still being written */
     if (snprintf(path, sizeof(path), "%s/%s", scan->temporary_directory, name) >= (int)sizeof(path))
         return true;
+    if (scan->foreign_s > 0 &&
+        (hth_fs_stat_path(scan->fs, path, &st) != 0 || st.mtime + scan->foreign_s > hth_os_unix_seconds()))
+        return true;                     /* its owner may live on another machine */
     (void)hth_fs_remove(scan->fs, path); /* what stays is met again at the next start */
     return true;
+}
+
+/* For hth_index_adopt. */
+static bool file_is_there(const hth_row_id *id, void *user_data)
+{
+    const hth_scan *scan = user_data;
+    char path[PATH_BYTES];
+    hth_fs_stat st;
+
+    return hth_row_file_path(scan->rows_directory, id, path, sizeof(path)) &&
+           hth_fs_stat_path(scan->fs, path, &st) == 0 && st.is_regular;
 }
 
 /* Adopt what a dead owner linked, and drop its reservation in any case. */
@@ -62,9 +78,15 @@ static bool recover_rows(hth_scan *scan, const hth_row_id *ids, size_t n)
 
     for (size_t i = 0; i < n; i++)
         if (hth_row_file_path(scan->rows_directory, &ids[i], path, sizeof(path)) &&
-            hth_row_file_meta(scan->fs, path, &ids[i], &found[n_found], NULL) == HEARTH_OK)
+            hth_row_file_meta(scan->fs, path, &ids[i], &found[n_found], NULL) == HEARTH_OK) {
+            char folder[PATH_BYTES];
+
+            /* Its owner may have died before it did this. */
+            if (scan->durable && hth_row_file_folder(scan->rows_directory, &ids[i], folder, sizeof(folder)))
+                (void)hth_fs_sync_directory(scan->fs, folder); /* a row is not worth more than the attempt */
             n_found++;
-    if (n_found > 0 && hth_index_adopt(scan->index, found, n_found, &n_adopted, NULL) != HEARTH_OK)
+        }
+    if (n_found > 0 && hth_index_adopt(scan->index, found, n_found, file_is_there, scan, &n_adopted, NULL) != HEARTH_OK)
         return false;
     scan->n_adopted += n_adopted;
     return hth_index_release_dead(scan->index, ids, n, NULL) == HEARTH_OK;
@@ -90,9 +112,12 @@ typedef struct rebuild {
     const char *folder; /* its name, two digits */
     hth_row_meta batch[BATCH_ROWS];
     size_t n_batch;
+    uint64_t n_rows;
+    unsigned n_folders;
     uint64_t n_foreign;
     char first_foreign[PATH_BYTES];
     bool failed;
+    bool is_cancelled;
 } rebuild;
 
 static void flush_batch(rebuild *r)
@@ -100,10 +125,23 @@ static void flush_batch(rebuild *r)
     size_t n_adopted = 0;
 
     /* Without an index the scan goes on to the end: the sum of the sizes is wanted all the same. */
-    if (r->n_batch > 0 && hth_index_adopt(r->scan->index, r->batch, r->n_batch, &n_adopted, NULL) != HEARTH_OK)
+    if (r->n_batch > 0 &&
+        hth_index_adopt(r->scan->index, r->batch, r->n_batch, file_is_there, r->scan, &n_adopted, NULL) != HEARTH_OK)
         r->failed = true;
     r->scan->n_adopted += n_adopted;
     r->n_batch = 0;
+}
+
+/* Keys are evenly spread, so the folders behind tell how many rows are in those ahead. False: it is to end. */
+static bool tell_progress(rebuild *r)
+{
+    unsigned n_behind = r->n_folders > 0 ? r->n_folders : 1;
+
+    if (!r->scan->progress || r->scan->progress(r->n_rows, r->n_rows * FOLDERS / n_behind, r->scan->user_data))
+        return true;
+    r->failed = true;
+    r->is_cancelled = true;
+    return false;
 }
 
 static void note_foreign(rebuild *r, const char *path)
@@ -130,8 +168,11 @@ static bool rebuild_file(const char *name, void *user_data)
     status = hth_row_file_meta(r->scan->fs, path, &id, &r->batch[r->n_batch], NULL);
     if (status == HEARTH_OK) {
         r->scan->bytes += r->batch[r->n_batch].bytes;
-        if (++r->n_batch == BATCH_ROWS)
+        r->n_rows++;
+        if (++r->n_batch == BATCH_ROWS) {
             flush_batch(r);
+            return tell_progress(r);
+        }
     } else if (status != HEARTH_NOT_FOUND) { /* it went away meanwhile */
         note_foreign(r, path);
     }
@@ -144,7 +185,7 @@ static bool rebuild_folder(const char *name, void *user_data)
     char path[PATH_BYTES];
     int rc;
 
-    if (is_stopped(r->scan))
+    if (is_stopped(r->scan) || r->is_cancelled)
         return false;
     if (snprintf(path, sizeof(path), "%s/%s", r->scan->rows_directory, name) >= (int)sizeof(path))
         return true;
@@ -153,6 +194,9 @@ static bool rebuild_folder(const char *name, void *user_data)
         return true;
     }
     r->folder = name;
+    r->n_folders++;
+    if (r->scan->durable)
+        (void)hth_fs_sync_directory(r->scan->fs, path); /* who linked a row may have died before it did this */
     rc = hth_fs_list(r->scan->fs, path, rebuild_file, r);
     if (rc == -ENOTDIR)
         note_foreign(r, path);
@@ -173,6 +217,10 @@ bool hth_scan_rebuild(hth_scan *scan)
     if (hth_fs_list(scan->fs, scan->rows_directory, rebuild_folder, r) != 0)
         r->failed = true;
     flush_batch(r);
+    if (r->n_rows > 0 && !r->is_cancelled) {
+        r->n_folders = FOLDERS; /* all are behind */
+        (void)tell_progress(r);
+    }
     if (r->n_foreign > 0)
         hth_warn(scan->log, "%llu files in '%s' are no rows and are left alone, such as '%s'; they may be removed",
                  (unsigned long long)r->n_foreign, scan->rows_directory, r->first_foreign);

@@ -10,15 +10,22 @@
 #include "base/log.h"
 #include "cache/index.h"
 
+/* Of a rebuild: rows so far and how many there may be; false ends it. On the thread that scans. */
+typedef bool (*hth_scan_progress_fn)(uint64_t n_rows, uint64_t n_rows_estimated, void *user_data);
+
 typedef struct hth_scan {
     const hth_fs *fs;
     const hth_log *log;
     hth_index *index;
     const char *rows_directory;
     const char *temporary_directory;
-    const _Atomic bool *stop; /* set to end a scan early */
-    uint64_t n_adopted;       /* result: rows that the index did not know */
-    uint64_t bytes;           /* result of hth_scan_rebuild: of all rows */
+    bool durable;                  /* make the names of rows durable before the index says that they are there */
+    uint32_t foreign_s;            /* temporary files of owners unknown to this machine go when they are that old */
+    const _Atomic bool *stop;      /* set to end a scan early */
+    hth_scan_progress_fn progress; /* may be NULL */
+    void *user_data;
+    uint64_t n_adopted; /* result: rows that the index did not know */
+    uint64_t bytes;     /* result of hth_scan_rebuild: of all rows */
 } hth_scan;
 
 /*

@@ -124,6 +124,18 @@ static hth_reserve_result reserve(hth_index *index, const hth_row_meta *meta, ui
     return result;
 }
 
+static hearth_status evict(hth_index *index, uint64_t bytes_max, hth_row_id *ids, size_t capacity, size_t *n_out)
+{
+    hth_row_meta rows[256];
+    hearth_status status;
+
+    assert_true(capacity <= 256);
+    status = hth_index_evict(index, bytes_max, NULL, NULL, rows, capacity, n_out, NULL);
+    for (size_t i = 0; i < *n_out; i++)
+        ids[i] = rows[i].id;
+    return status;
+}
+
 static uint64_t total_bytes(hth_index *index)
 {
     hth_index_totals totals;
@@ -309,10 +321,10 @@ static void only_rows_without_children_are_evicted_the_oldest_first(void **state
     logits.last_used_time = 20;
     publish(index, &logits);
 
-    assert_int_equal(hth_index_evict(index, 4000, ids, 8, &n, NULL), HEARTH_OK);
+    assert_int_equal(evict(index, 4000, ids, 8, &n), HEARTH_OK);
     assert_int_equal(n, 1);
     assert_true(hth_row_id_equal(&ids[0], &logits.id));
-    assert_int_equal(hth_index_evict(index, 1000, ids, 8, &n, NULL), HEARTH_OK);
+    assert_int_equal(evict(index, 1000, ids, 8, &n), HEARTH_OK);
     assert_int_equal(n, 3);
     for (uint32_t i = 0; i < 3; i++)
         assert_true(hth_row_id_equal(&ids[i], &old[2 - i].id));
@@ -329,7 +341,7 @@ static void an_evicted_row_cannot_be_published_until_its_file_is_gone(void **sta
     size_t n;
 
     publish(index, &meta);
-    assert_int_equal(hth_index_evict(index, 0, &id, 1, &n, NULL), HEARTH_OK);
+    assert_int_equal(evict(index, 0, &id, 1, &n), HEARTH_OK);
     assert_int_equal(n, 1);
     assert_int_equal(reserve(index, &meta, 60), HTH_RESERVE_TAKEN);
     assert_int_equal(hth_index_release(index, &id, 1, NULL), HEARTH_OK);
@@ -347,7 +359,7 @@ static void an_incomplete_index_evicts_nothing(void **state)
 
     assert_true(rebuild);
     publish(index, &meta);
-    assert_int_equal(hth_index_evict(index, 0, &id, 1, &n, NULL), HEARTH_OK);
+    assert_int_equal(evict(index, 0, &id, 1, &n), HEARTH_OK);
     assert_int_equal(n, 0);
     hth_index_close(index);
 }
@@ -362,7 +374,7 @@ static void rows_that_name_each_other_as_parents_can_still_be_evicted(void **sta
     a.parent = b.id.key;
     publish(index, &a);
     publish(index, &b);
-    assert_int_equal(hth_index_evict(index, 0, ids, 2, &n, NULL), HEARTH_OK);
+    assert_int_equal(evict(index, 0, ids, 2, &n), HEARTH_OK);
     assert_int_equal(n, 2);
     hth_index_close(index);
 }
@@ -394,7 +406,7 @@ static void eviction_keeps_the_totals_and_the_rows_of_a_naive_model(void **state
             is_there[i] = false;
             break;
         case 3:
-            assert_int_equal(hth_index_evict(index, total_bytes(index) / 1000 * 900, ids, N, &n, NULL), HEARTH_OK);
+            assert_int_equal(evict(index, total_bytes(index) / 1000 * 900, ids, N, &n), HEARTH_OK);
             for (size_t k = 0; k < n; k++)
                 for (uint32_t j = 0; j < N; j++)
                     if (hth_row_id_equal(&ids[k], &rows[j].id)) {
@@ -436,14 +448,40 @@ static void a_reservation_keeps_others_out_until_it_is_released(void **state)
     hth_index_close(index);
 }
 
-static void a_reservation_whose_deadline_passed_is_taken_over(void **state)
+static void a_reservation_of_a_stopped_process_whose_deadline_passed_is_taken_over(void **state)
+{
+    hth_row_meta meta = row_at(1, 0);
+    pid_t child = fork();
+    hth_index *index;
+    int status;
+
+    assert_true(child >= 0);
+    if (child == 0) {
+        index = open_complete(*state);
+        if (reserve(index, &meta, 0) != HTH_RESERVED)
+            _exit(1);
+        (void)raise(SIGSTOP);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+    assert_true(WIFSTOPPED(status));
+    index = open_complete(*state);
+    assert_int_equal(reserve(index, &meta, 60), HTH_RESERVED);
+    assert_int_equal(reserve(index, &meta, 60), HTH_RESERVE_TAKEN);
+    hth_index_close(index);
+    (void)kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, &status, 0), child);
+}
+
+static void a_reservation_that_a_thread_of_ours_holds_has_no_deadline(void **state)
 {
     hth_index *index = open_complete(*state);
     hth_row_meta meta = row_at(1, 0);
 
     assert_int_equal(reserve(index, &meta, 0), HTH_RESERVED);
-    assert_int_equal(reserve(index, &meta, 60), HTH_RESERVED);
     assert_int_equal(reserve(index, &meta, 60), HTH_RESERVE_TAKEN);
+    assert_int_equal(hth_index_release(index, &meta.id, 1, NULL), HEARTH_OK);
+    assert_int_equal(reserve(index, &meta, 60), HTH_RESERVED);
     hth_index_close(index);
 }
 
@@ -484,7 +522,7 @@ static void an_adopted_row_does_not_displace_the_one_that_is_known(void **state)
 
     known.hit_count = 5;
     publish(index, &known);
-    assert_int_equal(hth_index_adopt(index, rows, 2, &n_adopted, NULL), HEARTH_OK);
+    assert_int_equal(hth_index_adopt(index, rows, 2, NULL, NULL, &n_adopted, NULL), HEARTH_OK);
     assert_int_equal(n_adopted, 1);
     assert_int_equal(hth_index_get(index, &known.id, &found, &is_there, NULL), HEARTH_OK);
     assert_int_equal(found.hit_count, 5);
@@ -499,7 +537,7 @@ static void a_row_that_somebody_is_writing_is_not_adopted(void **state)
     size_t n_adopted = 9;
 
     assert_int_equal(reserve(index, &meta, 600), HTH_RESERVED);
-    assert_int_equal(hth_index_adopt(index, &meta, 1, &n_adopted, NULL), HEARTH_OK);
+    assert_int_equal(hth_index_adopt(index, &meta, 1, NULL, NULL, &n_adopted, NULL), HEARTH_OK);
     assert_int_equal(n_adopted, 0);
     assert_false(has(index, &meta));
     hth_index_close(index);
@@ -947,7 +985,8 @@ int main(void)
         IN_FIXTURE(rows_that_name_each_other_as_parents_can_still_be_evicted),
         IN_FIXTURE(eviction_keeps_the_totals_and_the_rows_of_a_naive_model),
         IN_FIXTURE(a_reservation_keeps_others_out_until_it_is_released),
-        IN_FIXTURE(a_reservation_whose_deadline_passed_is_taken_over),
+        IN_FIXTURE(a_reservation_of_a_stopped_process_whose_deadline_passed_is_taken_over),
+        IN_FIXTURE(a_reservation_that_a_thread_of_ours_holds_has_no_deadline),
         IN_FIXTURE(a_reservation_of_a_dead_owner_is_taken_over),
         IN_FIXTURE(an_adopted_row_does_not_displace_the_one_that_is_known),
         IN_FIXTURE(a_row_that_somebody_is_writing_is_not_adopted),

@@ -1,0 +1,526 @@
+/*
+ * file_tier_set.c - asking one root after the other, and choosing one for a new row
+ *
+ * The set holds no state of its own but the roots: where a row lies is what the roots' indexes say. Those are asked
+ * first, all of them, before any root looks for a file by its name, which costs a system call.
+ */
+#include "cache/file_tier_set.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+
+enum { ROOTS_MAX = HTH_FILE_TIER_ROOTS_MAX, AT_ONCE = 64 };
+
+/* What a root's eviction is told by. */
+typedef struct root_link {
+    hth_file_tier_set *set;
+    size_t number;
+} root_link;
+
+struct hth_file_tier_set {
+    /* Fixed after opening. */
+    size_t n;
+    hth_file_tier *roots[ROOTS_MAX];
+    uint64_t free_min[ROOTS_MAX];
+    uint8_t names[ROOTS_MAX][HTH_SHA256_BYTES]; /* of their directories, for rendezvous hashing */
+    root_link links[ROOTS_MAX];
+};
+
+static hth_index *index_of(const hth_file_tier_set *set, size_t i)
+{
+    return hth_file_tier_index(set->roots[i]);
+}
+
+/* For hth_index_evict. In doubt a row stays: its root may be full for a while, but no row loses its parent. */
+static bool is_needed_elsewhere(const hth_row_meta *meta, void *user_data)
+{
+    const root_link *link = user_data;
+    const hth_file_tier_set *set = link->set;
+
+    for (size_t i = 0; i < set->n; i++) {
+        hth_index_totals totals;
+        bool has = true;
+
+        if (i == link->number)
+            continue;
+        if (hth_index_totals_get(index_of(set, i), &totals, NULL) != HEARTH_OK || !totals.complete ||
+            hth_index_has_children(index_of(set, i), meta, &has, NULL) != HEARTH_OK || has)
+            return true;
+    }
+    return false;
+}
+
+/* ---- opening ---- */
+
+hearth_status hth_file_tier_set_open(const hth_file_tier_options *roots, size_t n, hth_file_tier_set **out,
+                                     hearth_error *err)
+{
+    hth_file_tier_set *set = calloc(1, sizeof(*set));
+    hearth_error first = { .message = "" };
+    hearth_status status = HEARTH_OK;
+
+    if (!set)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a cache of %zu directories", n);
+    if (n == 0 || n > ROOTS_MAX) {
+        free(set);
+        return hth_fail(err, HEARTH_MISUSE, "a cache has 1 to %d directories, not %zu", ROOTS_MAX, n);
+    }
+    for (size_t i = 0; i < n; i++) {
+        hth_file_tier_options options = roots[i];
+        hearth_error why = { .message = "" };
+        hearth_status result;
+
+        assert(!options.is_needed);
+        set->links[set->n] = (root_link){ .set = set, .number = set->n };
+        if (n > 1) {
+            options.is_needed = is_needed_elsewhere;
+            options.user_data = &set->links[set->n];
+        }
+        result = hth_file_tier_open(&options, &set->roots[set->n], &why);
+        if (result == HEARTH_OK) {
+            set->free_min[set->n] = options.free_min;
+            hth_sha256_of(options.directory, strlen(options.directory), set->names[set->n]);
+            set->n++;
+            continue;
+        }
+        if (n > 1)
+            hth_warn(options.log, "a directory of the cache is left out: %s", why.message);
+        if (status == HEARTH_OK) {
+            status = result;
+            first = why;
+        }
+    }
+    if (set->n == 0) {
+        free(set);
+        if (err)
+            *err = first;
+        return status;
+    }
+    *out = set;
+    return HEARTH_OK;
+}
+
+void hth_file_tier_set_close(hth_file_tier_set *set)
+{
+    if (!set)
+        return;
+    for (size_t i = 0; i < set->n; i++)
+        hth_file_tier_close(set->roots[i]);
+    free(set);
+}
+
+void hth_file_tier_set_settle(hth_file_tier_set *set)
+{
+    for (size_t i = 0; i < set->n; i++)
+        hth_file_tier_settle(set->roots[i]);
+}
+
+size_t hth_file_tier_set_n_roots(const hth_file_tier_set *set)
+{
+    return set->n;
+}
+
+hth_file_tier *const *hth_file_tier_set_roots(const hth_file_tier_set *set)
+{
+    return set->roots;
+}
+
+/* ---- lookups ---- */
+
+/* The root whose index knows the row; set->n: none. */
+static size_t find_root(const hth_file_tier_set *set, const hth_row_id *id, hth_row_meta *out)
+{
+    for (size_t i = 0; i < set->n; i++) {
+        bool found = false;
+
+        if (hth_index_get(index_of(set, i), id, out, &found, NULL) == HEARTH_OK && found)
+            return i;
+    }
+    return set->n;
+}
+
+static bool find_by_name(hth_file_tier_set *set, const hth_row_id *id, hth_row_meta *out)
+{
+    for (size_t i = 0; i < set->n; i++)
+        if (hth_file_tier_has(set->roots[i], id, out))
+            return true;
+    return false;
+}
+
+bool hth_file_tier_set_has(hth_file_tier_set *set, const hth_row_id *id, hth_row_meta *out)
+{
+    return find_root(set, id, out) < set->n || find_by_name(set, id, out);
+}
+
+size_t hth_file_tier_set_has_many(hth_file_tier_set *set, const hth_row_id *ids, size_t n, hth_row_meta *out,
+                                  bool *found)
+{
+    size_t n_found = 0;
+
+    if (set->n == 1)
+        return hth_file_tier_has_many(set->roots[0], ids, n, out, found);
+    memset(found, 0, n * sizeof(*found));
+    for (size_t at = 0; at < n; at += AT_ONCE) {
+        size_t n_now = n - at < AT_ONCE ? n - at : AT_ONCE;
+
+        for (size_t i = 0; i < set->n; i++) {
+            hth_row_meta metas[AT_ONCE];
+            bool here[AT_ONCE];
+
+            if (hth_index_get_many(index_of(set, i), ids + at, n_now, metas, here, NULL) != HEARTH_OK)
+                continue;
+            for (size_t k = 0; k < n_now; k++)
+                if (here[k] && !found[at + k]) {
+                    found[at + k] = true;
+                    out[at + k] = metas[k];
+                }
+        }
+    }
+    for (size_t k = 0; k < n; k++) {
+        if (!found[k])
+            found[k] = find_by_name(set, &ids[k], &out[k]);
+        n_found += found[k];
+    }
+    return n_found;
+}
+
+bool hth_file_tier_set_wait(hth_file_tier_set *set, const hth_row_id *id, uint32_t timeout_ms)
+{
+    for (size_t i = 0; i < set->n; i++)
+        if (hth_index_wait(index_of(set, i), id, 0) == HTH_WAIT_TIMEOUT &&
+            hth_file_tier_wait(set->roots[i], id, timeout_ms))
+            return true;
+    return hth_file_tier_set_has(set, id, NULL);
+}
+
+/* Put meta into out[n of capacity], kept the most recently used first, unless the row is there; the new n. */
+static size_t insert_child(hth_row_meta *out, size_t n, size_t capacity, const hth_row_meta *meta)
+{
+    size_t at = n;
+
+    for (size_t i = 0; i < n; i++)
+        if (hth_row_id_equal(&out[i].id, &meta->id))
+            return n;
+    while (at > 0 && out[at - 1].last_used_time < meta->last_used_time)
+        at--;
+    if (at == capacity)
+        return n;
+    if (n < capacity)
+        n++;
+    memmove(out + at + 1, out + at, (n - at - 1) * sizeof(*out));
+    out[at] = *meta;
+    return n;
+}
+
+size_t hth_file_tier_set_children(hth_file_tier_set *set, const hth_key *parent, hth_row_meta *out, size_t capacity)
+{
+    size_t n = hth_file_tier_children(set->roots[0], parent, out, capacity);
+    hth_row_meta *more = set->n > 1 ? malloc((capacity + 1) * sizeof(*more)) : NULL;
+
+    for (size_t i = 1; more && i < set->n; i++) {
+        size_t n_more = hth_file_tier_children(set->roots[i], parent, more, capacity);
+
+        for (size_t k = 0; k < n_more; k++)
+            n = insert_child(out, n, capacity, &more[k]);
+    }
+    free(more);
+    return n;
+}
+
+/* ---- reads ---- */
+
+/* The order in which roots are asked for a row: the one that knows it, then the others. */
+static size_t reading_order(const hth_file_tier_set *set, const hth_row_id *id, size_t order[ROOTS_MAX])
+{
+    size_t known = set->n > 1 ? find_root(set, id, NULL) : 0, n = 0;
+
+    if (known < set->n)
+        order[n++] = known;
+    for (size_t i = 0; i < set->n; i++)
+        if (i != known)
+            order[n++] = i;
+    return n;
+}
+
+hearth_status hth_file_tier_set_read(hth_file_tier_set *set, const hth_row_id *id, hth_file_tier_buffer_fn buffer,
+                                     void *user_data, size_t *n_out, hearth_error *err)
+{
+    hearth_status status = HEARTH_NOT_FOUND;
+    size_t order[ROOTS_MAX], n = reading_order(set, id, order);
+
+    for (size_t i = 0; i < n; i++) {
+        hearth_error why = { .message = "" };
+        hearth_status result = hth_file_tier_read(set->roots[order[i]], id, buffer, user_data, n_out, &why);
+
+        if (result == HEARTH_OK || result == HEARTH_NO_MEMORY) {
+            if (err && result != HEARTH_OK)
+                *err = why;
+            return result;
+        }
+        /* That a row is not in the others says less than what is wrong with it where it is. */
+        if (i == 0 || status == HEARTH_NOT_FOUND) {
+            status = result;
+            if (err)
+                *err = why;
+        }
+    }
+    return status;
+}
+
+hearth_status hth_file_tier_set_read_head(hth_file_tier_set *set, const hth_row_id *id, uint8_t *bytes, size_t capacity,
+                                          size_t *n_out, uint64_t *file_bytes_out, hearth_error *err)
+{
+    hearth_status status = HEARTH_NOT_FOUND;
+    size_t order[ROOTS_MAX], n = reading_order(set, id, order);
+
+    for (size_t i = 0; i < n; i++) {
+        hearth_error why = { .message = "" };
+        hearth_status result =
+            hth_file_tier_read_head(set->roots[order[i]], id, bytes, capacity, n_out, file_bytes_out, &why);
+
+        if (result == HEARTH_OK)
+            return HEARTH_OK;
+        if (i == 0 || status == HEARTH_NOT_FOUND) {
+            status = result;
+            if (err)
+                *err = why;
+        }
+    }
+    return status;
+}
+
+/* The root in which what the row stands on lies, and what that is; set->n: none. */
+static size_t root_of_parent(const hth_file_tier_set *set, const hth_row_meta *meta, hth_row_meta *out)
+{
+    static const hth_row_kind bearing[] = { HTH_ROW_BLOCK, HTH_ROW_TAIL, HTH_ROW_SNAPSHOT };
+
+    for (size_t i = 0; meta->first_position > 0 && i < sizeof(bearing) / sizeof(bearing[0]); i++) {
+        hth_row_id id = { .key = meta->parent, .kind = bearing[i] };
+        size_t root = find_root(set, &id, out);
+
+        if (root < set->n && out->first_position < meta->first_position)
+            return root;
+    }
+    return set->n;
+}
+
+/* A root makes what a used row stands on as recent as it is, as far as that lies in the same root. */
+static void touch_row(hth_file_tier_set *set, const hth_row_id *id)
+{
+    hth_row_meta at, above;
+    size_t root = find_root(set, id, &at), next;
+
+    if (root == set->n)
+        return;
+    hth_file_tier_touch(set->roots[root], id, 1);
+    for (; (next = root_of_parent(set, &at, &above)) < set->n; root = next, at = above)
+        if (next != root)
+            hth_file_tier_touch(set->roots[next], &above.id, 1);
+}
+
+void hth_file_tier_set_touch(hth_file_tier_set *set, const hth_row_id *ids, size_t n)
+{
+    if (set->n == 1) {
+        hth_file_tier_touch(set->roots[0], ids, n);
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        touch_row(set, &ids[i]);
+}
+
+hearth_status hth_file_tier_set_totals(hth_file_tier_set *set, hth_index_totals *out, hearth_error *err)
+{
+    hth_index_totals sum = { .complete = true };
+    hearth_status status = HEARTH_OK;
+
+    for (size_t i = 0; i < set->n; i++) {
+        hth_index_totals totals;
+        hearth_status result = hth_index_totals_get(index_of(set, i), &totals, status == HEARTH_OK ? err : NULL);
+
+        if (result != HEARTH_OK) {
+            status = result;
+            sum.complete = false;
+            continue;
+        }
+        sum.rows += totals.rows;
+        sum.bytes += totals.bytes;
+        for (size_t kind = 0; kind < HTH_ROW_KINDS; kind++)
+            sum.rows_by_kind[kind] += totals.rows_by_kind[kind];
+        sum.complete = sum.complete && totals.complete;
+    }
+    *out = sum;
+    return status;
+}
+
+void hth_file_tier_set_counts_get(const hth_file_tier_set *set, hth_file_tier_counts *out)
+{
+    *out = (hth_file_tier_counts){ .rows_written = 0 };
+    for (size_t i = 0; i < set->n; i++) {
+        hth_file_tier_counts counts;
+
+        hth_file_tier_counts_get(set->roots[i], &counts);
+        out->rows_written += counts.rows_written;
+        out->bytes_written += counts.bytes_written;
+        out->rows_evicted += counts.rows_evicted;
+        out->rows_quarantined += counts.rows_quarantined;
+        out->rows_adopted += counts.rows_adopted;
+    }
+}
+
+/* ---- choosing a root ---- */
+
+/* Does the row fit without anything having to go? */
+static bool has_room(const hth_file_tier_set *set, size_t i, size_t n_bytes)
+{
+    uint64_t bytes_max = hth_file_tier_bytes_max(set->roots[i]), free_bytes;
+    hth_index_totals totals;
+
+    return n_bytes <= bytes_max && hth_index_totals_get(index_of(set, i), &totals, NULL) == HEARTH_OK &&
+           totals.bytes <= bytes_max - n_bytes &&
+           hth_fs_free_bytes(hth_file_tier_fs(set->roots[i]), hth_file_tier_rows_directory(set->roots[i]),
+                             &free_bytes) == 0 &&
+           free_bytes >= n_bytes && free_bytes - n_bytes >= set->free_min[i];
+}
+
+/*
+ * Rendezvous hashing (Thaler and Ravishankar, "A name-based mapping scheme for rendezvous", 1996): a root that comes or
+ * goes moves its own share of the keys only.
+ */
+static uint64_t score_of(const hth_file_tier_set *set, size_t i, const hth_key *key)
+{
+    uint8_t bytes[HTH_SHA256_BYTES + HTH_KEY_BYTES], digest[HTH_SHA256_BYTES];
+    uint64_t score;
+
+    memcpy(bytes, set->names[i], HTH_SHA256_BYTES);
+    memcpy(bytes + HTH_SHA256_BYTES, key->bytes, HTH_KEY_BYTES);
+    hth_sha256_of(bytes, sizeof(bytes), digest);
+    memcpy(&score, digest, sizeof(score));
+    return score;
+}
+
+typedef struct candidate {
+    size_t root;
+    bool has_room;
+    bool has_parent;
+    uint64_t score;
+} candidate;
+
+static bool is_better(const candidate *a, const candidate *b)
+{
+    if (a->has_room != b->has_room)
+        return a->has_room;
+    if (a->has_parent != b->has_parent)
+        return a->has_parent;
+    return a->score > b->score;
+}
+
+/* The roots for a new row, best first. */
+static void writing_order(const hth_file_tier_set *set, const hth_row_meta *meta, size_t n_bytes,
+                          candidate order[ROOTS_MAX])
+{
+    hth_row_meta above;
+    size_t parent = root_of_parent(set, meta, &above);
+
+    for (size_t i = 0; i < set->n; i++) {
+        candidate c = {
+            .root = i,
+            .has_room = has_room(set, i, n_bytes),
+            .has_parent = i == parent,
+            .score = score_of(set, i, &meta->id.key),
+        };
+        size_t at = i;
+
+        for (; at > 0 && is_better(&c, &order[at - 1]); at--)
+            order[at] = order[at - 1];
+        order[at] = c;
+    }
+}
+
+hearth_status hth_file_tier_set_publish(hth_file_tier_set *set, const hth_row_meta *meta, const uint8_t *bytes,
+                                        size_t n_bytes, bool *published_out, hearth_error *err)
+{
+    candidate order[ROOTS_MAX];
+    hearth_status status = HEARTH_IO;
+    size_t known = set->n > 1 ? find_root(set, &meta->id, NULL) : 0;
+
+    if (known < set->n) /* it is there, or sees that its file is gone */
+        return hth_file_tier_publish(set->roots[known], meta, bytes, n_bytes, published_out, err);
+    writing_order(set, meta, n_bytes, order);
+    for (size_t i = 0; i < set->n; i++) {
+        status = hth_file_tier_publish(set->roots[order[i].root], meta, bytes, n_bytes, published_out, err);
+        if (status != HEARTH_FULL && status != HEARTH_IO && status != HEARTH_PERMISSION)
+            break;
+    }
+    return status;
+}
+
+/* ---- taking away ---- */
+
+void hth_file_tier_set_quarantine(hth_file_tier_set *set, const hth_row_id *id, const char *reason)
+{
+    for (size_t i = 0; i < set->n; i++)
+        hth_file_tier_quarantine(set->roots[i], id, reason);
+}
+
+hearth_status hth_file_tier_set_remove(hth_file_tier_set *set, const hth_row_id *id, hearth_error *err)
+{
+    hearth_status status = HEARTH_NOT_FOUND;
+
+    for (size_t i = 0; i < set->n; i++) {
+        hearth_error why = { .message = "" };
+        hearth_status result = hth_file_tier_remove(set->roots[i], id, &why);
+
+        /* One that fails matters more than one that has none, and one that went more than none. */
+        if (result == HEARTH_NOT_FOUND && (i > 0 || status != HEARTH_NOT_FOUND))
+            continue;
+        if (status == HEARTH_NOT_FOUND || result != HEARTH_OK) {
+            status = result;
+            if (err && result != HEARTH_OK)
+                *err = why;
+        }
+    }
+    return status;
+}
+
+void hth_file_tier_set_maintain(hth_file_tier_set *set)
+{
+    for (size_t i = 0; i < set->n; i++)
+        hth_file_tier_maintain(set->roots[i]);
+}
+
+hearth_status hth_file_tier_set_evict_to(hth_file_tier_set *set, uint64_t bytes_max, uint64_t *evicted_out,
+                                         hearth_error *err)
+{
+    hearth_status status = HEARTH_OK;
+    uint64_t n_evicted = 0, n_round;
+
+    if (set->n == 1)
+        return hth_file_tier_evict_to(set->roots[0], bytes_max, evicted_out, err);
+    /* A row may have to wait for those of another root that stand on it: so it goes round until nothing goes. */
+    do {
+        hth_index_totals sum, totals;
+
+        n_round = 0;
+        (void)hth_file_tier_set_totals(set, &sum, NULL); /* a root without an index evicts nothing */
+        for (size_t i = 0; i < set->n && sum.bytes > bytes_max; i++) {
+            uint64_t n = 0, share;
+            hearth_status result;
+
+            if (hth_index_totals_get(index_of(set, i), &totals, NULL) != HEARTH_OK)
+                continue;
+            share = (uint64_t)((double)totals.bytes * ((double)bytes_max / (double)sum.bytes));
+            result = hth_file_tier_evict_to(set->roots[i], share, &n, status == HEARTH_OK ? err : NULL);
+            if (result != HEARTH_OK)
+                status = result;
+            n_round += n;
+        }
+        n_evicted += n_round;
+    } while (n_round > 0 && status == HEARTH_OK);
+    if (evicted_out)
+        *evicted_out = n_evicted;
+    return status;
+}

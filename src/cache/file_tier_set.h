@@ -1,0 +1,70 @@
+/*
+ * file_tier_set.h - several roots that look like one file tier
+ *
+ * Each root is a hth_file_tier of its own, with its own index, quota and locks, on a device of its own. A row lies in
+ * one of them: beside its parent where there is room, so that a prefix is read from one device and evicted as a whole,
+ * otherwise in the root that rendezvous hashing of its key gives among those with room. A root that cannot be opened,
+ * or fails later, costs what lies in it and nothing else.
+ *
+ * A row on which rows stand in any root is not evicted from its own. The check is made inside the evicting transaction
+ * of the one root, which cannot hold the others still: a child that is published in another root at that very moment may
+ * be left without its parent, and then ages out unused. Two processes may write the same row to two roots at once; both
+ * copies are rows, and counted.
+ *
+ * What is not said here is as in file_tier.h, threads included. A set of one root is that root.
+ */
+#ifndef HTH_CACHE_FILE_TIER_SET_H
+#define HTH_CACHE_FILE_TIER_SET_H
+
+#include "cache/file_tier.h"
+
+#define HTH_FILE_TIER_ROOTS_MAX 16
+
+typedef struct hth_file_tier_set hth_file_tier_set;
+
+/*
+ * Open n roots (1 to HTH_FILE_TIER_ROOTS_MAX). is_needed and user_data of the options are the set's own and must be
+ * NULL. A root that cannot be opened leaves a warning; when none can, the first one's status and message.
+ */
+hearth_status hth_file_tier_set_open(const hth_file_tier_options *roots, size_t n, hth_file_tier_set **out,
+                                     hearth_error *err);
+void hth_file_tier_set_close(hth_file_tier_set *set); /* accepts NULL */
+void hth_file_tier_set_settle(hth_file_tier_set *set);
+
+/* The roots that are open; borrowed. For `hearth cache`, with upkeep.h. */
+size_t hth_file_tier_set_n_roots(const hth_file_tier_set *set);
+hth_file_tier *const *hth_file_tier_set_roots(const hth_file_tier_set *set);
+
+/* ---- any thread ---- */
+
+bool hth_file_tier_set_has(hth_file_tier_set *set, const hth_row_id *id, hth_row_meta *out);
+size_t hth_file_tier_set_has_many(hth_file_tier_set *set, const hth_row_id *ids, size_t n, hth_row_meta *out,
+                                  bool *found);
+bool hth_file_tier_set_wait(hth_file_tier_set *set, const hth_row_id *id, uint32_t timeout_ms);
+/* Of all roots, the most recently used first; each row once. */
+size_t hth_file_tier_set_children(hth_file_tier_set *set, const hth_key *parent, hth_row_meta *out, size_t capacity);
+/* A root that fails is passed over where another one has the row. */
+hearth_status hth_file_tier_set_read(hth_file_tier_set *set, const hth_row_id *id, hth_file_tier_buffer_fn buffer,
+                                     void *user_data, size_t *n_out, hearth_error *err);
+hearth_status hth_file_tier_set_read_head(hth_file_tier_set *set, const hth_row_id *id, uint8_t *bytes, size_t capacity,
+                                          size_t *n_out, uint64_t *file_bytes_out, hearth_error *err);
+/* With several roots this looks for the ancestors in all of them: about a microsecond for each. */
+void hth_file_tier_set_touch(hth_file_tier_set *set, const hth_row_id *ids, size_t n);
+/* Sums over the roots; complete when all are. HEARTH_IO when a root's index cannot be read: then it is left out. */
+hearth_status hth_file_tier_set_totals(hth_file_tier_set *set, hth_index_totals *out, hearth_error *err);
+void hth_file_tier_set_counts_get(const hth_file_tier_set *set, hth_file_tier_counts *out);
+
+/* ---- writer threads only ---- */
+
+/* The next root is tried where one is full or fails; the status is that of the last. */
+hearth_status hth_file_tier_set_publish(hth_file_tier_set *set, const hth_row_meta *meta, const uint8_t *bytes,
+                                        size_t n_bytes, bool *published_out, hearth_error *err);
+/* In every root that has it. */
+void hth_file_tier_set_quarantine(hth_file_tier_set *set, const hth_row_id *id, const char *reason);
+hearth_status hth_file_tier_set_remove(hth_file_tier_set *set, const hth_row_id *id, hearth_error *err);
+void hth_file_tier_set_maintain(hth_file_tier_set *set);
+/* Every root gives in proportion to what it holds. */
+hearth_status hth_file_tier_set_evict_to(hth_file_tier_set *set, uint64_t bytes_max, uint64_t *evicted_out,
+                                         hearth_error *err);
+
+#endif

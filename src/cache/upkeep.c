@@ -1,0 +1,536 @@
+/*
+ * upkeep.c - verify, gc, repair and remove
+ *
+ * verify takes the rows in the order of their first positions, so that what a row stands on comes before it. A row
+ * whose key is right leaves the state of its key's hash behind; the rows that begin where it ends go on from there. So
+ * every row is read once and every token hashed once, and a state is freed when no row can begin there any more.
+ */
+#include "cache/upkeep.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cache/row_file.h"
+
+enum { PATH_BYTES = 4096, TOKENS_AT_ONCE = 1024, LOST_AT_ONCE = 256 };
+
+/* ---- a growing list ---- */
+
+typedef struct list {
+    void *items;
+    size_t n;
+    size_t capacity;
+} list;
+
+/* Append a copy of an item; false: no memory. */
+static bool list_add(list *l, const void *item, size_t item_bytes)
+{
+    if (l->n == l->capacity) {
+        size_t capacity = 2 * l->capacity + 256;
+        void *larger = realloc(l->items, capacity * item_bytes);
+
+        if (!larger)
+            return false;
+        l->items = larger;
+        l->capacity = capacity;
+    }
+    memcpy((uint8_t *)l->items + l->n++ * item_bytes, item, item_bytes);
+    return true;
+}
+
+/* ---- verify: the rows ---- */
+
+typedef struct checked_row {
+    hth_file_tier *tier;
+    hth_row_meta meta;      /* as the index or the file's head has it */
+    hth_key_stream *stream; /* at the row's end, once its key was found to be right; NULL: not, or freed */
+    hth_keyspace keyspace;  /* of stream */
+    bool has_key;           /* its key was found to be right */
+} checked_row;
+
+typedef struct verification {
+    hth_file_tier *tier; /* whose files are listed */
+    hth_upkeep_progress_fn progress;
+    void *user_data;
+    hth_upkeep_progress done;
+    hth_verify_counts *counts;
+    char folder[PATH_BYTES];
+
+    list rows;            /* of checked_row, by first position */
+    checked_row **by_key; /* [rows.n] */
+    checked_row **by_end; /* [rows.n] */
+    size_t n_ended;       /* of by_end: their streams are freed */
+    uint8_t *bytes;       /* of the row at hand */
+    size_t bytes_capacity;
+    bool no_memory;
+} verification;
+
+static uint64_t end_of(const hth_row_meta *meta)
+{
+    return (uint64_t)meta->first_position + meta->n_tokens;
+}
+
+static bool is_unsound(const hth_row_id *id, const uint8_t *bytes, size_t n_bytes, void *user_data);
+
+/* A file with a row's name. */
+static bool add_file(const char *name, void *user_data)
+{
+    verification *v = user_data;
+    checked_row row = { .tier = v->tier };
+    char path[PATH_BYTES];
+    hth_row_id id;
+    bool found = false;
+
+    if (!hth_row_file_parse_name(name, &id) || !hth_file_tier_path(v->tier, &id, path, sizeof(path)))
+        return true;
+    if (hth_index_get(hth_file_tier_index(v->tier), &id, &row.meta, &found, NULL) != HEARTH_OK || !found) {
+        hearth_status status = hth_row_file_meta(hth_file_tier_fs(v->tier), path, &id, &row.meta, NULL);
+
+        if (status == HEARTH_NOT_FOUND)
+            return true;
+        if (status != HEARTH_OK) {
+            v->counts->quarantined +=
+                hth_file_tier_quarantine_if(v->tier, &id, is_unsound, NULL, "its head is damaged");
+            return true;
+        }
+    }
+    v->done.bytes_total += row.meta.bytes;
+    if (!list_add(&v->rows, &row, sizeof(row)))
+        v->no_memory = true;
+    return !v->no_memory;
+}
+
+static bool add_folder(const char *name, void *user_data)
+{
+    verification *v = user_data;
+
+    if (strlen(name) != 2 || strspn(name, "0123456789abcdef") != 2 ||
+        snprintf(v->folder, sizeof(v->folder), "%s/%s", hth_file_tier_rows_directory(v->tier), name) >= PATH_BYTES)
+        return true;
+    (void)hth_fs_list(hth_file_tier_fs(v->tier), v->folder, add_file, v); /* gone, or no folder: nothing of ours */
+    return !v->no_memory;
+}
+
+static int compare_first(const void *a, const void *b)
+{
+    const hth_row_meta *left = &((const checked_row *)a)->meta, *right = &((const checked_row *)b)->meta;
+
+    if (left->first_position != right->first_position)
+        return left->first_position < right->first_position ? -1 : 1;
+    return right->n_tokens > left->n_tokens ? 1 : -(right->n_tokens < left->n_tokens);
+}
+
+static int compare_key(const void *a, const void *b)
+{
+    return memcmp((*(checked_row *const *)a)->meta.id.key.bytes, (*(checked_row *const *)b)->meta.id.key.bytes,
+                  HTH_KEY_BYTES);
+}
+
+static int compare_end(const void *a, const void *b)
+{
+    uint64_t left = end_of(&(*(checked_row *const *)a)->meta), right = end_of(&(*(checked_row *const *)b)->meta);
+
+    return left < right ? -1 : left > right;
+}
+
+static hearth_status list_rows(verification *v, hth_file_tier *const *tiers, size_t n_tiers, hearth_error *err)
+{
+    checked_row *rows;
+    size_t n;
+
+    for (size_t i = 0; i < n_tiers; i++) {
+        const char *directory = hth_file_tier_rows_directory(tiers[i]);
+        int rc;
+
+        v->tier = tiers[i];
+        rc = hth_fs_list(hth_file_tier_fs(v->tier), directory, add_folder, v);
+        if (rc != 0)
+            return hth_fail_errno(err, -rc, "cannot list the rows in '%s'", directory);
+    }
+    rows = v->rows.items;
+    n = v->rows.n;
+    v->by_key = malloc((n + 1) * sizeof(checked_row *));
+    v->by_end = malloc((n + 1) * sizeof(checked_row *));
+    if (v->no_memory || !v->by_key || !v->by_end)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a list of %zu rows", n);
+    v->done.n_rows_total = n;
+    if (n == 0)
+        return HEARTH_OK;
+    qsort(rows, n, sizeof(*rows), compare_first);
+    for (size_t i = 0; i < n; i++)
+        v->by_key[i] = v->by_end[i] = &rows[i];
+    qsort(v->by_key, n, sizeof(checked_row *), compare_key);
+    qsort(v->by_end, n, sizeof(checked_row *), compare_end);
+    return HEARTH_OK;
+}
+
+/* ---- verify: one row ---- */
+
+/* A row of that key with tokens of its own, whose key was found to be right; NULL: none. */
+static checked_row *find_ended(const verification *v, const hth_key *key)
+{
+    size_t low = 0, high = v->rows.n;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (memcmp(v->by_key[middle]->meta.id.key.bytes, key->bytes, HTH_KEY_BYTES) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low < v->rows.n && hth_key_equal(&v->by_key[low]->meta.id.key, key); low++)
+        if (v->by_key[low]->has_key)
+            return v->by_key[low];
+    return NULL;
+}
+
+static void push_tokens(hth_key_stream *stream, const hth_kvc_info *info)
+{
+    hearth_token tokens[TOKENS_AT_ONCE];
+    size_t n = hth_kvc_n_tokens(info);
+
+    for (size_t i = 0; i < n;) {
+        size_t n_now = n - i < TOKENS_AT_ONCE ? n - i : TOKENS_AT_ONCE;
+
+        for (size_t k = 0; k < n_now; k++)
+            tokens[k] = hth_kvc_token(info, i + k);
+        hth_key_stream_push(stream, tokens, n_now);
+        i += n_now;
+    }
+}
+
+typedef enum finding {
+    FINDING_SOUND,
+    FINDING_UNVERIFIABLE,
+    FINDING_BAD,
+    FINDING_NO_MEMORY,
+} finding;
+
+/* Is the row's key that of the tokens of parent (NULL: there are none before) and its own? *stream_out stands there. */
+static finding check_key(const checked_row *parent, const hth_kvc_info *info, hth_key_stream **stream_out)
+{
+    hth_key_stream *stream;
+    hth_key computed;
+
+    if (parent && end_of(&parent->meta) != info->first_position)
+        return FINDING_BAD;
+    stream = hth_key_stream_new(parent ? &parent->keyspace : &info->keyspace);
+    if (!stream)
+        return FINDING_NO_MEMORY;
+    if (parent)
+        hth_key_stream_copy(stream, parent->stream);
+    push_tokens(stream, info);
+    hth_key_stream_key(stream, &computed);
+    if (!hth_key_equal(&computed, &info->own_key)) {
+        hth_key_stream_free(stream);
+        return FINDING_BAD;
+    }
+    *stream_out = stream;
+    return FINDING_SOUND;
+}
+
+/*
+ * Check a whole file as row id. parent: the row it stands on, or for one without tokens the row of its own key; NULL:
+ * not here. *stream_out is written for a sound row with tokens.
+ */
+static finding check_row(const hth_row_id *id, const checked_row *parent, const uint8_t *bytes, size_t n_bytes,
+                         hth_keyspace *keyspace_out, hth_key_stream **stream_out)
+{
+    hth_kvc_fault fault;
+    hth_kvc_info info;
+
+    if (!hth_kvc_parse(bytes, n_bytes, &id->key, &info, &fault))
+        return fault.reason == HTH_KVC_NO_MEMORY ? FINDING_NO_MEMORY : FINDING_BAD;
+    if (!info.has_kind || info.kind != (uint8_t)id->kind || !info.has_own_key ||
+        !hth_key_equal(&info.own_key, &id->key))
+        return FINDING_BAD;
+    *keyspace_out = info.keyspace;
+    if (!info.has_first_position || info.first_position == 0)
+        return hth_kvc_n_tokens(&info) > 0 ? check_key(NULL, &info, stream_out) : FINDING_UNVERIFIABLE;
+    if (!parent)
+        return FINDING_UNVERIFIABLE;
+    if (hth_kvc_n_tokens(&info) == 0)
+        return end_of(&parent->meta) == info.first_position && hth_key_equal(&parent->meta.id.key, &id->key)
+                 ? FINDING_SOUND
+                 : FINDING_BAD;
+    return check_key(parent, &info, stream_out);
+}
+
+/* For hth_file_tier_quarantine_if; user_data is the parent. */
+static bool is_unsound(const hth_row_id *id, const uint8_t *bytes, size_t n_bytes, void *user_data)
+{
+    hth_key_stream *stream = NULL;
+    hth_keyspace keyspace;
+    finding found = check_row(id, user_data, bytes, n_bytes, &keyspace, &stream);
+
+    hth_key_stream_free(stream);
+    return found == FINDING_BAD;
+}
+
+static uint8_t *take_bytes(size_t n_bytes, void *user_data)
+{
+    verification *v = user_data;
+
+    if (n_bytes > v->bytes_capacity) {
+        free(v->bytes); /* what it held was looked at */
+        v->bytes = malloc(n_bytes);
+        v->bytes_capacity = v->bytes ? n_bytes : 0;
+    }
+    return v->bytes;
+}
+
+static finding verify_row(verification *v, checked_row *row)
+{
+    checked_row *parent = row->meta.first_position > 0 ? find_ended(v, &row->meta.parent) : NULL;
+    finding found = FINDING_BAD;
+    size_t n = 0;
+    hearth_status status = hth_file_tier_read(row->tier, &row->meta.id, take_bytes, v, &n, NULL);
+
+    if (status == HEARTH_NOT_FOUND) {
+        v->counts->gone++;
+        return FINDING_SOUND;
+    }
+    if (status == HEARTH_NO_MEMORY)
+        return FINDING_NO_MEMORY;
+    if (parent && !parent->stream)
+        parent = NULL; /* ends before this one begins: a file that is not what its head said a while ago */
+    if (status == HEARTH_OK)
+        found = check_row(&row->meta.id, parent, v->bytes, n, &row->keyspace, &row->stream);
+    row->has_key = row->stream != NULL;
+    if (found == FINDING_BAD)
+        v->counts->quarantined +=
+            hth_file_tier_quarantine_if(row->tier, &row->meta.id, is_unsound, parent, "it did not pass verification");
+    v->counts->sound += found == FINDING_SOUND;
+    v->counts->unverifiable += found == FINDING_UNVERIFIABLE;
+    return found;
+}
+
+static bool tell(verification *v)
+{
+    return !v->progress || v->progress(&v->done, v->user_data);
+}
+
+static hearth_status verify_rows(verification *v, hearth_error *err)
+{
+    checked_row *rows = v->rows.items;
+
+    for (size_t i = 0; i < v->rows.n; i++) {
+        if (!tell(v))
+            return hth_fail(err, HEARTH_CANCELLED, "verification ended after %zu of %zu rows", i, v->rows.n);
+        while (v->n_ended < v->rows.n && end_of(&v->by_end[v->n_ended]->meta) < rows[i].meta.first_position) {
+            hth_key_stream_free(v->by_end[v->n_ended]->stream);
+            v->by_end[v->n_ended++]->stream = NULL;
+        }
+        if (verify_row(v, &rows[i]) == FINDING_NO_MEMORY)
+            return hth_fail(err, HEARTH_NO_MEMORY, "no memory to verify a row of %llu bytes",
+                            (unsigned long long)rows[i].meta.bytes);
+        v->done.n_rows++;
+        v->done.bytes += rows[i].meta.bytes;
+    }
+    (void)tell(v); /* it is at its end in any case */
+    return HEARTH_OK;
+}
+
+/* ---- verify: entries without a file ---- */
+
+static bool add_id(const hth_row_meta *meta, void *user_data)
+{
+    return list_add(user_data, &meta->id, sizeof(meta->id));
+}
+
+static bool file_is_gone(const hth_row_id *id, void *user_data)
+{
+    hth_file_tier *tier = user_data;
+    char path[PATH_BYTES];
+    hth_fs_stat st;
+
+    return hth_file_tier_path(tier, id, path, sizeof(path)) &&
+           hth_fs_stat_path(hth_file_tier_fs(tier), path, &st) == -ENOENT;
+}
+
+static void drop_lost(hth_file_tier *tier, hth_verify_counts *counts)
+{
+    hth_index *index = hth_file_tier_index(tier);
+    list ids = { .n = 0 };
+    size_t n_lost = 0;
+    hth_row_id *id;
+
+    (void)hth_index_visit(index, false, add_id, &ids, NULL); /* a damaged index is made anew by others */
+    id = ids.items;
+    for (size_t i = 0; i < ids.n; i++)
+        if (file_is_gone(&id[i], tier))
+            id[n_lost++] = id[i];
+    for (size_t i = 0; i < n_lost; i += LOST_AT_ONCE) {
+        size_t n_removed = 0, n = n_lost - i < LOST_AT_ONCE ? n_lost - i : LOST_AT_ONCE;
+
+        (void)hth_index_remove_lost(index, id + i, n, file_is_gone, tier, &n_removed, NULL); /* likewise */
+        counts->gone += n_removed;
+    }
+    free(ids.items);
+}
+
+hearth_status hth_file_tiers_verify(hth_file_tier *const *tiers, size_t n, hth_upkeep_progress_fn progress,
+                                    void *user_data, hth_verify_counts *counts, hearth_error *err)
+{
+    verification v = { .progress = progress, .user_data = user_data, .counts = counts };
+    hearth_status status;
+    checked_row *rows;
+
+    *counts = (hth_verify_counts){ .sound = 0 };
+    status = list_rows(&v, tiers, n, err);
+    if (status == HEARTH_OK)
+        status = verify_rows(&v, err);
+    for (size_t i = 0; status == HEARTH_OK && i < n; i++)
+        drop_lost(tiers[i], counts);
+    rows = v.rows.items;
+    for (size_t i = 0; i < v.rows.n; i++)
+        hth_key_stream_free(rows[i].stream);
+    free(v.rows.items);
+    free(v.by_key);
+    free(v.by_end);
+    free(v.bytes);
+    return status;
+}
+
+hearth_status hth_file_tier_verify(hth_file_tier *tier, hth_upkeep_progress_fn progress, void *user_data,
+                                   hth_verify_counts *counts, hearth_error *err)
+{
+    return hth_file_tiers_verify(&tier, 1, progress, user_data, counts, err);
+}
+
+/* ---- gc ---- */
+
+hearth_status hth_file_tier_gc(hth_file_tier *tier, uint64_t bytes_max, uint64_t *evicted_out, hearth_error *err)
+{
+    hth_file_tier_maintain(tier); /* uses that the index does not know yet decide, too */
+    hth_file_tier_settle(tier);   /* an incomplete index evicts nothing */
+    hth_file_tier_recover(tier);
+    return hth_file_tier_evict_to(tier, bytes_max, evicted_out, err);
+}
+
+/* ---- repair ---- */
+
+typedef struct repair {
+    hth_upkeep_progress_fn progress;
+    void *user_data;
+    bool is_cancelled;
+} repair;
+
+static bool tell_repair(uint64_t n_rows, uint64_t n_rows_estimated, void *user_data)
+{
+    repair *r = user_data;
+    hth_upkeep_progress done = { .n_rows = n_rows, .n_rows_total = n_rows_estimated };
+
+    r->is_cancelled = r->progress && !r->progress(&done, r->user_data);
+    return !r->is_cancelled;
+}
+
+hearth_status hth_file_tier_repair(hth_file_tier *tier, hth_upkeep_progress_fn progress, void *user_data,
+                                   hearth_error *err)
+{
+    repair r = { .progress = progress, .user_data = user_data };
+
+    hth_file_tier_maintain(tier); /* one that is damaged is replaced first */
+    if (hth_file_tier_rebuild_index(tier, tell_repair, &r))
+        return HEARTH_OK;
+    if (r.is_cancelled)
+        return hth_fail(err, HEARTH_CANCELLED, "repair ended; the index of '%s' is incomplete",
+                        hth_file_tier_rows_directory(tier));
+    return hth_fail(err, HEARTH_IO, "the index of '%s' could not be made anew", hth_file_tier_rows_directory(tier));
+}
+
+/* ---- remove ---- */
+
+/* A row and the root that it lies in. */
+typedef struct placed_row {
+    hth_file_tier *tier;
+    hth_row_meta meta;
+} placed_row;
+
+/* Append the rows of a root that stand on above; false: no memory. */
+static bool add_children(hth_file_tier *tier, const hth_row_meta *above, list *rows)
+{
+    size_t capacity = 64, n;
+    bool added = true;
+
+    if (above->n_tokens == 0)
+        return true;
+    for (;;) {
+        hth_row_meta *children = malloc(capacity * sizeof(*children));
+
+        if (!children)
+            return false;
+        n = hth_file_tier_children(tier, &above->id.key, children, capacity);
+        for (size_t k = 0; n < capacity && k < n && added; k++) {
+            placed_row row = { .tier = tier, .meta = children[k] };
+
+            if (row.meta.first_position >= end_of(above)) /* so that rows that name each other end, too */
+                added = list_add(rows, &row, sizeof(row));
+        }
+        free(children);
+        if (n < capacity)
+            return added;
+        capacity *= 4;
+    }
+}
+
+/* The row, in every root that has it, and all that stands on it; each after what it stands on. False: no memory. */
+static bool list_tree(hth_file_tier *const *tiers, size_t n, const hth_row_id *id, list *rows)
+{
+    for (size_t i = 0; i < n; i++) {
+        placed_row row = { .tier = tiers[i] };
+
+        if (hth_file_tier_has(tiers[i], id, &row.meta) && !list_add(rows, &row, sizeof(row)))
+            return false;
+    }
+    for (size_t at = 0; at < rows->n; at++)
+        for (size_t i = 0; i < n; i++) {
+            hth_row_meta above = ((const placed_row *)rows->items)[at].meta;
+
+            if (!add_children(tiers[i], &above, rows))
+                return false;
+        }
+    return true;
+}
+
+hearth_status hth_file_tiers_remove_tree(hth_file_tier *const *tiers, size_t n, const hth_row_id *id,
+                                         hth_upkeep_progress_fn progress, void *user_data, uint64_t *removed_out,
+                                         hearth_error *err)
+{
+    hth_upkeep_progress done = { .n_rows = 0 };
+    hearth_status status = HEARTH_OK;
+    list rows = { .n = 0 };
+
+    if (!list_tree(tiers, n, id, &rows))
+        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for a list of %zu rows", rows.n);
+    else if (rows.n == 0)
+        status = hth_file_tier_remove(tiers[0], id, err); /* damaged, or not there: it says which */
+    done.n_rows_total = rows.n;
+    for (size_t i = rows.n; status == HEARTH_OK && i-- > 0;) {
+        const placed_row *row = &((const placed_row *)rows.items)[i];
+
+        if (progress && !progress(&done, user_data)) {
+            status =
+                hth_fail(err, HEARTH_CANCELLED, "removal ended after %zu of %zu rows", (size_t)done.n_rows, rows.n);
+            break;
+        }
+        status = hth_file_tier_remove(row->tier, &row->meta.id, err);
+        done.n_rows += status == HEARTH_OK;
+        done.bytes += status == HEARTH_OK ? row->meta.bytes : 0;
+        if (status == HEARTH_NOT_FOUND)
+            status = HEARTH_OK;
+    }
+    free(rows.items);
+    if (removed_out)
+        *removed_out = done.n_rows;
+    return status;
+}
+
+hearth_status hth_file_tier_remove_tree(hth_file_tier *tier, const hth_row_id *id, hth_upkeep_progress_fn progress,
+                                        void *user_data, uint64_t *removed_out, hearth_error *err)
+{
+    return hth_file_tiers_remove_tree(&tier, 1, id, progress, user_data, removed_out, err);
+}

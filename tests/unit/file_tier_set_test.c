@@ -1,0 +1,384 @@
+/*
+ * file_tier_set_test.c - several roots that look like one tier
+ */
+#include "support/cmocka_all.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cache/file_tier_set.h"
+#include "cache/upkeep.h"
+#include "support/row_image.h"
+#include "support/support.h"
+
+enum { ROOTS = 3, PAYLOAD_BYTES = 1000, CHAIN_ROWS = 6 };
+
+typedef struct fixture {
+    char *directory;
+    char paths[ROOTS][4096];
+    uint64_t bytes_max[ROOTS];
+    hth_log log;
+    unsigned n_warnings;
+    hth_file_tier_set *set;
+} fixture;
+
+static void count_warning(hearth_log_level level, const char *source, const char *message, void *user_data)
+{
+    (void)source;
+    (void)message;
+    ((fixture *)user_data)->n_warnings += level <= HEARTH_LOG_WARNING;
+}
+
+static hearth_status open_set(fixture *f, hearth_error *err)
+{
+    hth_file_tier_options options[ROOTS];
+    hearth_status status;
+
+    for (size_t i = 0; i < ROOTS; i++)
+        options[i] = (hth_file_tier_options){
+            .directory = f->paths[i],
+            .bytes_max = f->bytes_max[i],
+            .log = &f->log,
+        };
+    status = hth_file_tier_set_open(options, ROOTS, &f->set, err);
+    if (status == HEARTH_OK)
+        hth_file_tier_set_settle(f->set);
+    return status;
+}
+
+static void close_set(fixture *f)
+{
+    hth_file_tier_set_close(f->set);
+    f->set = NULL;
+}
+
+static int setup(void **state)
+{
+    fixture *f = calloc(1, sizeof(*f));
+
+    assert_non_null(f);
+    f->directory = hth_test_directory_new();
+    f->log = (hth_log){ .level = HEARTH_LOG_WARNING, .write = count_warning, .user_data = f };
+    for (size_t i = 0; i < ROOTS; i++) {
+        (void)snprintf(f->paths[i], sizeof(f->paths[i]), "%s/root-%zu", f->directory, i);
+        f->bytes_max[i] = UINT64_C(1) << 30;
+    }
+    assert_int_equal(open_set(f, NULL), HEARTH_OK);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    fixture *f = *state;
+
+    close_set(f);
+    hth_test_directory_remove(f->directory);
+    free(f);
+    return 0;
+}
+
+static void publish(fixture *f, const test_row *row)
+{
+    bool published = false;
+
+    assert_int_equal(hth_file_tier_set_publish(f->set, &row->meta, row->bytes, row->n_bytes, &published, NULL),
+                     HEARTH_OK);
+    assert_true(published);
+}
+
+/* The roots that have the row, as bits. */
+static unsigned roots_of(const fixture *f, const test_row *row)
+{
+    unsigned bits = 0;
+
+    for (size_t i = 0; i < hth_file_tier_set_n_roots(f->set); i++)
+        bits |= (unsigned)hth_file_tier_has(hth_file_tier_set_roots(f->set)[i], &row->meta.id, NULL) << i;
+    return bits;
+}
+
+static uint8_t *take_buffer(size_t n_bytes, void *user_data)
+{
+    uint8_t **bytes = user_data;
+
+    free(*bytes);
+    return *bytes = malloc(n_bytes);
+}
+
+static bool reads_back(fixture *f, const test_row *row)
+{
+    uint8_t *bytes = NULL;
+    size_t n = 0;
+    bool same = hth_file_tier_set_read(f->set, &row->meta.id, take_buffer, &bytes, &n, NULL) == HEARTH_OK &&
+                n == row->n_bytes && memcmp(bytes, row->bytes, n) == 0;
+
+    free(bytes);
+    return same;
+}
+
+static uint64_t total_rows(fixture *f)
+{
+    hth_index_totals totals;
+
+    assert_int_equal(hth_file_tier_set_totals(f->set, &totals, NULL), HEARTH_OK);
+    return totals.rows;
+}
+
+/* Publish rows [begin, end) of a chain into one root alone. */
+static void publish_into(fixture *f, size_t root, uint32_t chain, uint32_t begin, uint32_t end)
+{
+    for (uint32_t i = begin; i < end; i++) {
+        test_row row = test_row_make(chain, i, PAYLOAD_BYTES);
+
+        assert_int_equal(
+            hth_file_tier_publish(hth_file_tier_set_roots(f->set)[root], &row.meta, row.bytes, row.n_bytes, NULL, NULL),
+            HEARTH_OK);
+        test_row_free(&row);
+    }
+}
+
+/* ---- placing ---- */
+
+static void a_chain_stays_in_one_root_and_chains_spread_over_all(void **state)
+{
+    fixture *f = *state;
+    unsigned used = 0;
+
+    for (uint32_t chain = 0; chain < 24; chain++) {
+        unsigned first = 0;
+
+        for (uint32_t i = 0; i < 3; i++) {
+            test_row row = test_row_make(chain, i, PAYLOAD_BYTES);
+            unsigned here;
+
+            publish(f, &row);
+            here = roots_of(f, &row);
+            assert_true(here == 1 || here == 2 || here == 4);
+            if (i == 0)
+                first = here;
+            assert_int_equal(here, first);
+            assert_true(reads_back(f, &row));
+            used |= here;
+            test_row_free(&row);
+        }
+    }
+    assert_int_equal(used, 7);
+    assert_int_equal(total_rows(f), 72);
+}
+
+static void a_row_whose_parents_root_is_full_goes_elsewhere_and_nothing_is_evicted(void **state)
+{
+    fixture *f = *state;
+    test_row row = test_row_make(1, 2, PAYLOAD_BYTES);
+    hth_file_tier_counts counts;
+
+    close_set(f);
+    f->bytes_max[0] = 2 * row.n_bytes + 100;
+    assert_int_equal(open_set(f, NULL), HEARTH_OK);
+    publish_into(f, 0, 1, 0, 2);
+    publish(f, &row);
+    assert_int_equal(roots_of(f, &row) & 1, 0);
+    hth_file_tier_set_counts_get(f->set, &counts);
+    assert_int_equal(counts.rows_evicted, 0);
+    assert_int_equal(total_rows(f), 3);
+    test_row_free(&row);
+}
+
+static void a_row_is_published_once_in_all_roots(void **state)
+{
+    fixture *f = *state;
+    test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
+    bool published = true;
+
+    publish(f, &row);
+    assert_int_equal(hth_file_tier_set_publish(f->set, &row.meta, row.bytes, row.n_bytes, &published, NULL), HEARTH_OK);
+    assert_false(published);
+    assert_int_equal(total_rows(f), 1);
+    test_row_free(&row);
+}
+
+/* ---- reading ---- */
+
+static void rows_of_all_roots_are_found_in_one_question(void **state)
+{
+    fixture *f = *state;
+    hth_row_id ids[CHAIN_ROWS];
+    hth_row_meta metas[CHAIN_ROWS], children[4];
+    bool found[CHAIN_ROWS];
+    test_row first = test_row_make(1, 0, PAYLOAD_BYTES), logits = test_row_make_logits(1, 0, PAYLOAD_BYTES);
+
+    for (uint32_t i = 0; i < CHAIN_ROWS; i++) {
+        test_row row = test_row_make(1, i, PAYLOAD_BYTES);
+
+        ids[i] = row.meta.id;
+        test_row_free(&row);
+        if (i != 4)
+            publish_into(f, i % ROOTS, 1, i, i + 1);
+    }
+    assert_int_equal(hth_file_tier_set_has_many(f->set, ids, CHAIN_ROWS, metas, found), CHAIN_ROWS - 1);
+    for (uint32_t i = 0; i < CHAIN_ROWS; i++)
+        assert_int_equal(found[i], i != 4);
+    /* Children in two roots. */
+    assert_int_equal(hth_file_tier_publish(hth_file_tier_set_roots(f->set)[2], &logits.meta, logits.bytes,
+                                           logits.n_bytes, NULL, NULL),
+                     HEARTH_OK);
+    assert_int_equal(hth_file_tier_set_children(f->set, &first.meta.id.key, children, 4), 2);
+    assert_int_equal(hth_file_tier_set_children(f->set, &first.meta.id.key, children, 1), 1);
+    test_row_free(&first);
+    test_row_free(&logits);
+}
+
+static void a_root_that_cannot_be_opened_costs_its_own_rows_only(void **state)
+{
+    fixture *f = *state;
+    test_row rows[2] = { test_row_make(1, 0, PAYLOAD_BYTES), test_row_make(2, 0, PAYLOAD_BYTES) };
+    hearth_error err = { .message = "" };
+
+    publish_into(f, 0, 1, 0, 1);
+    publish_into(f, 1, 2, 0, 1);
+    close_set(f);
+    assert_int_equal(chmod(f->paths[0], 0777), 0); /* refused: others could write there */
+    assert_int_equal(open_set(f, NULL), HEARTH_OK);
+    assert_int_equal(f->n_warnings, 1);
+    assert_int_equal(hth_file_tier_set_n_roots(f->set), 2);
+    assert_false(hth_file_tier_set_has(f->set, &rows[0].meta.id, NULL));
+    assert_true(reads_back(f, &rows[1]));
+    publish(f, &rows[0]);
+    close_set(f);
+    for (size_t i = 1; i < ROOTS; i++)
+        assert_int_equal(chmod(f->paths[i], 0777), 0);
+    assert_int_equal(open_set(f, &err), HEARTH_PERMISSION);
+    assert_non_null(strstr(err.message, "root-0"));
+    for (size_t i = 0; i < ROOTS; i++)
+        assert_int_equal(chmod(f->paths[i], 0700), 0);
+    for (size_t i = 0; i < 2; i++)
+        test_row_free(&rows[i]);
+}
+
+/* ---- taking away ---- */
+
+static void a_row_on_which_one_in_another_root_stands_is_not_evicted(void **state)
+{
+    fixture *f = *state;
+    test_row parent = test_row_make(1, 0, PAYLOAD_BYTES), child = test_row_make(1, 1, PAYLOAD_BYTES);
+    hth_file_tier *const *roots = hth_file_tier_set_roots(f->set);
+
+    publish_into(f, 0, 1, 0, 1);
+    publish_into(f, 1, 1, 1, 2);
+    assert_int_equal(hth_file_tier_evict_to(roots[0], 0, NULL, NULL), HEARTH_OK);
+    assert_true(hth_file_tier_has(roots[0], &parent.meta.id, NULL));
+    assert_int_equal(hth_file_tier_evict_to(roots[1], 0, NULL, NULL), HEARTH_OK);
+    assert_false(hth_file_tier_set_has(f->set, &child.meta.id, NULL));
+    assert_int_equal(hth_file_tier_evict_to(roots[0], 0, NULL, NULL), HEARTH_OK);
+    assert_int_equal(total_rows(f), 0);
+    test_row_free(&parent);
+    test_row_free(&child);
+}
+
+static void eviction_goes_round_until_what_is_asked_for_is_free(void **state)
+{
+    fixture *f = *state;
+    uint64_t n_evicted = 0;
+
+    for (uint32_t i = 0; i < CHAIN_ROWS; i++)
+        publish_into(f, i % ROOTS, 1, i, i + 1); /* each stands on one in another root */
+    assert_int_equal(hth_file_tier_set_evict_to(f->set, 0, &n_evicted, NULL), HEARTH_OK);
+    assert_int_equal(n_evicted, CHAIN_ROWS);
+    assert_int_equal(total_rows(f), 0);
+}
+
+static void a_use_is_one_of_ancestors_in_other_roots_too(void **state)
+{
+    fixture *f = *state;
+    test_row rows[3];
+    hth_row_meta meta;
+
+    for (uint32_t i = 0; i < 3; i++) {
+        rows[i] = test_row_make(1, i, PAYLOAD_BYTES);
+        publish_into(f, i, 1, i, i + 1);
+    }
+    hth_file_tier_set_touch(f->set, &rows[2].meta.id, 1);
+    hth_file_tier_set_maintain(f->set);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_true(hth_file_tier_set_has(f->set, &rows[i].meta.id, &meta));
+        assert_true(meta.last_used_time > rows[i].meta.last_used_time);
+        test_row_free(&rows[i]);
+    }
+}
+
+static void a_row_is_removed_or_set_aside_wherever_it_is(void **state)
+{
+    fixture *f = *state;
+    test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
+
+    assert_int_equal(hth_file_tier_set_remove(f->set, &row.meta.id, NULL), HEARTH_NOT_FOUND);
+    publish_into(f, 0, 1, 0, 1);
+    publish_into(f, 2, 1, 0, 1);
+    assert_int_equal(roots_of(f, &row), 5);
+    assert_int_equal(hth_file_tier_set_remove(f->set, &row.meta.id, NULL), HEARTH_OK);
+    assert_int_equal(roots_of(f, &row), 0);
+    publish_into(f, 1, 1, 0, 1);
+    hth_file_tier_set_quarantine(f->set, &row.meta.id, "test");
+    assert_int_equal(roots_of(f, &row), 0);
+    test_row_free(&row);
+}
+
+static void a_chain_over_several_roots_verifies_and_is_removed_as_one(void **state)
+{
+    fixture *f = *state;
+    test_row first = test_row_make(1, 0, PAYLOAD_BYTES);
+    hth_verify_counts counts;
+    uint64_t n_removed = 0;
+
+    for (uint32_t i = 0; i < CHAIN_ROWS; i++)
+        publish_into(f, i % ROOTS, 1, i, i + 1);
+    assert_int_equal(hth_file_tiers_verify(hth_file_tier_set_roots(f->set), ROOTS, NULL, NULL, &counts, NULL),
+                     HEARTH_OK);
+    assert_int_equal(counts.sound, CHAIN_ROWS);
+    assert_int_equal(hth_file_tiers_remove_tree(hth_file_tier_set_roots(f->set), ROOTS, &first.meta.id, NULL, NULL,
+                                                &n_removed, NULL),
+                     HEARTH_OK);
+    assert_int_equal(n_removed, CHAIN_ROWS);
+    assert_int_equal(total_rows(f), 0);
+    test_row_free(&first);
+}
+
+static void a_set_waits_for_a_row_of_any_root(void **state)
+{
+    fixture *f = *state;
+    test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
+    hth_reserve_result result;
+    hth_index *index = hth_file_tier_index(hth_file_tier_set_roots(f->set)[1]);
+
+    assert_false(hth_file_tier_set_wait(f->set, &row.meta.id, 600000)); /* nobody writes it */
+    assert_int_equal(hth_index_reserve(index, &row.meta.id, 1, 60, &result, NULL), HEARTH_OK);
+    assert_false(hth_file_tier_set_wait(f->set, &row.meta.id, 1));
+    assert_int_equal(hth_index_release(index, &row.meta.id, 1, NULL), HEARTH_OK);
+    publish_into(f, 1, 1, 0, 1);
+    assert_true(hth_file_tier_set_wait(f->set, &row.meta.id, 600000));
+    test_row_free(&row);
+}
+
+#define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_chain_stays_in_one_root_and_chains_spread_over_all),
+        TEST(a_row_whose_parents_root_is_full_goes_elsewhere_and_nothing_is_evicted),
+        TEST(a_row_is_published_once_in_all_roots),
+        TEST(rows_of_all_roots_are_found_in_one_question),
+        TEST(a_root_that_cannot_be_opened_costs_its_own_rows_only),
+        TEST(a_row_on_which_one_in_another_root_stands_is_not_evicted),
+        TEST(eviction_goes_round_until_what_is_asked_for_is_free),
+        TEST(a_use_is_one_of_ancestors_in_other_roots_too),
+        TEST(a_row_is_removed_or_set_aside_wherever_it_is),
+        TEST(a_chain_over_several_roots_verifies_and_is_removed_as_one),
+        TEST(a_set_waits_for_a_row_of_any_root),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
