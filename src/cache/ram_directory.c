@@ -168,6 +168,8 @@ static hearth_status open_locked_file(hth_ram_directory *directory, int fd, hear
     if (directory->fd < 0) {
         if (errno == EWOULDBLOCK)
             return hth_fail(err, HEARTH_BUSY, "another process uses this RAM tier's memory");
+        if (errno == ENOENT || errno == EBADF)
+            return hth_fail(err, HEARTH_MISUSE, "the RAM tier's memory is no open file");
         if (errno == ENOTSUP)
             return hth_fail(err, HEARTH_UNSUPPORTED, "a RAM tier in a given memory file needs Linux");
         return hth_fail_errno(err, errno, "cannot open the RAM tier's memory");

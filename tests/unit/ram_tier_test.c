@@ -455,11 +455,11 @@ static void a_descriptor_that_is_no_file_is_refused(void **state)
     (void)state;
     assert_int_equal(pipe(ends), 0);
     options.memory_fd = ends[0];
-    assert_int_not_equal(hth_ram_tier_open(&options, &tier, NULL), HEARTH_OK);
+    assert_int_equal(hth_ram_tier_open(&options, &tier, NULL), HEARTH_MISUSE);
     assert_null(tier);
     (void)close(ends[0]);
     (void)close(ends[1]);
-    assert_int_not_equal(hth_ram_tier_open(&options, &tier, NULL), HEARTH_OK); /* closed */
+    assert_int_equal(hth_ram_tier_open(&options, &tier, NULL), HEARTH_MISUSE); /* closed */
     assert_null(tier);
 }
 
