@@ -259,6 +259,15 @@ void hth_cache_reject(hth_cache *cache, const hth_row_id *id, const char *reason
     }
 }
 
+void hth_cache_forget(hth_cache *cache, const hth_row_id *id)
+{
+    hth_ram_tier_remove(cache->ram, id);
+    if (!cache->writer)
+        return;
+    note_rejected(&cache->rejected, id); /* until the writer has come to it */
+    hth_writer_remove(cache->writer, id);
+}
+
 /* Read a row's file into a slab of the RAM tier. */
 typedef struct slab_request {
     hth_ram_tier *ram;

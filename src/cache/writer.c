@@ -18,9 +18,9 @@ enum {
 };
 
 typedef struct job {
-    hth_ram_row *row; /* publish this; NULL: quarantine id */
+    hth_ram_row *row; /* publish this; NULL: quarantine or remove id */
     hth_row_id id;
-    const char *reason;
+    const char *reason; /* of the quarantine; NULL: remove it */
 } job;
 
 struct hth_writer {
@@ -76,8 +76,10 @@ static void run_job(hth_writer *writer, job *next)
         else
             publish(writer, next->row);
         hth_ram_tier_unpin(writer->ram, next->row);
-    } else {
+    } else if (next->reason) {
         hth_file_tier_quarantine(writer->files, &next->id, next->reason);
+    } else {
+        (void)hth_file_tier_remove(writer->files, &next->id, NULL); /* else the row stays until it is evicted */
     }
     free(next);
 
@@ -172,16 +174,26 @@ bool hth_writer_publish(hth_writer *writer, hth_ram_row *row)
     return false;
 }
 
-void hth_writer_quarantine(hth_writer *writer, const hth_row_id *id, const char *reason)
+static void put_id(hth_writer *writer, const hth_row_id *id, const char *reason)
 {
     job *next = calloc(1, sizeof(*next));
 
     if (!next)
-        return; /* the row stays and fails its check again the next time */
+        return;
     next->id = *id;
     next->reason = reason;
     if (!put(writer, next, 0))
         free(next);
+}
+
+void hth_writer_quarantine(hth_writer *writer, const hth_row_id *id, const char *reason)
+{
+    put_id(writer, id, reason); /* else the row stays and fails its check again the next time */
+}
+
+void hth_writer_remove(hth_writer *writer, const hth_row_id *id)
+{
+    put_id(writer, id, NULL);
 }
 
 bool hth_writer_flush(hth_writer *writer, uint32_t timeout_ms)

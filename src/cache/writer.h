@@ -25,6 +25,9 @@ bool hth_writer_publish(hth_writer *writer, hth_ram_row *row);
 /* Queue a row of the file tier for quarantine. reason is a static string. Never waits. */
 void hth_writer_quarantine(hth_writer *writer, const hth_row_id *id, const char *reason);
 
+/* Queue a row of the file tier for removal, after what was queued before. Never waits. */
+void hth_writer_remove(hth_writer *writer, const hth_row_id *id);
+
 /* Wait until everything queued before the call is done; false after timeout_ms. */
 bool hth_writer_flush(hth_writer *writer, uint32_t timeout_ms);
 

@@ -168,19 +168,22 @@ static void replies_are_those_of_an_empty_cache_with_blocks(void **state)
     run_rounds("stub:", true);
 }
 
-static void replies_are_those_of_an_empty_cache_with_snapshots(void **state)
+static void replies_are_those_of_an_empty_cache_with_windows_and_states(void **state)
 {
     (void)state;
     run_rounds("stub:kind=recurrent", true);
     run_rounds("stub:kind=hybrid", true);
     run_rounds("stub:kind=window", true);
+    run_rounds("stub:kind=window,window=300", true);
+    run_rounds("stub:kind=window,window=600", true);
+    run_rounds("stub:kind=hybrid,window=100", true);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(replies_are_those_of_an_empty_cache_with_blocks),
-        cmocka_unit_test(replies_are_those_of_an_empty_cache_with_snapshots),
+        cmocka_unit_test(replies_are_those_of_an_empty_cache_with_windows_and_states),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
