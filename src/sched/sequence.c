@@ -376,8 +376,14 @@ bool hth_sequence_restore_logits(hth_sequence *sequence, const hth_lookup *looku
         .first_position = (uint32_t)lookup->n_tokens,
     };
     hth_borrowed_row borrowed;
+    hearth_status status;
 
-    if (hth_cache_borrow(cache, &sequence->place->keyspace, &meta, &borrowed, NULL) != HEARTH_OK)
+    if (lookup->logits_tier == HEARTH_TIER_NONE && lookup->n_cached == lookup->n_tokens)
+        return false;
+    status = hth_cache_borrow(cache, &sequence->place->keyspace, &meta, &borrowed, NULL);
+    if (status == HEARTH_NOT_FOUND)
+        hth_cache_note_gone(cache, &meta.id); /* so that they are saved again */
+    if (status != HEARTH_OK)
         return false; /* one more evaluation gives them; a damaged row was reported where it was found */
     if (borrowed.payload_bytes != sequence->place->n_vocab * sizeof(float)) {
         hth_cache_return(cache, &borrowed);
