@@ -83,6 +83,7 @@ struct hth_engine_context {
     bool *in_window; /* is the window's layer of the cell there? [n_ctx] */
     uint32_t n_used;
     uint32_t first_free; /* no cell below it is free */
+    uint32_t n_high;     /* no cell from here on was ever used */
 
     sequence *sequences; /* [n_seq_max] */
 
@@ -500,6 +501,8 @@ static uint32_t take_free_cell(hth_engine_context *context, uint32_t position)
     while (context->positions[cell] != EMPTY_CELL)
         cell++;
     context->first_free = cell + 1;
+    if (context->n_high <= cell)
+        context->n_high = cell + 1;
     context->positions[cell] = position;
     context->n_used++;
     return cell;
@@ -516,7 +519,7 @@ static uint64_t sequence_digest(const hth_engine_context *context, uint32_t id)
     if (context->format.has_window) {
         uint64_t sum = 0;
 
-        for (uint32_t i = 0; i < context->params.n_ctx; i++)
+        for (uint32_t i = 0; i < context->n_high; i++)
             if (owns(context, i, id) && context->in_window[i] &&
                 context->positions[i] + context->format.n_window >= seq->n_tokens)
                 sum += layer_digest(context, i, 1);
@@ -528,7 +531,7 @@ static uint64_t sequence_digest(const hth_engine_context *context, uint32_t id)
 /* The window's layer of cells that the sequence has left behind is used for others. */
 static void leave_window(hth_engine_context *context, uint32_t id)
 {
-    for (uint32_t i = 0; i < context->params.n_ctx; i++)
+    for (uint32_t i = 0; i < context->n_high; i++)
         if (owns(context, i, id) && context->positions[i] + context->format.n_window < context->sequences[id].n_tokens)
             context->in_window[i] = false;
 }
@@ -674,7 +677,7 @@ static bool seq_remove(hth_engine_context *context, uint32_t id, uint32_t begin,
     if (has_cells(context)) {
         uint32_t n_tokens = 0;
 
-        for (uint32_t i = 0; i < context->params.n_ctx; i++) {
+        for (uint32_t i = 0; i < context->n_high; i++) {
             if (!owns(context, i, id))
                 continue;
             if (context->positions[i] >= begin && context->positions[i] < end)
@@ -700,10 +703,10 @@ static hearth_status seq_copy(hth_engine_context *context, uint32_t from, uint32
     if (begin >= end || end > context->sequences[from].n_tokens)
         return hth_fail(err, HEARTH_MISUSE, "cannot copy positions %u .. %u of sequence %u, which has %u tokens", begin,
                         end, from, context->sequences[from].n_tokens);
-    for (uint32_t i = 0; i < context->params.n_ctx; i++)
+    for (uint32_t i = 0; i < context->n_high; i++)
         if (owns(context, i, to) && context->positions[i] >= begin && context->positions[i] < end)
             return hth_fail(err, HEARTH_MISUSE, "sequence %u already has position %u", to, context->positions[i]);
-    for (uint32_t i = 0; i < context->params.n_ctx; i++)
+    for (uint32_t i = 0; i < context->n_high; i++)
         if (owns(context, i, from) && context->positions[i] >= begin && context->positions[i] < end)
             own(context, i, to);
     /* The real engine copies the state as of now; its backend takes that away again. */
@@ -723,7 +726,7 @@ static bool is_whole(const hth_engine_context *context, uint32_t id)
         return true; /* as the real one: its blocks are complete as they are */
     if (context->format.has_recurrent && seq->rest_end != seq->n_tokens)
         return false;
-    for (uint32_t i = 0; has_cells(context) && i < context->params.n_ctx; i++) {
+    for (uint32_t i = 0; has_cells(context) && i < context->n_high; i++) {
         bool is_own = owns(context, i, id);
 
         n_cells += is_own;
@@ -781,13 +784,13 @@ static void write_attention(const hth_engine_context *context, uint32_t id, uint
 {
     uint32_t n_cells = 0;
 
-    for (uint32_t i = 0; i < context->params.n_ctx; i++)
+    for (uint32_t i = 0; i < context->n_high; i++)
         n_cells += is_written(context, i, id, from, layer_begin);
     put_u32(to, 1);
     put_u32(to, n_cells);
     if (n_cells == 0)
         return;
-    for (uint32_t i = 0; i < context->params.n_ctx; i++) {
+    for (uint32_t i = 0; i < context->n_high; i++) {
         if (!is_written(context, i, id, from, layer_begin))
             continue;
         put_u32(to, context->positions[i]);
@@ -799,7 +802,7 @@ static void write_attention(const hth_engine_context *context, uint32_t id, uint
     for (int half = 0; half < 2; half++) {
         for (int layer = layer_begin; layer < layer_end; layer++) {
             put_row_header(to, ROW_BYTES);
-            for (uint32_t i = 0; i < context->params.n_ctx; i++)
+            for (uint32_t i = 0; i < context->n_high; i++)
                 if (is_written(context, i, id, from, layer_begin))
                     put(to, context->cells[i] + layer * LAYER_BYTES + half * ROW_BYTES, ROW_BYTES);
         }
@@ -931,7 +934,7 @@ static uint32_t *find_places(hth_engine_context *context, uint32_t id, hth_state
         return NULL;
     }
     if (part == HTH_STATE_REST) {
-        for (uint32_t i = 0; has_cells(context) && i < context->params.n_ctx; i++)
+        for (uint32_t i = 0; has_cells(context) && i < context->n_high; i++)
             if (owns(context, i, id))
                 places[context->positions[i] - begin] = i;
         return places;
@@ -979,7 +982,7 @@ static bool has_all_cells(const hth_engine_context *context, uint32_t id, uint32
 {
     uint32_t n_cells = 0;
 
-    for (uint32_t i = 0; i < context->params.n_ctx; i++)
+    for (uint32_t i = 0; i < context->n_high; i++)
         n_cells += owns(context, i, id);
     return n_cells == end && context->sequences[id].n_tokens == end;
 }
