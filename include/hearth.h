@@ -392,7 +392,7 @@ typedef struct hearth_model_info {
     uint32_t n_vocab;
     uint32_t n_layers;
     uint32_t block_tokens;
-    bool rows_are_blocks;    /* prefixes are cached block by block; otherwise as whole snapshots */
+    bool rows_are_blocks;    /* prefixes are cached block by block; otherwise as whole states, or not at all */
     uint8_t fingerprint[32]; /* effective: with the salt */
     uint8_t ctx_params_hash[32];
     char quant_type[16]; /* "q4_k_m", "unknown" */

@@ -66,6 +66,14 @@ void hth_cache_reject(hth_cache *cache, const hth_row_id *id, const char *reason
         reject_file(cache, i, id, reason);
 }
 
+void hth_cache_forget(hth_cache *cache, const hth_row_id *id)
+{
+    hth_ram_tier_remove(cache->ram, id);
+    hth_cache_note_gone(cache, id); /* until the writer has come to it */
+    if (cache->writer)
+        hth_writer_remove(cache->writer, id);
+}
+
 /* ---- one row from a file ---- */
 
 /* A faster tier than level's gets the row that level gave. */

@@ -73,6 +73,8 @@ hearth_status hth_cache_borrow(hth_cache *cache, const hth_keyspace *keyspace, c
 void hth_cache_return(hth_cache *cache, hth_borrowed_row *row);
 /* Set aside a row that the engine or a caller found to be wrong: out of RAM, its file quarantined. reason is static. */
 void hth_cache_reject(hth_cache *cache, const hth_row_id *id, const char *reason);
+/* Drop a row that nothing will want again, from every tier; readers that hold it keep it. Never waits. */
+void hth_cache_forget(hth_cache *cache, const hth_row_id *id);
 /*
  * A row that the index knows has lost its file: it counts as not there until it is saved again.
  */

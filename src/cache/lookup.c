@@ -11,17 +11,24 @@ enum {
     LEAF_TOKENS_MIN = 16  /* a shorter overlap is cheaper to compute than to read */
 };
 
-static void compute_keys(hth_lookup *lookup, hth_key_stream *stream, const hearth_token *tokens)
+/* Told of each block boundary of a prompt in order, with the stream standing there. */
+typedef void (*boundary_fn)(hth_lookup *lookup, size_t i, const hth_key_stream *stream, void *user_data);
+
+static void compute_keys(hth_lookup *lookup, hth_key_stream *stream, const hearth_token *tokens,
+                         boundary_fn at_boundary, void *user_data)
 {
     size_t n_blocks = lookup->n_tokens / HTH_BLOCK_TOKENS;
 
     hth_key_stream_reset(stream);
-    hth_key_stream_key(stream, &lookup->boundary_keys[0]);
-    for (size_t i = 0; i < n_blocks; i++) {
-        hth_key_stream_push(stream, tokens + i * HTH_BLOCK_TOKENS, HTH_BLOCK_TOKENS);
-        hth_key_stream_key(stream, &lookup->boundary_keys[i + 1]);
+    for (size_t i = 0; i <= n_blocks; i++) {
+        size_t n_rest = lookup->n_tokens - i * HTH_BLOCK_TOKENS;
+
+        hth_key_stream_key(stream, &lookup->boundary_keys[i]);
+        if (at_boundary)
+            at_boundary(lookup, i, stream, user_data);
+        hth_key_stream_push(stream, tokens + i * HTH_BLOCK_TOKENS,
+                            n_rest < HTH_BLOCK_TOKENS ? n_rest : HTH_BLOCK_TOKENS);
     }
-    hth_key_stream_push(stream, tokens + n_blocks * HTH_BLOCK_TOKENS, lookup->n_tokens % HTH_BLOCK_TOKENS);
     hth_key_stream_key(stream, &lookup->prompt_key);
 }
 
@@ -50,11 +57,18 @@ static uint32_t shared_tokens(hth_cache *cache, const hth_row_meta *meta, const 
     return shared;
 }
 
+/* Can the first n_use tokens of a row be used alone? Its window cells must reach back to its first token. */
+static bool is_divisible(const hth_row_meta *meta, uint32_t n_use, uint32_t n_window)
+{
+    return n_use == meta->n_tokens || n_window == 0 || meta->n_tokens <= n_window;
+}
+
 /* Cover what follows the last block as far as any leaf goes. */
-static void find_leaf(hth_lookup *lookup, hth_cache *cache, const hearth_token *tokens)
+static void find_leaf(hth_lookup *lookup, hth_cache *cache, const hth_lookup_options *options,
+                      const hearth_token *tokens)
 {
     size_t position = lookup->n_cached;
-    size_t rest = lookup->n_tokens - position;
+    size_t rest = options->n_limit - position;
     hth_row_id exact = { .key = lookup->prompt_key, .kind = HTH_ROW_TAIL };
     hth_row_meta candidates[CANDIDATES_MAX];
     const hth_row_meta *best = NULL;
@@ -64,8 +78,9 @@ static void find_leaf(hth_lookup *lookup, hth_cache *cache, const hearth_token *
 
     if (rest == 0)
         return;
-    if (rest < HTH_BLOCK_TOKENS && hth_cache_find(cache, &exact, &meta) != HEARTH_TIER_NONE &&
-        meta.first_position == position && meta.n_tokens == rest) {
+    if (position + rest == lookup->n_tokens && rest < HTH_BLOCK_TOKENS &&
+        hth_cache_find(cache, &exact, &meta) != HEARTH_TIER_NONE && meta.first_position == position &&
+        meta.n_tokens == rest) {
         append_row(lookup, &meta, (uint32_t)rest);
         return;
     }
@@ -79,7 +94,7 @@ static void find_leaf(hth_lookup *lookup, hth_cache *cache, const hearth_token *
             candidate->n_tokens <= best_shared)
             continue;
         shared = shared_tokens(cache, candidate, tokens + position, rest);
-        if (shared > best_shared) {
+        if (shared > best_shared && is_divisible(candidate, shared, options->n_window)) {
             best = candidate;
             best_shared = shared;
         }
@@ -88,9 +103,10 @@ static void find_leaf(hth_lookup *lookup, hth_cache *cache, const hearth_token *
         append_row(lookup, best, best_shared);
 }
 
-static void find_blocks(hth_lookup *lookup, hth_cache *cache, const hearth_token *tokens)
+static void find_blocks(hth_lookup *lookup, hth_cache *cache, const hth_lookup_options *options,
+                        const hearth_token *tokens)
 {
-    size_t n_blocks = lookup->n_tokens / HTH_BLOCK_TOKENS;
+    size_t n_blocks = options->n_limit / HTH_BLOCK_TOKENS;
 
     for (size_t i = 0; i < n_blocks; i++) {
         hth_row_id id = { .key = lookup->boundary_keys[i + 1], .kind = HTH_ROW_BLOCK };
@@ -102,62 +118,208 @@ static void find_blocks(hth_lookup *lookup, hth_cache *cache, const hearth_token
         meta.parent = lookup->boundary_keys[i];
         append_row(lookup, &meta, HTH_BLOCK_TOKENS);
     }
-    find_leaf(lookup, cache, tokens);
+    find_leaf(lookup, cache, options, tokens);
 }
 
-/* The longest snapshot of a prefix; snapshots are listed under the last block boundary before their end. */
-static void find_snapshot(hth_lookup *lookup, hth_cache *cache, const hth_keyspace *keyspace,
-                          const hearth_token *tokens)
+/* ---- states ---- */
+
+/* A search for the latest boundary that can be restored, going up the prompt. */
+typedef struct state_search {
+    hth_cache *cache;
+    const hth_lookup_options *options;
+    const hearth_token *tokens;
+    hth_key_stream *inside; /* walks from a boundary into the block */
+    bool is_broken;         /* a block is missing: nothing above can be restored */
+    size_t n_blocks;        /* found so far; their rows lead lookup->rows */
+    bool found;
+    hth_row_meta state; /* the latest that can be used */
+    bool has_tail;
+    hth_row_meta tail;
+    hth_row_meta inside_block[HTH_LOOKUP_STALE_MAX + HTH_LOOKUP_STATES_KEPT]; /* of this prompt, going up: the latest */
+    size_t n_inside_block;
+} state_search;
+
+/* The row of that name, if it is what it must be there. */
+static bool find_at(const state_search *search, const hth_key *key, hth_row_kind kind, const hth_key *parent,
+                    size_t position, size_t n_tokens, hth_row_meta *out)
 {
-    hth_row_id exact = { .key = lookup->prompt_key, .kind = HTH_ROW_SNAPSHOT };
+    hth_row_id id = { .key = *key, .kind = kind };
+
+    if (hth_cache_find(search->cache, &id, out) == HEARTH_TIER_NONE || out->first_position != position ||
+        out->n_tokens != n_tokens)
+        return false;
+    out->parent = *parent;
+    return true;
+}
+
+/* A state of this prompt was found inside block i, or at its beginning. */
+static void consider(state_search *search, const hth_row_meta *state, const hth_key *boundary_key, size_t i)
+{
+    size_t n_inside = state->first_position - i * HTH_BLOCK_TOKENS;
+    hth_row_meta tail;
+
+    if (search->options->way == HTH_LOOKUP_CELLS_AND_STATES && n_inside > 0 &&
+        !find_at(search, &state->id.key, HTH_ROW_TAIL, boundary_key, i * HTH_BLOCK_TOKENS, n_inside, &tail))
+        return;
+    search->found = true;
+    search->state = *state;
+    search->state.parent = *boundary_key;
+    search->has_tail = search->options->way == HTH_LOOKUP_CELLS_AND_STATES && n_inside > 0;
+    if (search->has_tail)
+        search->tail = tail;
+}
+
+static void note_inside(state_search *search, const hth_row_meta *state)
+{
+    enum { CAPACITY = sizeof(search->inside_block) / sizeof(search->inside_block[0]) };
+
+    if (search->n_inside_block == CAPACITY)
+        memmove(search->inside_block, search->inside_block + 1, --search->n_inside_block * sizeof(*state));
+    search->inside_block[search->n_inside_block++] = *state;
+}
+
+static int by_position(const void *a, const void *b)
+{
+    const hth_row_meta *left = a, *right = b;
+
+    return left->first_position < right->first_position ? -1 : left->first_position > right->first_position;
+}
+
+/* The children of a boundary that are states inside the block after it, by position; those of other prompts, too. */
+static size_t states_inside(const state_search *search, const hth_key *boundary_key, size_t i, hth_row_meta *out)
+{
+    size_t begin = i * HTH_BLOCK_TOKENS;
+    size_t n = hth_cache_children(search->cache, boundary_key, out, CANDIDATES_MAX);
+    size_t n_kept = 0;
+
+    for (size_t j = 0; j < n; j++)
+        if (out[j].id.kind == HTH_ROW_STATE && out[j].n_tokens == 0 && out[j].first_position > begin &&
+            out[j].first_position < begin + HTH_BLOCK_TOKENS && out[j].first_position <= search->options->n_limit)
+            out[n_kept++] = out[j];
+    qsort(out, n_kept, sizeof(*out), by_position);
+    return n_kept;
+}
+
+static void look_inside(hth_lookup *lookup, state_search *search, size_t i, const hth_key_stream *stream)
+{
+    const hth_key *boundary_key = &lookup->boundary_keys[i];
+    hth_row_meta candidates[CANDIDATES_MAX];
+    size_t n = states_inside(search, boundary_key, i, candidates);
+    size_t position = i * HTH_BLOCK_TOKENS;
+    hth_key key = { { 0 } };
+
+    if (n == 0)
+        return;
+    hth_key_stream_copy(search->inside, stream);
+    for (size_t j = 0; j < n; j++) {
+        if (candidates[j].first_position > position) {
+            hth_key_stream_push(search->inside, search->tokens + position, candidates[j].first_position - position);
+            hth_key_stream_key(search->inside, &key);
+            position = candidates[j].first_position;
+        }
+        if (!hth_key_equal(&key, &candidates[j].id.key))
+            continue;
+        note_inside(search, &candidates[j]);
+        consider(search, &candidates[j], boundary_key, i);
+    }
+}
+
+static void look_at_boundary(hth_lookup *lookup, size_t i, const hth_key_stream *stream, void *user_data)
+{
+    state_search *search = user_data;
+    const hth_key *key = &lookup->boundary_keys[i];
+    size_t position = i * HTH_BLOCK_TOKENS;
     hth_row_meta meta;
 
-    if (hth_cache_find(cache, &exact, &meta) != HEARTH_TIER_NONE && meta.first_position == 0 &&
-        meta.n_tokens == lookup->n_tokens) {
-        append_row(lookup, &meta, meta.n_tokens);
+    if (search->is_broken || position > search->options->n_limit)
         return;
-    }
-    for (size_t i = (lookup->n_tokens - 1) / HTH_BLOCK_TOKENS + 1; i-- > 0;) {
-        hth_row_meta candidates[CANDIDATES_MAX];
-        size_t n = hth_cache_children(cache, &lookup->boundary_keys[i], candidates, CANDIDATES_MAX);
-        const hth_row_meta *best = NULL;
-
-        for (size_t j = 0; j < n; j++) {
-            hth_key key;
-
-            if (candidates[j].id.kind != HTH_ROW_SNAPSHOT || candidates[j].n_tokens > lookup->n_tokens ||
-                candidates[j].first_position != 0 || (best && candidates[j].n_tokens <= best->n_tokens))
-                continue;
-            if (hth_key_of(keyspace, tokens, candidates[j].n_tokens, &key) &&
-                hth_key_equal(&key, &candidates[j].id.key))
-                best = &candidates[j];
-        }
-        if (best) {
-            append_row(lookup, best, best->n_tokens);
+    if (search->options->way == HTH_LOOKUP_CELLS_AND_STATES && i > 0) {
+        if (!find_at(search, key, HTH_ROW_BLOCK, &lookup->boundary_keys[i - 1], position - HTH_BLOCK_TOKENS,
+                     HTH_BLOCK_TOKENS, &meta)) {
+            search->is_broken = true;
             return;
         }
+        lookup->rows[search->n_blocks++] = (hth_lookup_row){ .meta = meta, .n_use = HTH_BLOCK_TOKENS };
     }
+    if (i > 0 && find_at(search, key, HTH_ROW_STATE, key, position, 0, &meta))
+        consider(search, &meta, key, i);
+    look_inside(lookup, search, i, stream);
+}
+
+/* Where too many prompts end inside a block, the children that are looked at may lack the state at our own end. */
+static void look_at_end(hth_lookup *lookup, state_search *search)
+{
+    size_t i = lookup->n_tokens / HTH_BLOCK_TOKENS;
+    hth_row_meta meta;
+
+    if (search->is_broken || lookup->n_tokens % HTH_BLOCK_TOKENS == 0 || search->options->n_limit < lookup->n_tokens ||
+        (search->found && search->state.first_position == lookup->n_tokens))
+        return;
+    if (find_at(search, &lookup->prompt_key, HTH_ROW_STATE, &lookup->boundary_keys[i], lookup->n_tokens, 0, &meta))
+        consider(search, &meta, &lookup->boundary_keys[i], i);
+}
+
+static void take_found(hth_lookup *lookup, const state_search *search)
+{
+    size_t n_stale =
+        search->n_inside_block > HTH_LOOKUP_STATES_KEPT ? search->n_inside_block - HTH_LOOKUP_STATES_KEPT : 0;
+
+    for (size_t i = 0; i < n_stale; i++)
+        if (search->inside_block[i].hit_count < 2)
+            lookup->stale[lookup->n_stale++] = search->inside_block[i].id;
+    if (!search->found)
+        return;
+    if (search->options->way == HTH_LOOKUP_CELLS_AND_STATES)
+        lookup->n_rows = search->state.first_position / HTH_BLOCK_TOKENS; /* those blocks are there already */
+    if (search->has_tail)
+        append_row(lookup, &search->tail, search->tail.n_tokens);
+    append_row(lookup, &search->state, 0);
+}
+
+static hearth_status find_states(hth_lookup *lookup, hth_cache *cache, const hth_keyspace *keyspace,
+                                 hth_key_stream *stream, const hth_lookup_options *options, const hearth_token *tokens,
+                                 hearth_error *err)
+{
+    state_search search = { .cache = cache, .options = options, .tokens = tokens };
+
+    search.inside = hth_key_stream_new(keyspace);
+    if (!search.inside)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for looking up a prompt of %zu tokens", lookup->n_tokens);
+    compute_keys(lookup, stream, tokens, look_at_boundary, &search);
+    look_at_end(lookup, &search);
+    take_found(lookup, &search);
+    hth_key_stream_free(search.inside);
+    return HEARTH_OK;
 }
 
 hearth_status hth_lookup_init(hth_lookup *out, hth_cache *cache, const hth_keyspace *keyspace, hth_key_stream *stream,
-                              hth_lookup_way way, const hearth_token *tokens, size_t n_tokens, hearth_error *err)
+                              const hth_lookup_options *options, const hearth_token *tokens, size_t n_tokens,
+                              hearth_error *err)
 {
     size_t n_blocks = n_tokens / HTH_BLOCK_TOKENS;
+    hth_lookup_way way = cache ? options->way : HTH_LOOKUP_KEYS;
     hth_lookup lookup = { .n_tokens = n_tokens };
+    hearth_status status = HEARTH_OK;
 
     assert(n_tokens > 0);
+    assert(options->n_limit <= n_tokens);
     lookup.boundary_keys = malloc((n_blocks + 1) * sizeof(*lookup.boundary_keys));
-    lookup.rows = malloc((n_blocks + 1) * sizeof(*lookup.rows));
+    lookup.rows = malloc((n_blocks + 2) * sizeof(*lookup.rows)); /* blocks, a leaf, a state */
     if (!lookup.boundary_keys || !lookup.rows) {
         hth_lookup_deinit(&lookup);
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for looking up a prompt of %zu tokens", n_tokens);
     }
-    compute_keys(&lookup, stream, tokens);
-    if (cache && way == HTH_LOOKUP_BLOCKS)
-        find_blocks(&lookup, cache, tokens);
-    else if (cache && way == HTH_LOOKUP_SNAPSHOTS)
-        find_snapshot(&lookup, cache, keyspace, tokens);
-    if (cache && way != HTH_LOOKUP_KEYS && lookup.n_cached == n_tokens) {
+    if (way == HTH_LOOKUP_STATES || way == HTH_LOOKUP_CELLS_AND_STATES)
+        status = find_states(&lookup, cache, keyspace, stream, options, tokens, err);
+    else
+        compute_keys(&lookup, stream, tokens, NULL, NULL);
+    if (status != HEARTH_OK) {
+        hth_lookup_deinit(&lookup);
+        return status;
+    }
+    if (way == HTH_LOOKUP_CELLS)
+        find_blocks(&lookup, cache, options, tokens);
+    if (way != HTH_LOOKUP_KEYS && lookup.n_cached == n_tokens) {
         hth_row_id logits = { .key = lookup.prompt_key, .kind = HTH_ROW_LOGITS };
 
         lookup.logits_tier = hth_cache_find(cache, &logits, NULL);

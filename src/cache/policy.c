@@ -6,7 +6,9 @@
 #include <assert.h>
 #include <inttypes.h>
 
-enum { MIN_TOKENS = 32, CONTINUED_INTERVAL = 256, BOUNDARY_ALIGN = 256 };
+#include "cache/row.h"
+
+enum { MIN_TOKENS = 32, CONTINUED_INTERVAL = 256, BOUNDARY_ALIGN = 256, SNAPSHOT_INTERVAL = 1024 };
 
 hth_policy hth_policy_default(uint32_t n_ctx)
 {
@@ -18,6 +20,7 @@ hth_policy hth_policy_default(uint32_t n_ctx)
         .continued_interval = CONTINUED_INTERVAL,
         .boundary_trim_tokens = 0,
         .boundary_align_tokens = BOUNDARY_ALIGN,
+        .snapshot_interval = SNAPSHOT_INTERVAL,
     };
 }
 
@@ -55,6 +58,11 @@ bool hth_policy_should_save_finish(int64_t live, const hth_policy *policy)
     return live >= policy->min_tokens;
 }
 
+bool hth_policy_should_save_state(int64_t live, const hth_policy *policy)
+{
+    return live >= policy->min_tokens && live > 0 && live % policy->snapshot_interval == 0;
+}
+
 static hearth_status below(hearth_error *err, const char *key, int64_t value, int64_t least)
 {
     return hth_fail(err, HEARTH_MISUSE, "%s is %" PRId64 ", it must be at least %" PRId64, key, value, least);
@@ -80,5 +88,10 @@ hearth_status hth_policy_validate(const hth_policy *policy, hearth_error *err)
         return below(err, "boundary_trim_tokens", policy->boundary_trim_tokens, 0);
     if (policy->boundary_align_tokens < 1)
         return below(err, "boundary_align_tokens", policy->boundary_align_tokens, 1);
+    if (policy->snapshot_interval < HTH_BLOCK_TOKENS)
+        return below(err, "snapshot_interval", policy->snapshot_interval, HTH_BLOCK_TOKENS);
+    if (policy->snapshot_interval % HTH_BLOCK_TOKENS != 0)
+        return hth_fail(err, HEARTH_MISUSE, "snapshot_interval is %" PRId64 ", it must be a multiple of %u",
+                        policy->snapshot_interval, HTH_BLOCK_TOKENS);
     return HEARTH_OK;
 }

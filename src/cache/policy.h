@@ -16,6 +16,7 @@ typedef struct hth_policy {
     int64_t continued_interval;
     int64_t boundary_trim_tokens;
     int64_t boundary_align_tokens;
+    int64_t snapshot_interval; /* tokens between two saved states of models whose state is "as of now"; whole blocks */
 } hth_policy;
 
 /* What Hearth uses: a row costs only itself, so nearly everything is worth keeping. n_ctx bounds cold_max_tokens. */
@@ -28,6 +29,8 @@ int64_t hth_policy_trim_boundary(int64_t length, int64_t trim, int64_t align);
 int64_t hth_policy_cold_save(int64_t length, const hth_policy *policy);
 bool hth_policy_should_save_continued(int64_t live, int64_t last_saved, const hth_policy *policy);
 bool hth_policy_should_save_finish(int64_t live, const hth_policy *policy);
+/* Is the state after that many tokens kept on the way, so that prompts which part later find a boundary near? */
+bool hth_policy_should_save_state(int64_t live, const hth_policy *policy);
 
 /* HEARTH_MISUSE naming the first key that is out of range, in the order of the fields. */
 hearth_status hth_policy_validate(const hth_policy *policy, hearth_error *err);

@@ -85,8 +85,8 @@ static bool put(hth_writer *writer, worker *to, job *next, size_t bytes)
     return accepted;
 }
 
-/* Have a row removed by the thread that writes it, should it still wait to be written. */
-static void queue_removal(hth_writer *writer, const hth_row_id *id)
+/* By the thread that writes the row, should it still wait to be written. */
+void hth_writer_remove(hth_writer *writer, const hth_row_id *id)
 {
     job *next = calloc(1, sizeof(*next));
 
@@ -175,7 +175,7 @@ static void publish(hth_writer *writer, const job *next)
         hth_count(counters, HTH_COUNT_BYTES_WRITTEN, hth_ram_row_bytes(row));
     }
     if (next->kind == JOB_SUPERSEDE)
-        queue_removal(writer, &next->id);
+        hth_writer_remove(writer, &next->id);
 }
 
 static void remove_row(hth_writer *writer, const hth_row_id *id)

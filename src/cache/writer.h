@@ -61,6 +61,9 @@ void hth_writer_limits_set(hth_writer *writer, const hth_writer_limits *limits);
 /* Rows and bytes that wait or are being written. */
 void hth_writer_backlog(hth_writer *writer, size_t *rows_out, uint64_t *bytes_out);
 
+/* Queue a row of the file tier for removal, after what was queued before. Never waits. */
+void hth_writer_remove(hth_writer *writer, const hth_row_id *id);
+
 /* Wait until everything queued before the call is done; false after timeout_ms. */
 bool hth_writer_flush(hth_writer *writer, uint32_t timeout_ms);
 

@@ -10,6 +10,11 @@
  * sink.
  *
  * Sequences: ids 0 .. n_seq_max-1. Positions count from 0. A sequence holds the cells [0, n) of its n tokens.
+ *
+ * The state of a sequence falls into parts. Its cells are what attention keeps of each token; layers with a window keep
+ * the last n_window positions only. The rest is what exists "as of now" alone: recurrent state. A sequence is whole
+ * when it has everything that its next token depends on; one that is put together from rows is not until the last of
+ * them. Evaluating one that is not whole is HEARTH_MISUSE.
  */
 #ifndef HTH_ENGINE_BACKEND_H
 #define HTH_ENGINE_BACKEND_H
@@ -18,7 +23,7 @@
 #include "base/status.h"
 
 /* Raised when anything in this header changes; a module with another number is refused. */
-#define HTH_BACKEND_ABI 1u
+#define HTH_BACKEND_ABI 2u
 
 /* The symbol that an engine module exports: const hth_backend *hearth_backend(void). */
 #define HTH_BACKEND_SYMBOL "hearth_backend"
@@ -30,11 +35,24 @@ typedef struct hth_engine_sampler hth_engine_sampler;
 /* How a model's state can be cut; docs/engine.md says how each was measured. */
 typedef enum hth_model_kind {
     HTH_MODEL_PLAIN,     /* attention over everything: blocks and tails */
-    HTH_MODEL_WINDOW,    /* some layers see a window only */
-    HTH_MODEL_RECURRENT, /* state "as of now" only */
-    HTH_MODEL_HYBRID,    /* attention and recurrent layers, perhaps a window too */
+    HTH_MODEL_WINDOW,    /* some layers see a window only: blocks and tails, cut as soon as they are evaluated */
+    HTH_MODEL_RECURRENT, /* state "as of now" only: the whole state at some boundaries */
+    HTH_MODEL_HYBRID,    /* attention and recurrent layers, perhaps a window too: blocks, tails, and states */
     HTH_MODEL_UNCACHED,  /* not measured and not trusted: rows are neither cut nor restored */
 } hth_model_kind;
+
+/* What of a sequence's state a blob holds. */
+typedef enum hth_state_part {
+    /*
+     * The cells of a range. HTH_MODEL_WINDOW: with the window's cells of the range's last n_window positions. Not for
+     * HTH_MODEL_RECURRENT.
+     */
+    HTH_STATE_CELLS,
+    /* Such a blob, of which the window's cells are left out. For state_set of HTH_MODEL_WINDOW only. */
+    HTH_STATE_CELLS_BARE,
+    /* Everything that HTH_STATE_CELLS lacks, after the last token. For HTH_MODEL_RECURRENT and HTH_MODEL_HYBRID. */
+    HTH_STATE_REST,
+} hth_state_part;
 
 typedef struct hth_engine_model_params {
     int32_t n_gpu_layers; /* -1: all that fit */
@@ -56,6 +74,7 @@ typedef struct hth_engine_model_info {
     uint32_t n_ctx_train;
     uint32_t n_vocab;
     uint32_t n_layers;
+    uint32_t n_window; /* positions that layers with a window see; 0 where there are none */
 } hth_engine_model_info;
 
 typedef struct hth_engine_context_params {
@@ -173,25 +192,31 @@ typedef struct hth_backend {
      * whole sequence can always be removed; a part of one only with HTH_MODEL_PLAIN.
      */
     bool (*seq_remove)(hth_engine_context *context, uint32_t sequence, uint32_t begin, uint32_t end);
-    /* Share the cells [begin, end) of from, which has them, with to, which has none of them. HTH_MODEL_PLAIN only. */
+    /*
+     * Share the cells [begin, end) of from, which has them, with to, which has none of them; where the model is not
+     * HTH_MODEL_PLAIN, to is empty or ends at begin, and has no rest afterwards. Not for HTH_MODEL_RECURRENT. Window
+     * cells that two sequences share are not reclaimed: empty one of the two at once.
+     */
     hearth_status (*seq_copy)(hth_engine_context *context, uint32_t from, uint32_t to, uint32_t begin, uint32_t end,
                               hearth_error *err);
-    /* One more than the highest position of the sequence; 0 when it is empty. */
+    /* One more than the highest position of the sequence; 0 when it is empty, or not whole. */
     uint32_t (*seq_end)(hth_engine_context *context, uint32_t sequence);
 
     /*
-     * State of one whole sequence as a blob. size: bytes that get would write, 0 for an empty sequence or a failure.
-     * Both are HEARTH_UNSUPPORTED for HTH_MODEL_UNCACHED.
+     * A part of a sequence's state as a blob. Cells are got from, and set into, a sequence that is shared with by
+     * seq_copy; the rest from a whole sequence, and into one that ends at end (cells) or any (HTH_MODEL_RECURRENT, which
+     * has no cells). size: bytes that get would write, 0 when there is no such part. get and set are HEARTH_UNSUPPORTED
+     * for HTH_MODEL_UNCACHED and HEARTH_MISUSE for a part that the model's kind does not have.
      * get: writes exactly *n_out <= capacity bytes. set: checks the blob (magic, streams, cell count, exact positions
      * [begin, end), types, layers, recurrent count) before the engine sees it, then requires that the engine took all
      * of it and that the sequence ends at end; on any failure the sequence is left empty and the status is
-     * HEARTH_CORRUPT (the blob is bad) or HEARTH_ENGINE (no room, or the engine refused).
+     * HEARTH_CORRUPT (the blob is bad) or HEARTH_ENGINE (no room, or the engine refused). For HTH_STATE_REST begin is 0.
      */
-    size_t (*state_size)(hth_engine_context *context, uint32_t sequence);
-    hearth_status (*state_get)(hth_engine_context *context, uint32_t sequence, uint8_t *bytes, size_t capacity,
-                               size_t *n_out, hearth_error *err);
-    hearth_status (*state_set)(hth_engine_context *context, uint32_t sequence, const uint8_t *bytes, size_t n_bytes,
-                               uint32_t begin, uint32_t end, hearth_error *err);
+    size_t (*state_size)(hth_engine_context *context, uint32_t sequence, hth_state_part part);
+    hearth_status (*state_get)(hth_engine_context *context, uint32_t sequence, hth_state_part part, uint8_t *bytes,
+                               size_t capacity, size_t *n_out, hearth_error *err);
+    hearth_status (*state_set)(hth_engine_context *context, uint32_t sequence, hth_state_part part,
+                               const uint8_t *bytes, size_t n_bytes, uint32_t begin, uint32_t end, hearth_error *err);
 
     /* ---- sampling: one thread at a time ---- */
 

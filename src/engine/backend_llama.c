@@ -4,13 +4,17 @@
  * llama.cpp v0.5.0 aborts the process, lies or throws on many wrong arguments. Everything that was measured to do so is
  * checked here first; exceptions end in llama_shim.cpp. Three rules keep the rest simple:
  *
- *   - The range of positions of every sequence is tracked here, and a batch must continue it exactly.
- *   - Only plain attention is ever rewound or shared. Sequences of other kinds are emptied whole or not at all.
+ *   - What every sequence holds is tracked here, and a batch must continue it exactly. The engine tells the highest
+ *     position that all of its caches have, which says nothing about a sequence that is being put together.
+ *   - Only plain attention is ever rewound. Sequences of other kinds are emptied whole or not at all.
  *   - A blob is parsed before the engine sees it, and after each one the sequence must end where the blob says;
  *     otherwise it is emptied, since the engine may leave cells of a refused blob behind.
  *
- * What a context's blobs look like is learned from the first one that the engine wrote or accepted; all others must
- * equal it. If the engine writes something else than the model's kind promises, the model becomes HTH_MODEL_UNCACHED.
+ * The engine copies recurrent state along with a range of cells. A state of no cells, set as the partial state, takes
+ * it away again without touching the cells, so a hybrid's block is written without it, straight into its row.
+ *
+ * What a context's blobs look like is learned, for each part, from the first one that the engine wrote or accepted; all
+ * others must equal it. If the engine writes something else than the model's kind promises, the model becomes HTH_MODEL_UNCACHED.
  */
 #include <ctype.h>
 #include <dlfcn.h>
@@ -30,11 +34,13 @@
 #include "cache/row.h"
 #include "engine/backend.h"
 #include "engine/blob.h"
+#include "engine/blob_part.h"
 #include "engine/llama_shim.h"
 
 #define N_UBATCH_MAX 512
 #define N_CTX_STEP 256
-#define ROW_FORMAT 1
+#define ROW_FORMAT_PLAIN 1 /* blocks and tails of plain attention */
+#define ROW_FORMAT 2       /* of the other kinds; 1 were snapshots */
 #define PATH_BYTES 4096
 
 struct hth_engine_model {
@@ -50,15 +56,28 @@ struct hth_engine_model {
     hth_shim_model_facts facts;
 };
 
+/* What a sequence holds. All zero in an empty one. */
+typedef struct holding {
+    uint32_t begin; /* its positions */
+    uint32_t end;
+    uint32_t window_begin; /* the window's cells go from here to end without a gap; end: there are none */
+    uint32_t rest_end;     /* one more than the position after which its recurrent state is; 0: it has none */
+} holding;
+
+/* Parts whose blobs differ in layout. */
+enum { N_LAYOUTS = 2 };
+
 struct hth_engine_context {
     hth_engine_model *model;
     struct llama_context *llama;
     hth_engine_context_info info;
     hth_blob_format format;
 
-    /* Positions of each sequence, [n_seq_max]; begin is 0 in an empty one. */
-    uint32_t *begins;
-    uint32_t *ends;
+    holding *held;       /* what each sequence holds, [n_seq_max] */
+    uint8_t *empty_rest; /* the partial state of an empty sequence, for HTH_MODEL_HYBRID */
+    size_t empty_rest_bytes;
+    uint8_t *bounce; /* a blob on its way to becoming a shorter one */
+    size_t bounce_bytes;
 
     /* The batch, arrays of n_batch. */
     struct llama_batch batch;
@@ -66,8 +85,8 @@ struct hth_engine_context {
     uint32_t *next; /* [n_seq_max], while a batch is checked */
     size_t n_rows;  /* of the last evaluation; 0 where it failed */
 
-    bool layout_known;
-    hth_blob_layout layout;
+    bool layout_known[N_LAYOUTS]; /* of HTH_STATE_CELLS, and of HTH_STATE_REST */
+    hth_blob_layout layouts[N_LAYOUTS];
     hth_blob_layout parsed; /* of the blob at hand */
 };
 
@@ -520,6 +539,7 @@ static void model_info(const hth_engine_model *model, hth_engine_model_info *out
         .n_ctx_train = facts->n_ctx_train > 0 ? (uint32_t)facts->n_ctx_train : 0,
         .n_vocab = (uint32_t)facts->n_vocab,
         .n_layers = (uint32_t)facts->n_layers,
+        .n_window = facts->n_swa > 0 && !facts->is_recurrent ? (uint32_t)facts->n_swa : 0,
     };
     memcpy(out->architecture, facts->architecture, sizeof(out->architecture));
     memcpy(out->description, facts->description, sizeof(out->description));
@@ -692,7 +712,8 @@ static void write_params_text(hth_engine_context *context, const struct llama_co
     n = (size_t)snprintf(text, sizeof(text),
                          "backend=llama.cpp build=%s features=%s gpu=%d rows=%d block=%u k=%s v=%s fa=%d unified=1 "
                          "repack=%d panel=%d rotate=%d longrope=%s rope_type=%d freq_scale=%a",
-                         hth_shim_version(), engine.features, model->n_gpu_layers, ROW_FORMAT, HTH_BLOCK_TOKENS,
+                         hth_shim_version(), engine.features, model->n_gpu_layers,
+                         atomic_load(&model->kind) == HTH_MODEL_PLAIN ? ROW_FORMAT_PLAIN : ROW_FORMAT, HTH_BLOCK_TOKENS,
                          ggml_type_name(params->type_k), ggml_type_name(params->type_v),
                          params->flash_attn_type != LLAMA_FLASH_ATTN_TYPE_DISABLED, !model->on_gpu,
                          getenv("GGML_NO_IQ_PANEL") == NULL, !(rotation_off && strtol(rotation_off, NULL, 10) != 0),
@@ -742,8 +763,9 @@ static void context_free(hth_engine_context *context)
         hth_shim_context_free(context->llama);
         leave();
     }
-    free(context->begins);
-    free(context->ends);
+    free(context->held);
+    free(context->empty_rest);
+    free(context->bounce);
     free(context->next);
     free(context->sequences);
     free(context->batch.token);
@@ -759,8 +781,7 @@ static hearth_status allocate_arrays(hth_engine_context *context, hearth_error *
     size_t n = context->info.n_batch;
     struct llama_batch *batch = &context->batch;
 
-    context->begins = calloc(context->info.n_seq_max, sizeof(context->begins[0]));
-    context->ends = calloc(context->info.n_seq_max, sizeof(context->ends[0]));
+    context->held = calloc(context->info.n_seq_max, sizeof(context->held[0]));
     context->next = calloc(context->info.n_seq_max, sizeof(context->next[0]));
     context->sequences = calloc(n, sizeof(context->sequences[0]));
     batch->token = calloc(n, sizeof(batch->token[0]));
@@ -768,8 +789,8 @@ static hearth_status allocate_arrays(hth_engine_context *context, hearth_error *
     batch->n_seq_id = calloc(n, sizeof(batch->n_seq_id[0]));
     batch->seq_id = calloc(n, sizeof(batch->seq_id[0]));
     batch->logits = calloc(n, sizeof(batch->logits[0]));
-    if (!context->begins || !context->ends || !context->next || !context->sequences || !batch->token || !batch->pos ||
-        !batch->n_seq_id || !batch->seq_id || !batch->logits)
+    if (!context->held || !context->next || !context->sequences || !batch->token || !batch->pos || !batch->n_seq_id ||
+        !batch->seq_id || !batch->logits)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for batches of %zu tokens", n);
     for (size_t i = 0; i < n; i++) {
         batch->n_seq_id[i] = 1;
@@ -842,6 +863,21 @@ static hearth_status make_context(hth_engine_context *context, struct llama_cont
     return status;
 }
 
+/* Sequence 0 is empty: keep what its partial state looks like. */
+static hearth_status learn_empty_rest(hth_engine_context *context, hearth_error *err)
+{
+    size_t n_bytes = hth_shim_state_size(context->llama, 0, LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY);
+
+    context->empty_rest = malloc(n_bytes ? n_bytes : 1);
+    if (!context->empty_rest)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for %zu bytes of state", n_bytes);
+    if (n_bytes == 0 || hth_shim_state_get(context->llama, 0, LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY, context->empty_rest,
+                                           n_bytes) != n_bytes)
+        return hth_fail(err, HEARTH_ENGINE, "the engine does not write the state of an empty sequence");
+    context->empty_rest_bytes = n_bytes;
+    return HEARTH_OK;
+}
+
 static hearth_status context_new(hth_engine_model *model, const hth_engine_context_params *params,
                                  hth_engine_context **out, hearth_error *err)
 {
@@ -876,6 +912,8 @@ static hearth_status context_new(hth_engine_model *model, const hth_engine_conte
             context->info.n_batch = params->n_batch;
         status = allocate_arrays(context, err);
     }
+    if (status == HEARTH_OK && atomic_load(&model->kind) == HTH_MODEL_HYBRID)
+        status = learn_empty_rest(context, err);
     if (status != HEARTH_OK) {
         context_free(context);
         return status;
@@ -902,31 +940,44 @@ static hth_model_kind kind(const hth_engine_context *context)
     return (hth_model_kind)atomic_load(&context->model->kind);
 }
 
+/* The first of the positions before end that a layer with a window keeps. */
+static uint32_t window_begin(const hth_engine_context *context, uint32_t end)
+{
+    return end > context->format.n_window ? end - context->format.n_window : 0;
+}
+
+/* Has the sequence all that its next token depends on? An empty one has. */
+static bool is_whole(const hth_engine_context *context, uint32_t id)
+{
+    const holding *held = &context->held[id];
+
+    if (kind(context) == HTH_MODEL_PLAIN)
+        return true; /* its blocks are complete as they are */
+    return held->begin == 0 && (!context->format.has_recurrent || held->rest_end == held->end) &&
+           (!context->format.has_window || held->window_begin <= window_begin(context, held->end));
+}
+
 /* Ask the engine what a sequence holds, after something that is not exact about it. */
 static void refresh(hth_engine_context *context, uint32_t id)
 {
     llama_pos last = hth_shim_seq_pos_max(context->llama, (llama_seq_id)id);
     llama_pos first = hth_shim_seq_pos_min(context->llama, (llama_seq_id)id);
 
-    context->ends[id] = last < 0 ? 0 : (uint32_t)last + 1;
-    /* Of window and recurrent state the engine tells the window only; those sequences never lose their beginning. */
-    if (kind(context) == HTH_MODEL_PLAIN)
-        context->begins[id] = last < 0 || first < 0 ? 0 : (uint32_t)first;
-    else if (last < 0)
-        context->begins[id] = 0;
+    context->held[id].end = last < 0 ? 0 : (uint32_t)last + 1;
+    context->held[id].begin = last < 0 || first < 0 ? 0 : (uint32_t)first;
 }
 
 static void empty(hth_engine_context *context, uint32_t id)
 {
     (void)hth_shim_seq_remove(context->llama, (llama_seq_id)id, -1, -1); /* whole sequences can always be removed */
-    context->begins[id] = 0;
-    context->ends[id] = 0;
+    context->held[id] = (holding){ .end = 0 };
 }
 
 static hearth_status fill_batch(hth_engine_context *context, const hth_batch_row *rows, size_t n_rows,
                                 hearth_error *err)
 {
-    memcpy(context->next, context->ends, context->info.n_seq_max * sizeof(context->next[0]));
+    for (uint32_t i = 0; i < context->info.n_seq_max; i++)
+        context->next[i] = context->held[i].end;
     for (size_t i = 0; i < n_rows; i++) {
         const hth_batch_row *row = &rows[i];
 
@@ -936,6 +987,9 @@ static hearth_status fill_batch(hth_engine_context *context, const hth_batch_row
         if (!is_sequence(context, row->sequence))
             return hth_fail(err, HEARTH_MISUSE, "row %zu has sequence %u; there are %u", i, row->sequence,
                             context->info.n_seq_max);
+        if (!is_whole(context, row->sequence))
+            return hth_fail(err, HEARTH_MISUSE, "row %zu has sequence %u, a part of whose state is missing", i,
+                            row->sequence);
         if (row->position != context->next[row->sequence])
             return hth_fail(err, HEARTH_MISUSE, "row %zu has position %u of sequence %u, whose next one is %u", i,
                             row->position, row->sequence, context->next[row->sequence]);
@@ -974,13 +1028,22 @@ static hearth_status decode(hth_engine_context *context, const hth_batch_row *ro
                           engine_reason("it does not say why"));
     leave();
     if (status == HEARTH_OK && answer == 0) {
-        memcpy(context->ends, context->next, context->info.n_seq_max * sizeof(context->ends[0]));
+        for (size_t i = 0; i < n_rows; i++) {
+            holding *grown = &context->held[rows[i].sequence];
+
+            grown->end = context->next[rows[i].sequence];
+            grown->rest_end = context->format.has_recurrent ? grown->end : 0;
+        }
         context->n_rows = n_rows;
         *result = HTH_DECODE_OK;
         return HEARTH_OK;
     }
-    for (size_t i = 0; i < n_rows; i++)
-        refresh(context, rows[i].sequence);
+    for (size_t i = 0; i < n_rows && (status != HEARTH_OK || answer != 1); i++) {
+        if (kind(context) == HTH_MODEL_PLAIN)
+            refresh(context, rows[i].sequence);
+        else
+            empty(context, rows[i].sequence); /* what it would be continued from is nowhere any more */
+    }
     if (status == HEARTH_OK)
         *result = answer == 1 ? HTH_DECODE_NO_ROOM : HTH_DECODE_ABORTED;
     return status;
@@ -999,76 +1062,172 @@ static bool seq_remove(hth_engine_context *context, uint32_t id, uint32_t begin,
 {
     if (!context || !is_sequence(context, id))
         return false;
-    if (begin == 0 && end >= context->ends[id]) {
+    if (begin == 0 && end >= context->held[id].end) {
         empty(context, id);
         return true;
     }
-    if (begin >= end || begin >= context->ends[id])
+    if (begin >= end || begin >= context->held[id].end)
         return true;
     /* The engine would say true and be silently wrong, or leave the recurrent state as it is. */
     if (kind(context) != HTH_MODEL_PLAIN)
         return false;
-    if (end > context->ends[id])
-        end = context->ends[id];
+    if (end > context->held[id].end)
+        end = context->held[id].end;
     if (!hth_shim_seq_remove(context->llama, (llama_seq_id)id, (llama_pos)begin, (llama_pos)end))
         return false;
     refresh(context, id);
     return true;
 }
 
+/* Take the recurrent state away that came with a range of cells. */
+static hearth_status drop_rest(hth_engine_context *context, uint32_t id, hearth_error *err)
+{
+    if (hth_shim_state_set(context->llama, (llama_seq_id)id, LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY, context->empty_rest,
+                           context->empty_rest_bytes) == context->empty_rest_bytes)
+        return HEARTH_OK;
+    empty(context, id);
+    return hth_fail(err, HEARTH_ENGINE, "the engine does not give up the recurrent state of sequence %u", id);
+}
+
+/* What to holds once it has the cells [begin, end) of from. The window's older cells count as gone: they may be. */
+static void note_copied(hth_engine_context *context, uint32_t from, uint32_t to, uint32_t begin, uint32_t end)
+{
+    uint32_t first = window_begin(context, context->held[from].end);
+    holding *held = &context->held[to];
+
+    if (first < context->held[from].window_begin)
+        first = context->held[from].window_begin;
+    if (first > end)
+        first = end;
+    if (held->end == 0) {
+        held->begin = begin;
+        held->window_begin = first > begin ? first : begin;
+    } else if (first > begin) {
+        held->window_begin = first; /* a gap: what came before it does not count any more */
+    }
+    held->end = end;
+    held->rest_end = 0;
+}
+
 static hearth_status seq_copy(hth_engine_context *context, uint32_t from, uint32_t to, uint32_t begin, uint32_t end,
                               hearth_error *err)
 {
+    const holding *source, *target;
     hearth_status status;
 
     if (!context || !is_sequence(context, from) || !is_sequence(context, to) || from == to)
         return hth_fail(err, HEARTH_MISUSE, "cannot copy sequence %u to %u", from, to);
-    if (kind(context) != HTH_MODEL_PLAIN)
-        return hth_fail(err, HEARTH_MISUSE, "sequences of this kind of model cannot share cells; restore them");
-    if (begin >= end || begin < context->begins[from] || end > context->ends[from])
+    if (kind(context) == HTH_MODEL_RECURRENT || kind(context) == HTH_MODEL_UNCACHED)
+        return hth_fail(err, HEARTH_MISUSE, "sequences of this kind of model have no cells to share");
+    source = &context->held[from];
+    target = &context->held[to];
+    if (begin >= end || begin < source->begin || end > source->end)
         return hth_fail(err, HEARTH_MISUSE, "cannot copy positions %u .. %u of sequence %u, which holds %u .. %u",
-                        begin, end, from, context->begins[from], context->ends[from]);
-    if (context->ends[to] > begin && context->begins[to] < end)
+                        begin, end, from, source->begin, source->end);
+    if ((target->end > begin && target->begin < end) ||
+        (kind(context) != HTH_MODEL_PLAIN && target->end != 0 && target->end != begin))
         return hth_fail(err, HEARTH_MISUSE, "cannot copy positions %u .. %u to sequence %u, which holds %u .. %u",
-                        begin, end, to, context->begins[to], context->ends[to]);
+                        begin, end, to, target->begin, target->end);
     status =
         hth_shim_seq_copy(context->llama, (llama_seq_id)from, (llama_seq_id)to, (llama_pos)begin, (llama_pos)end, err);
-    refresh(context, to);
+    if (kind(context) == HTH_MODEL_PLAIN) {
+        refresh(context, to);
+    } else if (status != HEARTH_OK) {
+        empty(context, to);
+    } else {
+        note_copied(context, from, to, begin, end);
+        if (context->format.has_recurrent)
+            status = drop_rest(context, to, err);
+    }
     return status;
 }
 
 static uint32_t seq_end(hth_engine_context *context, uint32_t id)
 {
-    return context && is_sequence(context, id) ? context->ends[id] : 0;
+    return context && is_sequence(context, id) && is_whole(context, id) ? context->held[id].end : 0;
 }
 
 /* ---- state ------------------------------------------------------------------------------------------------------- */
 
-static size_t state_size(hth_engine_context *context, uint32_t id)
+static bool has_part(const hth_engine_context *context, hth_state_part part)
 {
-    if (!context || !is_sequence(context, id) || context->ends[id] == 0 || kind(context) == HTH_MODEL_UNCACHED)
+    switch (part) {
+    case HTH_STATE_CELLS: return context->format.has_attention;
+    case HTH_STATE_CELLS_BARE: return context->format.has_window && !context->format.has_recurrent;
+    case HTH_STATE_REST: return context->format.has_recurrent;
+    }
+    return false;
+}
+
+/* Does the sequence hold the part, and hold it so that the engine writes nothing else? */
+static bool can_get(const hth_engine_context *context, uint32_t id, hth_state_part part)
+{
+    const holding *held;
+
+    if (!is_sequence(context, id) || context->held[id].end == 0 || part == HTH_STATE_CELLS_BARE ||
+        !has_part(context, part) || kind(context) == HTH_MODEL_UNCACHED)
+        return false;
+    held = &context->held[id];
+    if (part == HTH_STATE_REST)
+        return is_whole(context, id);
+    if (context->format.has_recurrent)
+        return held->rest_end == 0;
+    return !context->format.has_window || held->window_begin <= held->begin ||
+           held->window_begin <= window_begin(context, held->end);
+}
+
+static size_t state_size(hth_engine_context *context, uint32_t id, hth_state_part part)
+{
+    size_t whole, partial;
+
+    if (!context || !can_get(context, id, part))
         return 0;
-    return hth_shim_state_size(context->llama, (llama_seq_id)id);
+    if (part == HTH_STATE_REST)
+        return hth_shim_state_size(context->llama, (llama_seq_id)id, LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY);
+    whole = hth_shim_state_size(context->llama, (llama_seq_id)id, LLAMA_STATE_SEQ_FLAGS_NONE);
+    if (!context->format.has_window || !context->format.has_recurrent || whole == 0)
+        return whole;
+    /* The window's cells go: the partial state has them, and that of an empty sequence has the same without them. */
+    partial = hth_shim_state_size(context->llama, (llama_seq_id)id, LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY);
+    return partial == 0 || partial > whole ? 0 : whole - partial + context->empty_rest_bytes;
+}
+
+static hearth_status grow_bounce(hth_engine_context *context, size_t n_bytes, hearth_error *err)
+{
+    uint8_t *grown;
+
+    if (n_bytes <= context->bounce_bytes)
+        return HEARTH_OK;
+    grown = realloc(context->bounce, n_bytes);
+    if (!grown)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for %zu bytes of state", n_bytes);
+    context->bounce = grown;
+    context->bounce_bytes = n_bytes;
+    return HEARTH_OK;
 }
 
 /* What the engine wrote must be what it would be given back. */
-static hearth_status check_own_blob(hth_engine_context *context, uint32_t id, const uint8_t *bytes, size_t n_bytes,
-                                    hearth_error *err)
+static hearth_status check_own_blob(hth_engine_context *context, uint32_t id, hth_state_part part, const uint8_t *bytes,
+                                    size_t n_bytes, hearth_error *err)
 {
+    hth_blob_format format = hth_blob_part_format(&context->format, part);
+    uint32_t begin = part == HTH_STATE_REST ? 0 : context->held[id].begin;
+    bool *known = &context->layout_known[part == HTH_STATE_REST];
+    hth_blob_layout *layout = &context->layouts[part == HTH_STATE_REST];
     hearth_error problem = { .message = "" };
-    hearth_status status = hth_blob_parse(&context->format, bytes, n_bytes, context->begins[id], context->ends[id],
-                                          &context->parsed, &problem);
+    hearth_status status =
+        hth_blob_parse(&format, bytes, n_bytes, begin, context->held[id].end, &context->parsed, &problem);
 
     if (status == HEARTH_NO_MEMORY)
         return hth_fail(err, status, "%s", problem.message);
-    if (status == HEARTH_OK && context->layout_known && !hth_blob_layout_equal(&context->parsed, &context->layout))
+    if (status == HEARTH_OK && *known && !hth_blob_layout_equal(&context->parsed, layout))
         return hth_fail(err, HEARTH_ENGINE, "the engine wrote sequence %u with other layers than before", id);
     if (status == HEARTH_OK) {
-        context->layout = context->parsed;
-        context->layout_known = true;
+        *layout = context->parsed;
+        *known = true;
         return HEARTH_OK;
     }
-    if (!context->layout_known) {
+    if (!*known) {
         atomic_store(&context->model->kind, (int)HTH_MODEL_UNCACHED);
         hth_warn(context->model->log, "nothing is cached for architecture '%s': its state has an unknown form (%s)",
                  context->model->facts.architecture, problem.message);
@@ -1076,19 +1235,46 @@ static hearth_status check_own_blob(hth_engine_context *context, uint32_t id, co
     return hth_fail(err, HEARTH_ENGINE, "the engine wrote sequence %u in an unexpected form: %s", id, problem.message);
 }
 
-static hearth_status state_get(hth_engine_context *context, uint32_t id, uint8_t *bytes, size_t capacity, size_t *n_out,
-                               hearth_error *err)
+/* The cells of a model with a window and recurrent layers: the engine writes the window's along with them. */
+static size_t get_bare(hth_engine_context *context, uint32_t id, uint8_t *bytes, size_t n_bytes)
+{
+    size_t n_whole = hth_shim_state_size(context->llama, (llama_seq_id)id, LLAMA_STATE_SEQ_FLAGS_NONE);
+    hth_blob_format format = hth_blob_part_format(&context->format, HTH_STATE_CELLS);
+
+    format.window_is_empty = false;
+    if (n_whole == 0 || grow_bounce(context, n_whole, NULL) != HEARTH_OK ||
+        hth_shim_state_get(context->llama, (llama_seq_id)id, LLAMA_STATE_SEQ_FLAGS_NONE, context->bounce, n_whole) !=
+            n_whole ||
+        hth_blob_parse(&format, context->bounce, n_whole, context->held[id].begin, context->held[id].end,
+                       &context->parsed, NULL) != HEARTH_OK ||
+        hth_blob_bare_bytes(&context->parsed, n_whole) != n_bytes)
+        return 0;
+    hth_blob_write_bare(&context->parsed, context->bounce, n_whole, bytes);
+    return n_bytes;
+}
+
+static hearth_status state_get(hth_engine_context *context, uint32_t id, hth_state_part part, uint8_t *bytes,
+                               size_t capacity, size_t *n_out, hearth_error *err)
 {
     size_t n_bytes, n_written;
     hearth_status status;
 
-    if (!context || !bytes || !n_out || !is_sequence(context, id) || context->ends[id] == 0)
+    if (!context || !bytes || !n_out || !is_sequence(context, id) || context->held[id].end == 0)
         return hth_fail(err, HEARTH_MISUSE, "sequence %u has no state to get", id);
     if (kind(context) == HTH_MODEL_UNCACHED)
         return hth_fail(err, HEARTH_UNSUPPORTED, "the state of this kind of model cannot be cut");
+    if (!can_get(context, id, part))
+        return hth_fail(err, HEARTH_MISUSE, "sequence %u does not hold that part of its state alone", id);
     enter(context->model->log);
-    n_bytes = state_size(context, id);
-    n_written = n_bytes > capacity ? 0 : hth_shim_state_get(context->llama, (llama_seq_id)id, bytes, n_bytes);
+    n_bytes = state_size(context, id, part);
+    if (n_bytes > capacity)
+        n_written = 0;
+    else if (part == HTH_STATE_CELLS && context->format.has_window && context->format.has_recurrent)
+        n_written = get_bare(context, id, bytes, n_bytes);
+    else
+        n_written = hth_shim_state_get(
+            context->llama, (llama_seq_id)id,
+            part == HTH_STATE_REST ? LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY : LLAMA_STATE_SEQ_FLAGS_NONE, bytes, n_bytes);
     if (n_bytes > capacity)
         status =
             hth_fail(err, HEARTH_MISUSE, "the state of sequence %u needs %zu bytes, not %zu", id, n_bytes, capacity);
@@ -1096,47 +1282,102 @@ static hearth_status state_get(hth_engine_context *context, uint32_t id, uint8_t
         status = hth_fail(err, HEARTH_ENGINE, "the engine wrote %zu of %zu bytes of sequence %u: %s", n_written,
                           n_bytes, id, engine_reason("it does not say why"));
     else
-        status = check_own_blob(context, id, bytes, n_bytes, err);
+        status = check_own_blob(context, id, part, bytes, n_bytes, err);
     leave();
     if (status == HEARTH_OK)
         *n_out = n_bytes;
     return status;
 }
 
-static hearth_status state_set(hth_engine_context *context, uint32_t id, const uint8_t *bytes, size_t n_bytes,
-                               uint32_t begin, uint32_t end, hearth_error *err)
+/* Give the engine a checked blob. Of HTH_MODEL_HYBRID it cannot tell where cells alone end. */
+static hearth_status give_blob(hth_engine_context *context, uint32_t id, hth_state_part part, const uint8_t *bytes,
+                               size_t n_bytes, uint32_t end, hearth_error *err)
 {
+    llama_state_seq_flags flags =
+        part == HTH_STATE_REST ? LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY : LLAMA_STATE_SEQ_FLAGS_NONE;
+    bool is_told = part == HTH_STATE_REST || (part == HTH_STATE_CELLS && !context->format.has_recurrent);
+    size_t n_taken = hth_shim_state_set(context->llama, (llama_seq_id)id, flags, bytes, n_bytes);
+
+    if (n_taken != n_bytes)
+        return hth_fail(err, HEARTH_ENGINE, "the engine took %zu of %zu bytes of state: %s", n_taken, n_bytes,
+                        engine_reason("it does not say why"));
+    if (is_told && hth_shim_seq_pos_max(context->llama, (llama_seq_id)id) != (llama_pos)(end - 1))
+        return hth_fail(err, HEARTH_ENGINE, "sequence %u ends at %d after restoring up to %u", id,
+                        hth_shim_seq_pos_max(context->llama, (llama_seq_id)id), end);
+    return HEARTH_OK;
+}
+
+/* Is there something that the rest can be added to? */
+static bool can_take_rest(const hth_engine_context *context, uint32_t id, uint32_t begin, uint32_t end)
+{
+    const holding *held = &context->held[id];
+
+    return begin == 0 && (!context->format.has_attention || (held->begin == 0 && held->end == end));
+}
+
+static void note_set(hth_engine_context *context, uint32_t id, hth_state_part part, uint32_t begin, uint32_t end)
+{
+    uint32_t first = window_begin(context, end);
+    holding *held = &context->held[id];
+
+    held->begin = begin;
+    held->end = end;
+    held->rest_end = part == HTH_STATE_REST ? end : 0;
+    if (part == HTH_STATE_CELLS_BARE || (part == HTH_STATE_CELLS && context->format.has_recurrent))
+        held->window_begin = end;
+    else
+        held->window_begin = first > begin ? first : begin;
+}
+
+static hearth_status state_set(hth_engine_context *context, uint32_t id, hth_state_part part, const uint8_t *bytes,
+                               size_t n_bytes, uint32_t begin, uint32_t end, hearth_error *err)
+{
+    hth_state_part stored = part == HTH_STATE_CELLS_BARE ? HTH_STATE_CELLS : part;
+    bool is_rest = part == HTH_STATE_REST;
+    hth_blob_format format;
     hearth_status status;
-    size_t n_taken;
 
     if (!context || !bytes || !is_sequence(context, id) || begin >= end || end > INT32_MAX / 2)
         return hth_fail(err, HEARTH_MISUSE, "cannot set positions %u .. %u of sequence %u", begin, end, id);
-    empty(context, id);
-    if (kind(context) == HTH_MODEL_UNCACHED)
+    if (kind(context) == HTH_MODEL_UNCACHED) {
+        empty(context, id);
         return hth_fail(err, HEARTH_UNSUPPORTED, "the state of this kind of model cannot be restored");
-    status = hth_blob_parse(&context->format, bytes, n_bytes, begin, end, &context->parsed, err);
-    if (status != HEARTH_OK)
-        return status;
-    if (context->layout_known && !hth_blob_layout_equal(&context->parsed, &context->layout))
-        return hth_fail(err, HEARTH_CORRUPT, "state blob has other layers than this context");
+    }
+    if (!has_part(context, part) || (is_rest && !can_take_rest(context, id, begin, end))) {
+        empty(context, id);
+        return hth_fail(err, HEARTH_MISUSE, "sequence %u cannot take that part of a state of %u .. %u", id, begin, end);
+    }
+    if (!is_rest || !context->format.has_attention)
+        empty(context, id);
+    format = hth_blob_part_format(&context->format, stored);
+    status = hth_blob_parse(&format, bytes, n_bytes, begin, end, &context->parsed, err);
+    if (status == HEARTH_OK && context->layout_known[is_rest] &&
+        !hth_blob_layout_equal(&context->parsed, &context->layouts[is_rest]))
+        status = hth_fail(err, HEARTH_CORRUPT, "state blob has other layers than this context");
+    if (status == HEARTH_OK && part == HTH_STATE_CELLS_BARE) {
+        size_t n_bare = hth_blob_bare_bytes(&context->parsed, n_bytes);
 
-    enter(context->model->log);
-    n_taken = hth_shim_state_set(context->llama, (llama_seq_id)id, bytes, n_bytes);
-    if (n_taken != n_bytes)
-        status = hth_fail(err, HEARTH_ENGINE, "the engine took %zu of %zu bytes of state: %s", n_taken, n_bytes,
-                          engine_reason("it does not say why"));
-    else if (hth_shim_seq_pos_max(context->llama, (llama_seq_id)id) != (llama_pos)(end - 1))
-        status = hth_fail(err, HEARTH_ENGINE, "sequence %u ends at %d after restoring %u .. %u", id,
-                          hth_shim_seq_pos_max(context->llama, (llama_seq_id)id), begin, end);
-    leave();
+        status = grow_bounce(context, n_bare, err);
+        if (status == HEARTH_OK) {
+            hth_blob_write_bare(&context->parsed, bytes, n_bytes, context->bounce);
+            bytes = context->bounce;
+            n_bytes = n_bare;
+        }
+    }
+    if (status == HEARTH_OK) {
+        enter(context->model->log);
+        status = give_blob(context, id, part, bytes, n_bytes, end, err);
+        leave();
+    }
     if (status != HEARTH_OK) {
         empty(context, id);
         return status;
     }
-    context->begins[id] = begin;
-    context->ends[id] = end;
-    context->layout = context->parsed; /* the engine took it, so its layers are this context's */
-    context->layout_known = true;
+    note_set(context, id, part, begin, end);
+    if (part == stored) { /* the engine took it, so its layers are this context's */
+        context->layouts[is_rest] = context->parsed;
+        context->layout_known[is_rest] = true;
+    }
     return HEARTH_OK;
 }
 

@@ -6,13 +6,16 @@
  * is the arithmetic. A cell's bytes are derived from everything that the sequence held before it, its token and its
  * position; logits are derived from the bytes and positions of all cells of the sequence. So a cell that is missing,
  * altered, misplaced or taken from another prefix changes every logit that follows, and a right restore changes none.
+ * What the real engine would answer with silently wrong logits (a window cut too late, a state that is missing) gives
+ * wrong logits here, too: unlike the real backend, this one evaluates a sequence that is not whole.
  *
  * path is "stub:" with optional parameters, "stub:kind=window,delay_us=100":
  *
  *   n_ctx_train   4096   context that the model claims to be trained with
  *   vocab         260    tokens: 256 bytes, 4 control tokens, and made-up words beyond
  *   delay_us      0      how long each row of a batch takes
- *   kind          plain  plain, window (64 positions), recurrent, hybrid
+ *   kind          plain  plain, window, recurrent, hybrid
+ *   window        64     positions of a window; a hybrid has one where it is given
  */
 #include <assert.h>
 #include <limits.h>
@@ -27,6 +30,7 @@
 #include "cache/row.h"
 #include "engine/backend.h"
 #include "engine/blob.h"
+#include "engine/blob_part.h"
 
 #define TOKEN_BOS 256
 #define TOKEN_EOS 257
@@ -35,7 +39,7 @@
 #define FIRST_WORD_TOKEN 260
 
 #define N_SEQ_MAX 256
-#define N_WINDOW 64
+#define N_WINDOW_DEFAULT 64
 #define TYPE_F16 1 /* ggml's number */
 
 /* Two layers, each 16 values of K and of V in f16. Window models keep the second one in their window only. */
@@ -53,6 +57,7 @@ struct hth_engine_model {
     uint32_t n_ctx_train;
     uint32_t n_vocab;
     uint32_t delay_us;
+    uint32_t n_window; /* 0: none */
     bool template_given;
 };
 
@@ -63,6 +68,7 @@ typedef struct cell_owners {
 typedef struct sequence {
     uint64_t sum;      /* of the digests of its cells: both layers, or the first one of window models */
     uint32_t n_tokens; /* one more than the highest position; 0 when empty */
+    uint32_t rest_end; /* one more than the position after which state is; 0: there is none */
     uint8_t state[STATE_BYTES];
 } sequence;
 
@@ -74,8 +80,10 @@ struct hth_engine_context {
     uint32_t *positions; /* of cells, [n_ctx]; EMPTY_CELL where there is none */
     cell_owners *owners; /* [n_ctx] */
     uint8_t (*cells)[CELL_BYTES];
+    bool *in_window; /* is the window's layer of the cell there? [n_ctx] */
     uint32_t n_used;
     uint32_t first_free; /* no cell below it is free */
+    uint32_t n_high;     /* no cell from here on was ever used */
 
     sequence *sequences; /* [n_seq_max] */
 
@@ -199,13 +207,15 @@ static hearth_status parse_parameters(const char *path, hth_engine_model *model,
                 ok = parse_number(value, FIRST_WORD_TOKEN, 1u << 20, &model->n_vocab);
             else if (strcmp(item, "delay_us") == 0)
                 ok = parse_number(value, 0, 10 * 1000 * 1000, &model->delay_us);
+            else if (strcmp(item, "window") == 0)
+                ok = parse_number(value, 1, 1u << 20, &model->n_window);
             else if (strcmp(item, "kind") == 0)
                 ok = parse_kind(value, &model->kind);
         }
         if (!ok)
             return hth_fail(err, HEARTH_MISUSE,
-                            "'%s' has a bad parameter '%s'; known are n_ctx_train, vocab, delay_us and kind", path,
-                            item);
+                            "'%s' has a bad parameter '%s'; known are n_ctx_train, vocab, delay_us, kind and window",
+                            path, item);
     }
     return HEARTH_OK;
 }
@@ -228,6 +238,10 @@ static hearth_status model_load(const char *path, const hth_engine_model_params 
         .template_given = params->chat_template != NULL,
     };
     status = parse_parameters(path, model, err);
+    if (model->kind == HTH_MODEL_PLAIN || model->kind == HTH_MODEL_RECURRENT)
+        model->n_window = 0;
+    else if (model->kind == HTH_MODEL_WINDOW && model->n_window == 0)
+        model->n_window = N_WINDOW_DEFAULT;
     for (int i = 0; i <= 4 && status == HEARTH_OK && params->progress; i++)
         if (!params->progress((float)i / 4, params->progress_user_data))
             status = hth_fail(err, HEARTH_CANCELLED, "loading '%s' was cancelled", path);
@@ -255,6 +269,7 @@ static void model_info(const hth_engine_model *model, hth_engine_model_info *out
         .n_ctx_train = model->n_ctx_train,
         .n_vocab = model->n_vocab,
         .n_layers = N_LAYERS,
+        .n_window = model->n_window,
     };
     (void)snprintf(out->description, sizeof(out->description), "stub %s", kind_name(model->kind)); /* fits */
     (void)snprintf(out->chat_template_kind, sizeof(out->chat_template_kind), "%s",
@@ -372,6 +387,7 @@ static void context_free(hth_engine_context *context)
     free(context->positions);
     free(context->owners);
     free(context->cells);
+    free(context->in_window);
     free(context->sequences);
     free(context->logits_of);
     free(context->logits);
@@ -402,16 +418,18 @@ static hearth_status context_new(hth_engine_model *model, const hth_engine_conte
     context->params.n_ctx = n_ctx;
     context->format = (hth_blob_format){
         .has_attention = model->kind != HTH_MODEL_RECURRENT,
-        .has_window = model->kind == HTH_MODEL_WINDOW,
+        .has_window = model->n_window > 0,
         .has_recurrent = model->kind == HTH_MODEL_RECURRENT || model->kind == HTH_MODEL_HYBRID,
-        .n_window = N_WINDOW,
+        .n_window = model->n_window,
     };
     context->positions = malloc(n_ctx * sizeof(context->positions[0]));
     context->owners = calloc(n_ctx, sizeof(context->owners[0]));
     context->cells = calloc(n_ctx, sizeof(context->cells[0]));
+    context->in_window = calloc(n_ctx, sizeof(context->in_window[0]));
     context->sequences = calloc(params->n_seq_max, sizeof(context->sequences[0]));
     context->logits_of = malloc(params->n_batch * sizeof(context->logits_of[0]));
-    if (!context->positions || !context->owners || !context->cells || !context->sequences || !context->logits_of) {
+    if (!context->positions || !context->owners || !context->cells || !context->in_window || !context->sequences ||
+        !context->logits_of) {
         context_free(context);
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a stub context of %u tokens", n_ctx);
     }
@@ -428,8 +446,9 @@ static void context_info(const hth_engine_context *context, hth_engine_context_i
         .n_batch = context->params.n_batch,
         .n_seq_max = context->params.n_seq_max,
     };
-    (void)snprintf(out->params_text, sizeof(out->params_text), "backend=stub build=1 rows=1 block=%u kind=%s vocab=%u",
-                   HTH_BLOCK_TOKENS, kind_name(context->model->kind), context->model->n_vocab); /* fits */
+    (void)snprintf(out->params_text, sizeof(out->params_text),
+                   "backend=stub build=1 rows=2 block=%u kind=%s window=%u vocab=%u", HTH_BLOCK_TOKENS,
+                   kind_name(context->model->kind), context->model->n_window, context->model->n_vocab); /* fits */
 }
 
 static bool owns(const hth_engine_context *context, uint32_t cell, uint32_t id)
@@ -482,6 +501,8 @@ static uint32_t take_free_cell(hth_engine_context *context, uint32_t position)
     while (context->positions[cell] != EMPTY_CELL)
         cell++;
     context->first_free = cell + 1;
+    if (context->n_high <= cell)
+        context->n_high = cell + 1;
     context->positions[cell] = position;
     context->n_used++;
     return cell;
@@ -493,17 +514,26 @@ static uint64_t sequence_digest(const hth_engine_context *context, uint32_t id)
     const sequence *seq = &context->sequences[id];
     uint64_t hash = mix2(seq->sum, seq->n_tokens);
 
-    if (context->format.has_recurrent && seq->n_tokens > 0)
+    if (context->format.has_recurrent && seq->n_tokens > 0) /* zeros where there is none */
         hash = mix2(hash, digest(seq->state, STATE_BYTES));
     if (context->format.has_window) {
         uint64_t sum = 0;
 
-        for (uint32_t i = 0; i < context->params.n_ctx; i++)
-            if (owns(context, i, id) && context->positions[i] + N_WINDOW >= seq->n_tokens)
+        for (uint32_t i = 0; i < context->n_high; i++)
+            if (owns(context, i, id) && context->in_window[i] &&
+                context->positions[i] + context->format.n_window >= seq->n_tokens)
                 sum += layer_digest(context, i, 1);
         hash = mix2(hash, sum);
     }
     return hash;
+}
+
+/* The window's layer of cells that the sequence has left behind is used for others. */
+static void leave_window(hth_engine_context *context, uint32_t id)
+{
+    for (uint32_t i = 0; i < context->n_high; i++)
+        if (owns(context, i, id) && context->positions[i] + context->format.n_window < context->sequences[id].n_tokens)
+            context->in_window[i] = false;
 }
 
 static void append(hth_engine_context *context, const hth_batch_row *row)
@@ -515,11 +545,16 @@ static void append(hth_engine_context *context, const hth_batch_row *row)
         uint32_t cell = take_free_cell(context, row->position);
 
         expand(seed, context->cells[cell], CELL_BYTES);
+        context->in_window[cell] = context->format.has_window;
         own(context, cell, row->sequence);
     }
-    if (context->format.has_recurrent)
+    if (context->format.has_recurrent) {
         expand(mix(seed), seq->state, STATE_BYTES);
+        seq->rest_end = row->position + 1;
+    }
     seq->n_tokens = row->position + 1;
+    if (context->format.has_window)
+        leave_window(context, row->sequence);
 }
 
 /* Printable ASCII is far likelier than other bytes; one state in 64 ends the reply. */
@@ -642,7 +677,7 @@ static bool seq_remove(hth_engine_context *context, uint32_t id, uint32_t begin,
     if (has_cells(context)) {
         uint32_t n_tokens = 0;
 
-        for (uint32_t i = 0; i < context->params.n_ctx; i++) {
+        for (uint32_t i = 0; i < context->n_high; i++) {
             if (!owns(context, i, id))
                 continue;
             if (context->positions[i] >= begin && context->positions[i] < end)
@@ -662,24 +697,48 @@ static hearth_status seq_copy(hth_engine_context *context, uint32_t from, uint32
 {
     if (!context || from >= context->params.n_seq_max || to >= context->params.n_seq_max || from == to)
         return hth_fail(err, HEARTH_MISUSE, "cannot copy sequence %u to %u", from, to);
-    if (context->model->kind != HTH_MODEL_PLAIN)
-        return hth_fail(err, HEARTH_MISUSE, "sequences of a %s model cannot share cells; restore them from a row",
+    if (!has_cells(context))
+        return hth_fail(err, HEARTH_MISUSE, "sequences of a %s model have no cells to share",
                         kind_name(context->model->kind));
     if (begin >= end || end > context->sequences[from].n_tokens)
         return hth_fail(err, HEARTH_MISUSE, "cannot copy positions %u .. %u of sequence %u, which has %u tokens", begin,
                         end, from, context->sequences[from].n_tokens);
-    for (uint32_t i = 0; i < context->params.n_ctx; i++)
+    for (uint32_t i = 0; i < context->n_high; i++)
         if (owns(context, i, to) && context->positions[i] >= begin && context->positions[i] < end)
             return hth_fail(err, HEARTH_MISUSE, "sequence %u already has position %u", to, context->positions[i]);
-    for (uint32_t i = 0; i < context->params.n_ctx; i++)
+    for (uint32_t i = 0; i < context->n_high; i++)
         if (owns(context, i, from) && context->positions[i] >= begin && context->positions[i] < end)
             own(context, i, to);
+    /* The real engine copies the state as of now; its backend takes that away again. */
+    memset(context->sequences[to].state, 0, STATE_BYTES);
+    context->sequences[to].rest_end = 0;
     return HEARTH_OK;
+}
+
+/* Has the sequence all that its next token depends on? An empty one has. */
+static bool is_whole(const hth_engine_context *context, uint32_t id)
+{
+    const sequence *seq = &context->sequences[id];
+    uint32_t n_needed = seq->n_tokens < context->format.n_window ? seq->n_tokens : context->format.n_window;
+    uint32_t n_cells = 0, n_in_window = 0;
+
+    if (context->model->kind == HTH_MODEL_PLAIN)
+        return true; /* as the real one: its blocks are complete as they are */
+    if (context->format.has_recurrent && seq->rest_end != seq->n_tokens)
+        return false;
+    for (uint32_t i = 0; has_cells(context) && i < context->n_high; i++) {
+        bool is_own = owns(context, i, id);
+
+        n_cells += is_own;
+        n_in_window += is_own && context->in_window[i] && context->positions[i] + n_needed >= seq->n_tokens;
+    }
+    return !has_cells(context) ||
+           (n_cells == seq->n_tokens && (!context->format.has_window || n_in_window == n_needed));
 }
 
 static uint32_t seq_end(hth_engine_context *context, uint32_t id)
 {
-    return context && id < context->params.n_seq_max ? context->sequences[id].n_tokens : 0;
+    return context && id < context->params.n_seq_max && is_whole(context, id) ? context->sequences[id].n_tokens : 0;
 }
 
 /* ---- state ------------------------------------------------------------------------------------------------------- */
@@ -712,18 +771,27 @@ static void put_row_header(writer *to, uint32_t row_bytes)
     put_u32(to, 0);
 }
 
-/* The layers [layer_begin, layer_end) of all cells of a sequence from a position on. */
+/* The cells of a sequence from a position on that have the layer. */
+static bool is_written(const hth_engine_context *context, uint32_t cell, uint32_t id, uint32_t from, int layer)
+{
+    return owns(context, cell, id) && context->positions[cell] >= from &&
+           (layer == 0 || !context->format.has_window || context->in_window[cell]);
+}
+
+/* The layers [layer_begin, layer_end) of these cells. */
 static void write_attention(const hth_engine_context *context, uint32_t id, uint32_t from, int layer_begin,
                             int layer_end, writer *to)
 {
     uint32_t n_cells = 0;
 
-    for (uint32_t i = 0; i < context->params.n_ctx; i++)
-        n_cells += owns(context, i, id) && context->positions[i] >= from;
+    for (uint32_t i = 0; i < context->n_high; i++)
+        n_cells += is_written(context, i, id, from, layer_begin);
     put_u32(to, 1);
     put_u32(to, n_cells);
-    for (uint32_t i = 0; i < context->params.n_ctx; i++) {
-        if (!owns(context, i, id) || context->positions[i] < from)
+    if (n_cells == 0)
+        return;
+    for (uint32_t i = 0; i < context->n_high; i++) {
+        if (!is_written(context, i, id, from, layer_begin))
             continue;
         put_u32(to, context->positions[i]);
         put_u32(to, 1);
@@ -734,60 +802,80 @@ static void write_attention(const hth_engine_context *context, uint32_t id, uint
     for (int half = 0; half < 2; half++) {
         for (int layer = layer_begin; layer < layer_end; layer++) {
             put_row_header(to, ROW_BYTES);
-            for (uint32_t i = 0; i < context->params.n_ctx; i++)
-                if (owns(context, i, id) && context->positions[i] >= from)
+            for (uint32_t i = 0; i < context->n_high; i++)
+                if (is_written(context, i, id, from, layer_begin))
                     put(to, context->cells[i] + layer * LAYER_BYTES + half * ROW_BYTES, ROW_BYTES);
         }
     }
 }
 
-static uint32_t window_begin(uint32_t n_tokens)
+static uint32_t window_begin(const hth_engine_context *context, uint32_t n_tokens)
 {
-    return n_tokens > N_WINDOW ? n_tokens - N_WINDOW : 0;
+    return n_tokens > context->format.n_window ? n_tokens - context->format.n_window : 0;
 }
 
-static void write_blob(const hth_engine_context *context, uint32_t id, writer *to)
+static void write_recurrent(const sequence *seq, bool is_empty, writer *to)
 {
+    put_u32(to, !is_empty);
+    if (!is_empty) {
+        put_u32(to, seq->n_tokens - 1);
+        put_u32(to, 0);
+    }
+    put_u32(to, 0);
+    put_u32(to, N_LAYERS);
+    put_row_header(to, STATE_BYTES);
+    if (!is_empty)
+        put(to, seq->state, STATE_BYTES);
+}
+
+static void write_blob(const hth_engine_context *context, uint32_t id, hth_state_part part, writer *to)
+{
+    hth_blob_format format = hth_blob_part_format(&context->format, part);
     const sequence *seq = &context->sequences[id];
 
     put_u32(to, HTH_BLOB_MAGIC);
     put_u32(to, id);
-    if (context->format.has_attention)
-        write_attention(context, id, 0, 0, context->format.has_window ? 1 : N_LAYERS, to);
-    if (context->format.has_window)
-        write_attention(context, id, window_begin(seq->n_tokens), 1, N_LAYERS, to);
-    if (context->format.has_recurrent) {
-        put_u32(to, 1);
-        put_u32(to, seq->n_tokens - 1);
-        put_u32(to, 0);
-        put_u32(to, 0);
-        put_u32(to, N_LAYERS);
-        put_row_header(to, STATE_BYTES);
-        put(to, seq->state, STATE_BYTES);
-    }
+    if (format.has_attention)
+        write_attention(context, id, 0, 0, format.has_window ? 1 : N_LAYERS, to);
+    if (format.has_window)
+        write_attention(context, id, format.window_is_empty ? UINT32_MAX : window_begin(context, seq->n_tokens), 1,
+                        N_LAYERS, to);
+    if (format.has_recurrent)
+        write_recurrent(seq, format.recurrent_is_empty, to);
 }
 
-static size_t state_size(hth_engine_context *context, uint32_t id)
+static bool has_part(const hth_engine_context *context, hth_state_part part)
+{
+    switch (part) {
+    case HTH_STATE_CELLS: return has_cells(context);
+    case HTH_STATE_CELLS_BARE: return context->model->kind == HTH_MODEL_WINDOW;
+    case HTH_STATE_REST: return context->format.has_recurrent;
+    }
+    return false;
+}
+
+static size_t state_size(hth_engine_context *context, uint32_t id, hth_state_part part)
 {
     writer count = { 0 };
 
-    if (!context || id >= context->params.n_seq_max || context->sequences[id].n_tokens == 0)
+    if (!context || id >= context->params.n_seq_max || context->sequences[id].n_tokens == 0 ||
+        !has_part(context, part) || part == HTH_STATE_CELLS_BARE)
         return 0;
-    write_blob(context, id, &count);
+    write_blob(context, id, part, &count);
     return count.n_bytes;
 }
 
-static hearth_status state_get(hth_engine_context *context, uint32_t id, uint8_t *bytes, size_t capacity, size_t *n_out,
-                               hearth_error *err)
+static hearth_status state_get(hth_engine_context *context, uint32_t id, hth_state_part part, uint8_t *bytes,
+                               size_t capacity, size_t *n_out, hearth_error *err)
 {
-    size_t n_bytes = state_size(context, id);
+    size_t n_bytes = state_size(context, id, part);
     writer to = { .bytes = bytes };
 
     if (!bytes || !n_out || n_bytes == 0)
         return hth_fail(err, HEARTH_MISUSE, "sequence %u has no state to get", id);
     if (n_bytes > capacity)
         return hth_fail(err, HEARTH_MISUSE, "the state of sequence %u needs %zu bytes, not %zu", id, n_bytes, capacity);
-    write_blob(context, id, &to);
+    write_blob(context, id, part, &to);
     assert(to.n_bytes == n_bytes);
     *n_out = n_bytes;
     return HEARTH_OK;
@@ -803,8 +891,8 @@ static const uint8_t *read_rows(hth_engine_context *context, const uint8_t *at, 
 }
 
 /* Read an attention section of a checked blob. places gives the cell for each position from begin on. */
-static const uint8_t *read_attention(hth_engine_context *context, const uint8_t *at, const uint32_t *places,
-                                     uint32_t begin, uint32_t *order, int layer_begin, int layer_end)
+static void read_attention(hth_engine_context *context, const uint8_t *at, const uint32_t *places, uint32_t begin,
+                           uint32_t *order, int layer_begin, int layer_end)
 {
     uint32_t n_cells = hth_get_u32(at + 4);
 
@@ -815,72 +903,119 @@ static const uint8_t *read_attention(hth_engine_context *context, const uint8_t 
     for (int half = 0; half < 2; half++)
         for (int layer = layer_begin; layer < layer_end; layer++)
             at = read_rows(context, at, order, n_cells, layer, half);
-    return at;
 }
 
-/* Whether a parsed blob has this context's layers. */
-static bool layout_fits(const hth_engine_context *context)
+/* Whether a parsed blob of that format has this context's layers. */
+static bool layout_fits(const hth_blob_layout *layout, const hth_blob_format *format)
 {
-    const hth_blob_layout *layout = &context->layout;
-    uint32_t n_tensors = 0;
+    uint32_t n_base = format->has_attention ? format->has_window ? 1 : N_LAYERS : 0;
+    uint32_t n_window = format->has_window && !format->window_is_empty ? 1 : 0;
+    uint32_t n_tensors = 2 * (n_base + n_window);
 
-    if (context->format.has_attention) {
-        n_tensors = 2 * N_LAYERS;
-        if (layout->n_layers[0] != (context->format.has_window ? 1 : N_LAYERS) || layout->v_transposed[0])
-            return false;
-    }
-    if (context->format.has_window && (layout->n_layers[1] != 1 || layout->v_transposed[1]))
+    if (layout->n_layers[0] != n_base || layout->v_transposed[0] || layout->n_layers[1] != n_window ||
+        layout->v_transposed[1])
         return false;
     for (uint32_t i = 0; i < layout->n_tensors; i++)
         if (layout->tensors[i].type != TYPE_F16 ||
             layout->tensors[i].row_bytes != (i < n_tensors ? ROW_BYTES : STATE_BYTES))
             return false;
-    return layout->n_tensors == n_tensors + context->format.has_recurrent;
+    return layout->n_tensors == n_tensors + format->has_recurrent;
 }
 
-static hearth_status read_blob(hth_engine_context *context, uint32_t id, const uint8_t *at, uint32_t begin,
-                               uint32_t end, hearth_error *err)
+/* The cell of each position from begin to end: new ones for cells, the sequence's own for what is added to them. */
+static uint32_t *find_places(hth_engine_context *context, uint32_t id, hth_state_part part, uint32_t begin,
+                             uint32_t end, hearth_error *err)
 {
     uint32_t n_cells = has_cells(context) ? end - begin : 0;
     uint32_t *places = malloc(((size_t)n_cells * 2 + 1) * sizeof(*places)); /* by position, then in a section's order */
 
-    if (!places)
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to restore %u cells", n_cells);
-    at += HTH_BLOB_HEADER_BYTES;
+    if (!places) {
+        (void)hth_fail(err, HEARTH_NO_MEMORY, "no memory to restore %u cells", n_cells);
+        return NULL;
+    }
+    if (part == HTH_STATE_REST) {
+        for (uint32_t i = 0; has_cells(context) && i < context->n_high; i++)
+            if (owns(context, i, id))
+                places[context->positions[i] - begin] = i;
+        return places;
+    }
     for (uint32_t i = 0; i < n_cells; i++) {
         places[i] = take_free_cell(context, begin + i);
         memset(context->cells[places[i]], 0, CELL_BYTES);
+        context->in_window[places[i]] = false;
     }
-    if (has_cells(context))
-        at = read_attention(context, at, places, begin, places + n_cells, 0, context->format.has_window ? 1 : N_LAYERS);
-    if (context->format.has_window)
-        at = read_attention(context, at, places, begin, places + n_cells, 1, N_LAYERS);
-    for (uint32_t i = 0; i < n_cells; i++)
+    return places;
+}
+
+/* Put a checked blob into its place. */
+static hearth_status read_blob(hth_engine_context *context, uint32_t id, hth_state_part part, const uint8_t *bytes,
+                               uint32_t begin, uint32_t end, hearth_error *err)
+{
+    hth_blob_format format = hth_blob_part_format(&context->format, part);
+    uint32_t n_cells = has_cells(context) ? end - begin : 0;
+    uint32_t *places = find_places(context, id, part, begin, end, err);
+    const size_t *offsets = context->layout.section_offsets;
+
+    if (!places)
+        return HEARTH_NO_MEMORY;
+    if (format.has_attention)
+        read_attention(context, bytes + offsets[0], places, begin, places + n_cells, 0,
+                       format.has_window ? 1 : N_LAYERS);
+    if (format.has_window && !format.window_is_empty) {
+        read_attention(context, bytes + offsets[1], places, begin, places + n_cells, 1, N_LAYERS);
+        for (uint32_t i = window_begin(context, end) > begin ? window_begin(context, end) - begin : 0; i < n_cells; i++)
+            context->in_window[places[i]] = true;
+    }
+    for (uint32_t i = 0; part != HTH_STATE_REST && i < n_cells; i++)
         own(context, places[i], id);
     free(places);
-    if (context->format.has_recurrent)
-        memcpy(context->sequences[id].state, at + RECURRENT_HEAD_BYTES, STATE_BYTES);
+    if (part == HTH_STATE_REST) {
+        memcpy(context->sequences[id].state, bytes + offsets[2] + RECURRENT_HEAD_BYTES, STATE_BYTES);
+        context->sequences[id].rest_end = end;
+    }
     context->sequences[id].n_tokens = end;
     return HEARTH_OK;
 }
 
-static hearth_status state_set(hth_engine_context *context, uint32_t id, const uint8_t *bytes, size_t n_bytes,
-                               uint32_t begin, uint32_t end, hearth_error *err)
+/* Has the sequence the cells of all positions before end, and no others? */
+static bool has_all_cells(const hth_engine_context *context, uint32_t id, uint32_t end)
 {
+    uint32_t n_cells = 0;
+
+    for (uint32_t i = 0; i < context->n_high; i++)
+        n_cells += owns(context, i, id);
+    return n_cells == end && context->sequences[id].n_tokens == end;
+}
+
+static hearth_status state_set(hth_engine_context *context, uint32_t id, hth_state_part part, const uint8_t *bytes,
+                               size_t n_bytes, uint32_t begin, uint32_t end, hearth_error *err)
+{
+    bool is_added = part == HTH_STATE_REST && context && has_cells(context);
+    hth_blob_format format;
     hearth_status status;
 
     if (!context || !bytes || id >= context->params.n_seq_max || begin >= end || end > INT32_MAX)
         return hth_fail(err, HEARTH_MISUSE, "cannot set positions %u .. %u of sequence %u", begin, end, id);
-    seq_remove(context, id, 0, UINT32_MAX);
-    status = hth_blob_parse(&context->format, bytes, n_bytes, begin, end, &context->layout, err);
+    if (!has_part(context, part) || (part == HTH_STATE_REST && begin > 0) ||
+        (is_added && !has_all_cells(context, id, end))) {
+        seq_remove(context, id, 0, UINT32_MAX);
+        return hth_fail(err, HEARTH_MISUSE, "sequence %u cannot take that part of a state of %u .. %u", id, begin, end);
+    }
+    if (!is_added)
+        seq_remove(context, id, 0, UINT32_MAX);
+    /* Bare is what is taken of a blob, not how it looks. */
+    format = hth_blob_part_format(&context->format, part == HTH_STATE_CELLS_BARE ? HTH_STATE_CELLS : part);
+    status = hth_blob_parse(&format, bytes, n_bytes, begin, end, &context->layout, err);
+    if (status == HEARTH_OK && !layout_fits(&context->layout, &format))
+        status = hth_fail(err, HEARTH_CORRUPT, "state blob has other layers than this context");
+    if (status == HEARTH_OK && has_cells(context) && !is_added && end - begin > context->params.n_ctx - context->n_used)
+        status = hth_fail(err, HEARTH_ENGINE, "no room to restore %u cells: %u of %u are free", end - begin,
+                          context->params.n_ctx - context->n_used, context->params.n_ctx);
+    if (status == HEARTH_OK)
+        status = read_blob(context, id, part, bytes, begin, end, err);
     if (status != HEARTH_OK)
-        return status;
-    if (!layout_fits(context))
-        return hth_fail(err, HEARTH_CORRUPT, "state blob has other layers than this context");
-    if (has_cells(context) && end - begin > context->params.n_ctx - context->n_used)
-        return hth_fail(err, HEARTH_ENGINE, "no room to restore %u cells: %u of %u are free", end - begin,
-                        context->params.n_ctx - context->n_used, context->params.n_ctx);
-    return read_blob(context, id, bytes, begin, end, err);
+        seq_remove(context, id, 0, UINT32_MAX);
+    return status;
 }
 
 /* ---- sampling ---------------------------------------------------------------------------------------------------- */

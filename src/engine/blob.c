@@ -210,14 +210,14 @@ static hearth_status parse_attention(cursor *at, uint32_t begin, uint32_t end, c
 }
 
 /* The section says how many layers the model has, not how many of them are recurrent: tensors follow to the end. */
-static hearth_status parse_recurrent(cursor *at, uint32_t end, hth_blob_layout *layout)
+static hearth_status parse_recurrent(cursor *at, uint32_t end, uint32_t n_cells, hth_blob_layout *layout)
 {
     uint32_t n_layers = 0;
-    hearth_status status = expect_u32(at, 1, "recurrent cell count");
+    hearth_status status = expect_u32(at, n_cells, "recurrent cell count");
 
-    if (status == HEARTH_OK)
+    if (status == HEARTH_OK && n_cells > 0)
         status = expect_u32(at, end - 1, "recurrent position");
-    if (status == HEARTH_OK)
+    if (status == HEARTH_OK && n_cells > 0)
         status = expect_u32(at, 0, "recurrent sequence count");
     if (status == HEARTH_OK)
         status = expect_u32(at, 0, "recurrent layout");
@@ -227,10 +227,17 @@ static hearth_status parse_recurrent(cursor *at, uint32_t end, hth_blob_layout *
         status =
             hth_fail(at->err, HEARTH_CORRUPT, "state blob has %u recurrent layers in %zu bytes", n_layers, at->n_left);
     for (uint32_t i = 0; at->n_left > 0 && status == HEARTH_OK; i++)
-        status = i < 2 * n_layers ? parse_rows(at, 1, layout, "recurrent state")
+        status = i < 2 * n_layers ? parse_rows(at, n_cells, layout, "recurrent state")
                                   : hth_fail(at->err, HEARTH_CORRUPT, "state blob has %zu bytes too many", at->n_left);
     layout->n_layers[2] = n_layers;
     return status;
+}
+
+static hearth_status parse_empty_attention(cursor *at)
+{
+    hearth_status status = expect_u32(at, 1, "stream count");
+
+    return status == HEARTH_OK ? expect_u32(at, 0, "cell count") : status;
 }
 
 static hearth_status parse_sections(const hth_blob_format *format, cursor at, uint32_t begin, uint32_t end,
@@ -239,15 +246,20 @@ static hearth_status parse_sections(const hth_blob_format *format, cursor at, ui
     hearth_status status = HEARTH_OK;
 
     memset(layout, 0, offsetof(hth_blob_layout, tensors));
+    layout->section_offsets[0] = at.offset;
     if (format->has_attention)
         status = parse_attention(&at, begin, end, format, keeps_v, layout, 0);
-    if (format->has_window && status == HEARTH_OK) {
+    layout->section_offsets[1] = at.offset;
+    if (format->has_window && format->window_is_empty && status == HEARTH_OK) {
+        status = parse_empty_attention(&at);
+    } else if (format->has_window && status == HEARTH_OK) {
         uint32_t n_kept = end - begin < format->n_window ? end - begin : format->n_window;
 
         status = parse_attention(&at, end - n_kept, end, format, keeps_v, layout, 1);
     }
+    layout->section_offsets[2] = at.offset;
     if (format->has_recurrent && status == HEARTH_OK)
-        status = parse_recurrent(&at, end, layout);
+        status = parse_recurrent(&at, end, format->recurrent_is_empty ? 0 : 1, layout);
     if (status == HEARTH_OK && at.n_left > 0)
         status = hth_fail(at.err, HEARTH_CORRUPT, "state blob has %zu bytes too many", at.n_left);
     return status;
@@ -261,7 +273,6 @@ hearth_status hth_blob_parse(const hth_blob_format *format, const uint8_t *bytes
     hearth_status status;
 
     assert(format->has_attention || format->has_recurrent);
-    assert(format->has_attention || !format->has_window);
     assert(!format->has_window || format->n_window > 0);
     assert(begin < end);
 

@@ -12,6 +12,8 @@
  *   attention section, where the model has a window       the last n_window of [begin, end)
  *   recurrent section, where the model has recurrent layers   the state after end - 1
  *
+ * A blob of a part of the state (blob_part.h) lacks the first section, or has a window or recurrent section of no cells.
+ *
  *   attention section
  *     u32 streams (1: the unified buffer), u32 cells; nothing more where there are no cells
  *     cells x { u32 position, u32 sequences (1), 12 bytes for M-RoPE models, u32 sequence id }
@@ -21,7 +23,7 @@
  *     layers x { u32 type, u32 element bytes, u32 elements, elements x cells elements }      V transposed
  *
  *   recurrent section
- *     u32 cells (1), cells x { u32 position, u32 sequences (0) }, u32 0, u32 layers
+ *     u32 cells (1, or 0), cells x { u32 position, u32 sequences (0) }, u32 0, u32 layers
  *     { u32 type, u64 row bytes, cells rows } up to the blob's end: R and S of the layers that have them
  */
 #ifndef HTH_ENGINE_BLOB_H
@@ -41,11 +43,13 @@
 /* What is known about a model's blobs beforehand. */
 typedef struct hth_blob_format {
     bool has_attention;
-    bool has_window; /* a second attention section; with has_attention only */
+    bool has_window; /* an attention section of its own */
     bool has_recurrent;
-    bool has_cell_ext; /* M-RoPE: 12 more bytes a cell */
-    bool may_lack_v;   /* multi-head latent attention: V may be part of K, and the blob does not say so */
-    uint32_t n_window; /* positions that the window section keeps */
+    bool window_is_empty;    /* that section has no cells, and ends there */
+    bool recurrent_is_empty; /* that section has no cells, but names its tensors */
+    bool has_cell_ext;       /* M-RoPE: 12 more bytes a cell */
+    bool may_lack_v;         /* multi-head latent attention: V may be part of K, and the blob does not say so */
+    uint32_t n_window;       /* positions that the window section keeps */
 } hth_blob_format;
 
 /* One tensor's rows in a blob. */
@@ -63,6 +67,7 @@ typedef struct hth_blob_layout {
     uint32_t n_layers[3];     /* of the base, window and recurrent section */
     uint32_t v_transposed[2]; /* of the base and window section */
     uint32_t n_tensors;
+    size_t section_offsets[3]; /* where the sections of this very blob begin, or would: not compared */
     hth_blob_tensor tensors[HTH_BLOB_TENSORS_MAX]; /* in the blob's order */
 } hth_blob_layout;
 

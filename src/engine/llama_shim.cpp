@@ -465,19 +465,21 @@ llama_pos hth_shim_seq_pos_max(struct llama_context *context, llama_seq_id id)
     return guarded_value(-1, [&] { return llama_memory_seq_pos_max(llama_get_memory(context), id); });
 }
 
-size_t hth_shim_state_size(struct llama_context *context, llama_seq_id id)
+size_t hth_shim_state_size(struct llama_context *context, llama_seq_id id, llama_state_seq_flags flags)
 {
-    return guarded_value((size_t)0, [&] { return llama_state_seq_get_size(context, id); });
+    return guarded_value((size_t)0, [&] { return llama_state_seq_get_size_ext(context, id, flags); });
 }
 
-size_t hth_shim_state_get(struct llama_context *context, llama_seq_id id, uint8_t *bytes, size_t capacity)
+size_t hth_shim_state_get(struct llama_context *context, llama_seq_id id, llama_state_seq_flags flags, uint8_t *bytes,
+                          size_t capacity)
 {
-    return guarded_value((size_t)0, [&] { return llama_state_seq_get_data(context, bytes, capacity, id); });
+    return guarded_value((size_t)0, [&] { return llama_state_seq_get_data_ext(context, bytes, capacity, id, flags); });
 }
 
-size_t hth_shim_state_set(struct llama_context *context, llama_seq_id id, const uint8_t *bytes, size_t n_bytes)
+size_t hth_shim_state_set(struct llama_context *context, llama_seq_id id, llama_state_seq_flags flags,
+                          const uint8_t *bytes, size_t n_bytes)
 {
-    return guarded_value((size_t)0, [&] { return llama_state_seq_set_data(context, bytes, n_bytes, id); });
+    return guarded_value((size_t)0, [&] { return llama_state_seq_set_data_ext(context, bytes, n_bytes, id, flags); });
 }
 
 /* ---- sampling ---- */

@@ -130,10 +130,12 @@ hearth_status hth_shim_seq_copy(struct llama_context *context, llama_seq_id from
 llama_pos hth_shim_seq_pos_min(struct llama_context *context, llama_seq_id id);
 llama_pos hth_shim_seq_pos_max(struct llama_context *context, llama_seq_id id);
 
-/* Bytes, 0 on failure. */
-size_t hth_shim_state_size(struct llama_context *context, llama_seq_id id);
-size_t hth_shim_state_get(struct llama_context *context, llama_seq_id id, uint8_t *bytes, size_t capacity);
-size_t hth_shim_state_set(struct llama_context *context, llama_seq_id id, const uint8_t *bytes, size_t n_bytes);
+/* Bytes, 0 on failure. flags are LLAMA_STATE_SEQ_FLAGS_*. */
+size_t hth_shim_state_size(struct llama_context *context, llama_seq_id id, llama_state_seq_flags flags);
+size_t hth_shim_state_get(struct llama_context *context, llama_seq_id id, llama_state_seq_flags flags, uint8_t *bytes,
+                          size_t capacity);
+size_t hth_shim_state_set(struct llama_context *context, llama_seq_id id, llama_state_seq_flags flags,
+                          const uint8_t *bytes, size_t n_bytes);
 
 /* ---- sampling ---- */
 

@@ -354,6 +354,7 @@ static hearth_status make_context(hearth_model *model, const hearth_model_option
     place->engine_model = model->engine_model;
     place->context = model->context;
     place->kind = model->info.kind;
+    place->n_window = model->info.n_window;
     place->n_ctx = info.n_ctx;
     place->n_batch = info.n_batch;
     place->n_vocab = model->info.n_vocab;
@@ -468,7 +469,7 @@ hearth_status hearth_model_info_get(hearth_model *model, hearth_model_info *info
     filled.n_vocab = model->info.n_vocab;
     filled.n_layers = model->info.n_layers;
     filled.block_tokens = HTH_BLOCK_TOKENS;
-    filled.rows_are_blocks = model->place.kind == HTH_MODEL_PLAIN;
+    filled.rows_are_blocks = model->place.kind != HTH_MODEL_RECURRENT && model->place.kind != HTH_MODEL_UNCACHED;
     memcpy(filled.fingerprint, model->place.keyspace.fingerprint, sizeof(filled.fingerprint));
     memcpy(filled.ctx_params_hash, model->place.keyspace.ctx_params_hash, sizeof(filled.ctx_params_hash));
 

@@ -6,6 +6,10 @@
  * the sequence it was cut through, so it always goes through the same one: equal KV gives equal bytes.
  *
  * A block must be cut right after the evaluation that ends it; hth_sequence_save_block is called then.
+ *
+ * A window's cells come with every row, for a prefix may end at any of them, but only the rows that cover the window of
+ * the prefix that is restored bring theirs into the context: there is not room for more. Recurrent state comes last,
+ * from a row of its own.
  */
 #include "sched/sequence.h"
 
@@ -30,9 +34,11 @@ struct hth_sequence {
     hth_key_stream *stream;
     hth_key *boundary_keys; /* [n_ctx / HTH_BLOCK_TOKENS + 1] */
     uint32_t n_keyed;
-    hth_key end_key;      /* of n_keyed tokens */
-    hth_batch_row *batch; /* [n_batch] */
-    bool cannot_save;     /* the engine gave state that cannot be trusted; said once */
+    hth_key end_key;                        /* of n_keyed tokens */
+    hth_batch_row *batch;                   /* [n_batch] */
+    bool cannot_save;                       /* the engine gave state that cannot be trusted; said once */
+    hth_row_id stale[HTH_LOOKUP_STALE_MAX]; /* states of the prompt that the next one supersedes */
+    size_t n_stale;
 };
 
 void hth_sequence_close(hth_sequence *sequence)
@@ -92,6 +98,16 @@ uint32_t hth_sequence_common(const hth_sequence *sequence, const hearth_token *t
 
 static bool has_blocks(const hth_sequence *sequence)
 {
+    return sequence->place->kind != HTH_MODEL_RECURRENT;
+}
+
+static bool has_states(const hth_sequence *sequence)
+{
+    return sequence->place->kind == HTH_MODEL_RECURRENT || sequence->place->kind == HTH_MODEL_HYBRID;
+}
+
+bool hth_sequence_can_be_shortened(const hth_sequence *sequence)
+{
     return sequence->place->kind == HTH_MODEL_PLAIN;
 }
 
@@ -115,7 +131,7 @@ uint32_t hth_sequence_shorten(hth_sequence *sequence, uint32_t n_tokens)
 {
     if (n_tokens >= sequence->n_tokens)
         return sequence->n_tokens;
-    if (n_tokens > 0 && has_blocks(sequence) &&
+    if (n_tokens > 0 && hth_sequence_can_be_shortened(sequence) &&
         sequence->place->backend->seq_remove(sequence->place->context, sequence->id, n_tokens, UINT32_MAX))
         sequence->n_tokens = n_tokens;
     else
@@ -125,23 +141,30 @@ uint32_t hth_sequence_shorten(hth_sequence *sequence, uint32_t n_tokens)
 
 /* ---- keys ---- */
 
-hearth_status hth_sequence_lookup(hth_sequence *sequence, const hearth_token *prompt, size_t n_prompt, bool read_cache,
-                                  hth_lookup *lookup, hearth_error *err)
+hearth_status hth_sequence_lookup(hth_sequence *sequence, const hearth_token *prompt, size_t n_prompt, size_t n_limit,
+                                  bool read_cache, hth_lookup *lookup, hearth_error *err)
 {
-    hth_lookup_way way = !read_cache || !is_cached(sequence) ? HTH_LOOKUP_KEYS
-                       : has_blocks(sequence)                ? HTH_LOOKUP_BLOCKS
-                                                             : HTH_LOOKUP_SNAPSHOTS;
+    hth_lookup_options options = {
+        .way = !read_cache || !is_cached(sequence) ? HTH_LOOKUP_KEYS
+             : !has_states(sequence)               ? HTH_LOOKUP_CELLS
+             : has_blocks(sequence)                ? HTH_LOOKUP_CELLS_AND_STATES
+                                                   : HTH_LOOKUP_STATES,
+        .n_window = sequence->place->n_window,
+        .n_limit = n_limit,
+    };
     hearth_status status;
 
     assert(n_prompt <= sequence->place->n_ctx);
-    status = hth_lookup_init(lookup, sequence->place->cache, &sequence->place->keyspace, sequence->stream, way, prompt,
-                             n_prompt, err);
+    status = hth_lookup_init(lookup, sequence->place->cache, &sequence->place->keyspace, sequence->stream, &options,
+                             prompt, n_prompt, err);
     if (status != HEARTH_OK)
         return status;
     memcpy(sequence->boundary_keys, lookup->boundary_keys,
            (n_prompt / HTH_BLOCK_TOKENS + 1) * sizeof(*sequence->boundary_keys));
     sequence->n_keyed = (uint32_t)n_prompt;
     sequence->end_key = lookup->prompt_key;
+    memcpy(sequence->stale, lookup->stale, lookup->n_stale * sizeof(sequence->stale[0]));
+    sequence->n_stale = lookup->n_stale;
     return HEARTH_OK;
 }
 
@@ -202,22 +225,26 @@ static bool row_is_of_prompt(const hth_sequence *sequence, const hth_kvc_info *i
     return hth_key_equal(&key, &row->meta.id.key);
 }
 
-/* Put the payload into the context: through the scratch sequence, or in place for a snapshot. */
+/* Put the payload into the context: cells through the scratch sequence, the state after target tokens in place. */
 static hearth_status put_back(hth_sequence *sequence, const hth_borrowed_row *borrowed, const hth_lookup_row *row,
-                              uint32_t n_use, hearth_error *err)
+                              uint32_t target, hearth_error *err)
 {
     const hth_backend *backend = sequence->place->backend;
     hth_engine_context *context = sequence->place->context;
     uint32_t begin = row->meta.first_position;
     uint32_t end = begin + row->meta.n_tokens;
+    bool is_before_window =
+        sequence->place->kind == HTH_MODEL_WINDOW && begin + row->n_use + sequence->place->n_window <= target;
     hearth_status status;
 
-    if (row->meta.id.kind == HTH_ROW_SNAPSHOT)
-        return backend->state_set(context, sequence->id, borrowed->payload, borrowed->payload_bytes, begin, end, err);
-    status =
-        backend->state_set(context, sequence->scratch, borrowed->payload, borrowed->payload_bytes, begin, end, err);
+    if (row->meta.id.kind == HTH_ROW_STATE)
+        return backend->state_set(context, sequence->id, HTH_STATE_REST, borrowed->payload, borrowed->payload_bytes, 0,
+                                  begin, err);
+    status = backend->state_set(context, sequence->scratch, is_before_window ? HTH_STATE_CELLS_BARE : HTH_STATE_CELLS,
+                                borrowed->payload, borrowed->payload_bytes, begin, end, err);
     if (status == HEARTH_OK)
-        status = backend->seq_copy(context, sequence->scratch, sequence->id, sequence->n_tokens, begin + n_use, err);
+        status =
+            backend->seq_copy(context, sequence->scratch, sequence->id, sequence->n_tokens, begin + row->n_use, err);
     empty(sequence, sequence->scratch);
     return status;
 }
@@ -228,8 +255,8 @@ static hearth_tier slower(hearth_tier a, hearth_tier b)
 }
 
 /* Check a borrowed row against the prompt and put it into the context; what it turns out to be decides what is said. */
-static bool use_row(hth_sequence *sequence, const hth_borrowed_row *borrowed, const hth_lookup_row *row,
-                    const hearth_token *prompt)
+static hth_restore_result use_row(hth_sequence *sequence, const hth_borrowed_row *borrowed, const hth_lookup_row *row,
+                                  uint32_t target, const hearth_token *prompt)
 {
     hth_cache *cache = sequence->place->cache;
     uint32_t end = row->meta.first_position + row->n_use;
@@ -238,22 +265,20 @@ static bool use_row(hth_sequence *sequence, const hth_borrowed_row *borrowed, co
 
     if (!row_is_of_prompt(sequence, &borrowed->info, row, prompt)) {
         hth_cache_reject(cache, &row->meta.id, "its tokens are not those of its key");
-        return false;
+        return HTH_RESTORE_ROW_LOST;
     }
-    if (row->meta.id.kind == HTH_ROW_SNAPSHOT)
-        empty(sequence, sequence->id);
-    status = put_back(sequence, borrowed, row, row->n_use, &err);
+    status = put_back(sequence, borrowed, row, target, &err);
     if (status == HEARTH_CORRUPT)
         hth_cache_reject(cache, &row->meta.id, "the engine's state in it is malformed");
     else if (status != HEARTH_OK)
         hth_warn(sequence->place->log, "cache row not restored, the prompt is computed instead: %s", err.message);
     if (status != HEARTH_OK)
-        return false;
+        return status == HEARTH_CORRUPT ? HTH_RESTORE_ROW_LOST : HTH_RESTORE_FAILED;
     memcpy(sequence->tokens + sequence->n_tokens, prompt + sequence->n_tokens,
            (end - sequence->n_tokens) * sizeof(*prompt));
     sequence->n_tokens = end;
     hth_cache_touch(cache, &row->meta.id, 1);
-    return true;
+    return HTH_RESTORE_DONE;
 }
 
 /* The rows of lookup that reach beyond the present end and fit: [*first_out, *first_out + result). */
@@ -272,42 +297,73 @@ static size_t rows_to_restore(const hth_sequence *sequence, const hth_lookup *lo
     return n;
 }
 
-void hth_sequence_restore(hth_sequence *sequence, const hth_lookup *lookup, const hearth_token *prompt,
-                          void (*progress)(uint32_t n_tokens, void *user_data), void *user_data, hth_restored *out)
+/* Say why a row was not to be had, and what follows from that. */
+static hth_restore_result row_not_read(hth_sequence *sequence, hearth_status status, const hth_lookup_row *rows,
+                                       size_t n, const hearth_error *err)
 {
-    size_t first;
-    size_t n = rows_to_restore(sequence, lookup, &first);
-    hth_read_ahead *ahead;
-    bool used = true;
+    /* Where one file is gone others are, too: what is computed instead is to be saved. */
+    for (size_t i = 0; status == HEARTH_NOT_FOUND && i < n; i++)
+        if (i == 0 || hth_sequence_can_be_shortened(sequence))
+            hth_cache_note_gone(sequence->place->cache, &rows[i].meta.id);
+    if (status == HEARTH_CORRUPT || status == HEARTH_NOT_FOUND) /* those are told, or no trouble at all */
+        return HTH_RESTORE_ROW_LOST;
+    hth_warn(sequence->place->log, "cache row not read, the prompt is computed instead: %s", err->message);
+    return HTH_RESTORE_FAILED;
+}
 
-    if (n == 0)
-        return;
-    ahead = hth_read_ahead_begin(sequence->place->cache, &sequence->place->keyspace, lookup->rows + first, n);
-    for (size_t i = 0; ahead && used && i < n; i++) {
-        const hth_lookup_row *row = &lookup->rows[first + i];
+static hth_restore_result restore_rows(hth_sequence *sequence, const hth_lookup_row *rows, size_t n,
+                                       const hearth_token *prompt, void (*progress)(uint32_t n_tokens, void *user_data),
+                                       void *user_data, hth_restored *out)
+{
+    hth_cache *cache = sequence->place->cache;
+    uint32_t target = rows[n - 1].meta.first_position + rows[n - 1].n_use;
+    hth_read_ahead *ahead = hth_read_ahead_begin(cache, &sequence->place->keyspace, rows, n);
+    hth_restore_result result = ahead ? HTH_RESTORE_DONE : HTH_RESTORE_FAILED;
+
+    for (size_t i = 0; result == HTH_RESTORE_DONE && i < n; i++) {
         hth_borrowed_row borrowed;
         hearth_error err = { .message = "" };
         hearth_status status = hth_read_ahead_next(ahead, &borrowed, &err);
 
         if (status != HEARTH_OK) {
-            /* Where one file is gone others are, too: what is computed instead is to be saved. */
-            for (size_t j = i; status == HEARTH_NOT_FOUND && j < n; j++)
-                hth_cache_note_gone(sequence->place->cache, &lookup->rows[first + j].meta.id);
-            if (status != HEARTH_CORRUPT && status != HEARTH_NOT_FOUND) /* those are told, or no trouble at all */
-                hth_warn(sequence->place->log, "cache row not read, the prompt is computed instead: %s", err.message);
+            result = row_not_read(sequence, status, &rows[i], n - i, &err);
             break;
         }
-        used = use_row(sequence, &borrowed, row, prompt);
-        if (used) {
+        result = use_row(sequence, &borrowed, &rows[i], target, prompt);
+        if (result == HTH_RESTORE_DONE) {
             out->tier = slower(out->tier, borrowed.tier);
             out->n_rows++;
             out->n_bytes += borrowed.payload_bytes;
         }
-        hth_cache_return(sequence->place->cache, &borrowed);
-        if (used && progress)
+        hth_cache_return(cache, &borrowed);
+        if (result == HTH_RESTORE_DONE && progress)
             progress(sequence->n_tokens, user_data);
     }
     hth_read_ahead_end(ahead);
+    return result;
+}
+
+hth_restore_result hth_sequence_restore(hth_sequence *sequence, const hth_lookup *lookup, const hearth_token *prompt,
+                                        void (*progress)(uint32_t n_tokens, void *user_data), void *user_data,
+                                        hth_restored *out)
+{
+    const hth_workplace *place = sequence->place;
+    size_t first;
+    size_t n = rows_to_restore(sequence, lookup, &first);
+    hth_restore_result result = HTH_RESTORE_DONE;
+
+    if (n > 0)
+        result = restore_rows(sequence, lookup->rows + first, n, prompt, progress, user_data, out);
+    if (hth_sequence_can_be_shortened(sequence))
+        return HTH_RESTORE_DONE;
+    /* The engine has the last word on whether the parts make a whole. */
+    if (result == HTH_RESTORE_DONE && place->backend->seq_end(place->context, sequence->id) != sequence->n_tokens)
+        result = HTH_RESTORE_FAILED;
+    if (result != HTH_RESTORE_DONE) {
+        empty(sequence, sequence->id);
+        *out = (hth_restored){ .tier = HEARTH_TIER_NONE };
+    }
+    return result;
 }
 
 bool hth_sequence_restore_logits(hth_sequence *sequence, const hth_lookup *lookup, float *logits,
@@ -320,8 +376,14 @@ bool hth_sequence_restore_logits(hth_sequence *sequence, const hth_lookup *looku
         .first_position = (uint32_t)lookup->n_tokens,
     };
     hth_borrowed_row borrowed;
+    hearth_status status;
 
-    if (hth_cache_borrow(cache, &sequence->place->keyspace, &meta, &borrowed, NULL) != HEARTH_OK)
+    if (lookup->logits_tier == HEARTH_TIER_NONE && lookup->n_cached == lookup->n_tokens)
+        return false;
+    status = hth_cache_borrow(cache, &sequence->place->keyspace, &meta, &borrowed, NULL);
+    if (status == HEARTH_NOT_FOUND)
+        hth_cache_note_gone(cache, &meta.id); /* so that they are saved again */
+    if (status != HEARTH_OK)
         return false; /* one more evaluation gives them; a damaged row was reported where it was found */
     if (borrowed.payload_bytes != sequence->place->n_vocab * sizeof(float)) {
         hth_cache_return(cache, &borrowed);
@@ -374,7 +436,8 @@ hearth_status hth_sequence_evaluate(hth_sequence *sequence, const hearth_token *
         /* Cells of the unfinished evaluation may have stayed: they go, with all before them where need be. */
         uint32_t kept = sequence->n_tokens;
 
-        if (!(kept > 0 && has_blocks(sequence) && backend->seq_remove(context, sequence->id, kept, UINT32_MAX)))
+        if (!(kept > 0 && hth_sequence_can_be_shortened(sequence) &&
+              backend->seq_remove(context, sequence->id, kept, UINT32_MAX)))
             empty(sequence, sequence->id);
         return status;
     }
@@ -395,43 +458,45 @@ static void stop_saving(hth_sequence *sequence, const char *reason)
     hth_warn(sequence->place->log, "nothing more of this model is cached: %s", reason);
 }
 
-/* Pack the state of one sequence of the context into a row. */
-static void pack(hth_sequence *sequence, uint32_t id, hth_save *save)
+/* Pack a part of the state of one sequence of the context into a row. */
+static bool pack(hth_sequence *sequence, uint32_t id, hth_state_part part, hth_save *save)
 {
     const hth_workplace *place = sequence->place;
     hearth_error err = { .message = "" };
     hth_save_slot *slot;
     size_t n_bytes = 0;
 
-    save->payload_bytes = place->backend->state_size(place->context, id);
+    save->payload_bytes = place->backend->state_size(place->context, id, part);
     if (save->payload_bytes == 0) {
         stop_saving(sequence, "the engine gives no state");
-        return;
+        return false;
     }
     slot = hth_cache_save_begin(place->cache, save);
     if (!slot)
-        return; /* no room: counted */
-    if (place->backend->state_get(place->context, id, hth_save_slot_payload(slot), save->payload_bytes, &n_bytes,
+        return false; /* no room: counted */
+    if (place->backend->state_get(place->context, id, part, hth_save_slot_payload(slot), save->payload_bytes, &n_bytes,
                                   &err) != HEARTH_OK) {
         stop_saving(sequence, err.message);
     } else if (n_bytes != save->payload_bytes) {
         stop_saving(sequence, "the engine's state is not as long as it said");
     } else {
         hth_cache_save_commit(place->cache, slot);
-        return;
+        return true;
     }
     hth_cache_save_abort(place->cache, slot);
+    return false;
 }
 
-static void save_range(hth_sequence *sequence, const hth_row_id *id, uint32_t begin, uint32_t end,
-                       hearth_save_reason reason)
+/* Save the cells from the last block boundary before the present end, as a row of that kind. */
+static void save_cells(hth_sequence *sequence, const hth_row_id *id, hearth_save_reason reason)
 {
     const hth_workplace *place = sequence->place;
+    uint32_t end = sequence->n_tokens;
+    uint32_t begin = (end - 1) / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS;
     hth_save save = {
         .keyspace = &place->keyspace,
         .id = *id,
-        .parent = sequence->boundary_keys[id->kind == HTH_ROW_SNAPSHOT ? (end - 1) / HTH_BLOCK_TOKENS
-                                                                       : begin / HTH_BLOCK_TOKENS],
+        .parent = sequence->boundary_keys[begin / HTH_BLOCK_TOKENS],
         .first_position = begin,
         .tokens = sequence->tokens + begin,
         .n_tokens = end - begin,
@@ -443,15 +508,28 @@ static void save_range(hth_sequence *sequence, const hth_row_id *id, uint32_t be
 
     if (hth_cache_is_saved(place->cache, id))
         return;
-    if (id->kind == HTH_ROW_SNAPSHOT) {
-        pack(sequence, sequence->id, &save);
-        return;
-    }
     if (place->backend->seq_copy(place->context, sequence->id, sequence->scratch, begin, end, &err) == HEARTH_OK)
-        pack(sequence, sequence->scratch, &save);
+        (void)pack(sequence, sequence->scratch, HTH_STATE_CELLS, &save); /* what was not saved is computed again */
     else
         stop_saving(sequence, err.message);
     empty(sequence, sequence->scratch);
+}
+
+/* Save the state after the present end; false when it could not be. Its key is given. */
+static bool save_state(hth_sequence *sequence, const hth_key *key, hearth_save_reason reason)
+{
+    const hth_workplace *place = sequence->place;
+    hth_save save = {
+        .keyspace = &place->keyspace,
+        .id = { .key = *key, .kind = HTH_ROW_STATE },
+        .parent = sequence->boundary_keys[sequence->n_tokens / HTH_BLOCK_TOKENS],
+        .first_position = sequence->n_tokens,
+        .context_size = place->n_ctx,
+        .reason = reason,
+        .engine_build = place->engine_build,
+    };
+
+    return hth_cache_is_saved(place->cache, &save.id) || pack(sequence, sequence->id, HTH_STATE_REST, &save);
 }
 
 void hth_sequence_save_block(hth_sequence *sequence, hearth_save_reason reason)
@@ -459,25 +537,41 @@ void hth_sequence_save_block(hth_sequence *sequence, hearth_save_reason reason)
     uint32_t end = sequence->n_tokens;
     hth_row_id id = { .kind = HTH_ROW_BLOCK };
 
-    if (!is_cached(sequence) || sequence->cannot_save || !has_blocks(sequence) || end == 0 ||
-        end % HTH_BLOCK_TOKENS != 0)
+    if (!is_cached(sequence) || sequence->cannot_save || end == 0 || end % HTH_BLOCK_TOKENS != 0)
         return;
     catch_up_keys(sequence);
     id.key = sequence->boundary_keys[end / HTH_BLOCK_TOKENS];
-    save_range(sequence, &id, end - HTH_BLOCK_TOKENS, end, reason);
+    if (has_blocks(sequence))
+        save_cells(sequence, &id, reason);
+    if (has_states(sequence) && !sequence->cannot_save && hth_policy_should_save_state(end, &sequence->place->policy))
+        (void)save_state(sequence, &id.key, reason); /* a later boundary does, too */
+}
+
+/* Drop the states inside blocks that a later one supersedes, with the tails that only they need. */
+static void forget_stale(hth_sequence *sequence)
+{
+    for (size_t i = 0; i < sequence->n_stale; i++) {
+        hth_row_id tail = { .key = sequence->stale[i].key, .kind = HTH_ROW_TAIL };
+
+        hth_cache_forget(sequence->place->cache, &sequence->stale[i]);
+        if (has_blocks(sequence))
+            hth_cache_forget(sequence->place->cache, &tail);
+    }
+    sequence->n_stale = 0;
 }
 
 void hth_sequence_save_end(hth_sequence *sequence, hearth_save_reason reason)
 {
     uint32_t end = sequence->n_tokens;
-    hth_row_id id = { .kind = has_blocks(sequence) ? HTH_ROW_TAIL : HTH_ROW_SNAPSHOT };
+    hth_row_id id = { .kind = HTH_ROW_TAIL };
 
     if (!is_cached(sequence) || sequence->cannot_save || end == 0)
         return;
-    if (has_blocks(sequence) && end % HTH_BLOCK_TOKENS == 0)
-        return; /* the last block is the end */
     hth_sequence_key(sequence, &id.key);
-    save_range(sequence, &id, has_blocks(sequence) ? end / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS : 0, end, reason);
+    if (has_blocks(sequence) && end % HTH_BLOCK_TOKENS != 0) /* else the last block is the end */
+        save_cells(sequence, &id, reason);
+    if (has_states(sequence) && !sequence->cannot_save && save_state(sequence, &id.key, reason))
+        forget_stale(sequence);
 }
 
 void hth_sequence_save_logits(hth_sequence *sequence, const float *logits, hearth_save_reason reason)

@@ -2,11 +2,12 @@
  * sequence.h - one sequence of a context: which tokens its cells hold, and how they travel to and from the cache
  *
  * The sequence knows its tokens, the keys of their block boundaries, and how much of it is in the cache. It can be
- * shortened, restored from rows, extended by evaluation, and cut into rows. Plain attention models are cut into blocks
- * and tails through a scratch sequence; all others are saved and restored as whole snapshots.
+ * shortened, restored from rows, extended by evaluation, and cut into rows. What attention keeps is cut into blocks and
+ * tails through a scratch sequence; recurrent state, which is "as of now", is saved at boundaries: where a prompt ends,
+ * where a reply ends, and every snapshot_interval tokens. Only plain attention is ever shortened in place.
  *
- * Invariant: the cells of the sequence are those of tokens[0, n_tokens), at positions 0 .. n_tokens-1. Whenever the
- * engine leaves that in doubt, the sequence is emptied.
+ * Invariant: the state of the sequence is that of tokens[0, n_tokens), at positions 0 .. n_tokens-1, and whole. Whenever
+ * the engine leaves that in doubt, or a restore cannot bring all of it, the sequence is emptied.
  */
 #ifndef HTH_SCHED_SEQUENCE_H
 #define HTH_SCHED_SEQUENCE_H
@@ -24,6 +25,7 @@ typedef struct hth_workplace {
     uint32_t n_ctx;
     uint32_t n_batch;
     uint32_t n_vocab;
+    uint32_t n_window; /* of the model; 0: none */
     hth_keyspace keyspace;
     hth_policy policy;
     const char *engine_build;
@@ -49,6 +51,8 @@ uint32_t hth_sequence_common(const hth_sequence *sequence, const hearth_token *t
  * than asked for.
  */
 uint32_t hth_sequence_shorten(hth_sequence *sequence, uint32_t n_tokens);
+/* Can it be shortened to any length, or only emptied? */
+bool hth_sequence_can_be_shortened(const hth_sequence *sequence);
 
 typedef struct hth_restored {
     hearth_tier tier; /* the slowest that served a row */
@@ -57,18 +61,26 @@ typedef struct hth_restored {
 } hth_restored;
 
 /*
- * Find the longest known prefix of a prompt. The sequence's keys become those of the prompt, so the prompt is what the
+ * Find the longest known prefix of a prompt, of n_limit tokens at most. The sequence's keys become those of the prompt, so the prompt is what the
  * sequence is about from here on: shorten, restore and evaluate only toward it. *lookup is released by the caller.
  */
-hearth_status hth_sequence_lookup(hth_sequence *sequence, const hearth_token *prompt, size_t n_prompt, bool read_cache,
-                                  hth_lookup *lookup, hearth_error *err);
+hearth_status hth_sequence_lookup(hth_sequence *sequence, const hearth_token *prompt, size_t n_prompt, size_t n_limit,
+                                  bool read_cache, hth_lookup *lookup, hearth_error *err);
+
+typedef enum hth_restore_result {
+    HTH_RESTORE_DONE,     /* as far as the lookup said, or as far as it came where any prefix is of use */
+    HTH_RESTORE_ROW_LOST, /* a row is no longer to be had; the sequence is empty, another lookup finds less */
+    HTH_RESTORE_FAILED,   /* the engine or memory refused; the sequence is empty */
+} hth_restore_result;
 
 /*
- * Put the rows of lookup that lie beyond the present end into the context. Stops at the first row that cannot be used;
- * hth_sequence_n_tokens tells how far it came. progress (may be NULL) is called after each row with the tokens so far.
+ * Put the rows of lookup that lie beyond the present end into the context. Where the sequence can be shortened, it stops
+ * at the first row that cannot be used and hth_sequence_n_tokens tells how far it came; otherwise it is all of them or
+ * nothing, and present cells must end at a block boundary. progress (may be NULL) is called after each row with the tokens so far.
  */
-void hth_sequence_restore(hth_sequence *sequence, const hth_lookup *lookup, const hearth_token *prompt,
-                          void (*progress)(uint32_t n_tokens, void *user_data), void *user_data, hth_restored *out);
+hth_restore_result hth_sequence_restore(hth_sequence *sequence, const hth_lookup *lookup, const hearth_token *prompt,
+                                        void (*progress)(uint32_t n_tokens, void *user_data), void *user_data,
+                                        hth_restored *out);
 
 /*
  * Copy the saved logits after lookup's prompt into logits [n_vocab]. False when they cannot be had (any more). The tier
@@ -85,9 +97,12 @@ bool hth_sequence_restore_logits(hth_sequence *sequence, const hth_lookup *looku
 hearth_status hth_sequence_evaluate(hth_sequence *sequence, const hearth_token *tokens, uint32_t n, bool wants_logits,
                                     const float **logits_out, hth_decode_result *result, hearth_error *err);
 
-/* Save the block that ends exactly at the present end, if it does and is not cached. Call after each evaluation. */
+/*
+ * Save the block that ends exactly at the present end, if it does and is not cached, and the state there where one is
+ * due. Call after each evaluation: later it cannot be had any more.
+ */
 void hth_sequence_save_block(hth_sequence *sequence, hearth_save_reason reason);
-/* Save what follows the last block, or the whole state where blocks cannot be cut. */
+/* Save what follows the last block, and the state; then drop the states that this one supersedes. */
 void hth_sequence_save_end(hth_sequence *sequence, hearth_save_reason reason);
 /* Save the logits after the present end. */
 void hth_sequence_save_logits(hth_sequence *sequence, const float *logits, hearth_save_reason reason);

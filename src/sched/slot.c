@@ -136,33 +136,68 @@ static void report_restore(uint32_t n_tokens, void *user_data)
     report_progress(user_data, HEARTH_PHASE_RESTORE);
 }
 
+enum { RESTORES_MAX = 4 }; /* of one prompt, each after a row of the one before was lost */
+
+/* How many of the prompt's leading tokens the context still has in a form that can be continued. */
+static uint32_t live_tokens(const hth_slot *slot, uint32_t n_limit)
+{
+    const hth_request *request = slot->request;
+    uint32_t live =
+        request->no_cache_read ? 0 : hth_sequence_common(slot->sequence, request->prompt, request->n_prompt);
+
+    if (hth_sequence_can_be_shortened(slot->sequence))
+        return live < n_limit ? live : n_limit;
+    return live == hth_sequence_n_tokens(slot->sequence) && live <= n_limit ? live : 0;
+}
+
+/* Try to take the first token's logits from their row. */
+static bool take_saved_logits(hth_slot *slot, const hth_lookup *lookup, hth_restored *restored)
+{
+    if (!slot->place->cache || slot->request->no_cache_read)
+        return false;
+    if (!slot->saved_logits)
+        slot->saved_logits = malloc(slot->place->n_vocab * sizeof(float));
+    if (!slot->saved_logits || !hth_sequence_restore_logits(slot->sequence, lookup, slot->saved_logits, restored))
+        return false;
+    slot->logits = slot->saved_logits;
+    return true;
+}
+
 /*
- * Bring the longest known prefix into the sequence: what is still live, then rows. Sets cached_tokens, hit and tier. At
- * least one prompt token is left to evaluate unless the logits after the prompt are saved.
+ * One attempt to bring the longest known prefix of at most *n_limit tokens into the sequence: what is still live, then
+ * rows. HTH_RESTORE_ROW_LOST asks for another one, with *n_limit as it is then.
  */
-static hearth_status use_what_is_known(hth_slot *slot)
+static hearth_status try_what_is_known(hth_slot *slot, uint32_t *n_limit, hth_restored *restored,
+                                       hth_restore_result *result)
 {
     hth_request *request = slot->request;
     hearth_stats *stats = &slot->result.stats;
-    uint32_t live =
-        request->no_cache_read ? 0 : hth_sequence_common(slot->sequence, request->prompt, request->n_prompt);
-    hth_restored restored = { .tier = HEARTH_TIER_NONE };
+    uint32_t live = live_tokens(slot, *n_limit);
     hth_lookup lookup = { .n_tokens = 0 };
     uint64_t begin = hth_os_monotonic_ns();
     uint64_t looked_up;
-    uint32_t n_known;
     hearth_status status;
 
-    status = hth_sequence_lookup(slot->sequence, request->prompt, request->n_prompt, !request->no_cache_read, &lookup,
-                                 &slot->result.error);
+    slot->logits = NULL;
+    *restored = (hth_restored){ .tier = HEARTH_TIER_NONE };
+    *result = HTH_RESTORE_DONE;
+    status = hth_sequence_lookup(slot->sequence, request->prompt, request->n_prompt, *n_limit, !request->no_cache_read,
+                                 &lookup, &slot->result.error);
     if (status != HEARTH_OK) {
         (void)hth_sequence_shorten(slot->sequence, 0); /* what lives there is another request's, its keys too */
         return status;
     }
     memcpy(stats->prompt_key, lookup.prompt_key.bytes, sizeof(stats->prompt_key));
     looked_up = hth_os_monotonic_ns();
-    stats->lookup_ms = ms_between(begin, looked_up);
+    stats->lookup_ms += ms_between(begin, looked_up);
 
+    /* The state after the last token is of use with its logits only, where it cannot go back by one token. */
+    if ((live == request->n_prompt || lookup.n_cached == request->n_prompt) &&
+        !take_saved_logits(slot, &lookup, restored) && !hth_sequence_can_be_shortened(slot->sequence)) {
+        *n_limit = request->n_prompt - 1;
+        *result = HTH_RESTORE_ROW_LOST;
+        goto out;
+    }
     /*
      * Rows go on where live cells end at a block boundary. When they reach further than the live cells, those are cut
      * back to the boundary; otherwise the live cells are all that is used.
@@ -171,19 +206,39 @@ static hearth_status use_what_is_known(hth_slot *slot)
         live = live / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS;
     live = hth_sequence_shorten(slot->sequence, live);
     if (lookup.n_cached > live)
-        hth_sequence_restore(slot->sequence, &lookup, request->prompt, report_restore, slot, &restored);
-
-    n_known = hth_sequence_n_tokens(slot->sequence);
-    if (n_known == request->n_prompt) {
-        slot->saved_logits = malloc(slot->place->n_vocab * sizeof(float));
-        if (slot->saved_logits && slot->place->cache && !request->no_cache_read &&
-            hth_sequence_restore_logits(slot->sequence, &lookup, slot->saved_logits, &restored))
-            slot->logits = slot->saved_logits;
-        else
-            n_known = hth_sequence_shorten(slot->sequence, n_known - 1);
-    }
+        *result = hth_sequence_restore(slot->sequence, &lookup, request->prompt, report_restore, slot, restored);
+out:
     hth_lookup_deinit(&lookup);
-    stats->restore_ms = ms_between(looked_up, hth_os_monotonic_ns());
+    stats->restore_ms += ms_between(looked_up, hth_os_monotonic_ns());
+    return HEARTH_OK;
+}
+
+/*
+ * Bring the longest known prefix into the sequence. Sets cached_tokens, hit and tier. At least one prompt token is left
+ * to evaluate unless the logits after the prompt are saved.
+ */
+static hearth_status use_what_is_known(hth_slot *slot)
+{
+    hth_request *request = slot->request;
+    hearth_stats *stats = &slot->result.stats;
+    hth_restored restored = { .tier = HEARTH_TIER_NONE };
+    hth_restore_result result = HTH_RESTORE_ROW_LOST;
+    uint32_t n_limit = request->n_prompt;
+    uint32_t n_known;
+
+    for (int i = 0; i < RESTORES_MAX && result == HTH_RESTORE_ROW_LOST; i++) {
+        hearth_status status = try_what_is_known(slot, &n_limit, &restored, &result);
+
+        if (status != HEARTH_OK)
+            return status;
+    }
+    if (result != HTH_RESTORE_DONE)
+        (void)hth_sequence_shorten(slot->sequence, 0);
+    n_known = hth_sequence_n_tokens(slot->sequence);
+    if (n_known < request->n_prompt)
+        slot->logits = NULL;
+    else if (!slot->logits)
+        n_known = hth_sequence_shorten(slot->sequence, n_known - 1);
 
     stats->cached_tokens = n_known;
     stats->rows_restored = restored.n_rows;

@@ -1,16 +1,44 @@
 /*
  * blob_fuzz.c - the parser of state blobs reads inside its input, whatever the input claims
  *
- * An input is four bytes that say what is expected (bits for attention, window, recurrent, longer cells, no V; window
- * size; first position; number of positions), then the blob. What parses must parse again to the same layout, and not
- * with its last byte missing.
+ * An input is four bytes that say what is expected (bits for attention, window, recurrent, longer cells, no V, and two
+ * for the part of the state; window size; first position; number of positions), then the blob. What parses must parse
+ * again to the same layout, and not with its last byte missing; laid bare it must parse, too.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/blob.h"
+#include "engine/blob_part.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
+
+/* Which part the input is said to be; the whole where the format has no such part. */
+static hth_blob_format part_of(const hth_blob_format *whole, uint8_t which)
+{
+    if (which == 1 && whole->has_attention)
+        return hth_blob_part_format(whole, HTH_STATE_CELLS);
+    if (which == 2 && whole->has_attention && whole->has_window)
+        return hth_blob_part_format(whole, HTH_STATE_CELLS_BARE);
+    if (which == 3 && whole->has_recurrent)
+        return hth_blob_part_format(whole, HTH_STATE_REST);
+    return *whole;
+}
+
+static void lay_bare(hth_blob_format format, const hth_blob_layout *layout, const uint8_t *blob, size_t n_bytes,
+                     uint32_t begin, uint32_t end)
+{
+    static hth_blob_layout bare_layout;
+    size_t n_bare = hth_blob_bare_bytes(layout, n_bytes);
+    uint8_t *bare = malloc(n_bare);
+
+    format.window_is_empty = true;
+    if (bare) {
+        hth_blob_write_bare(layout, blob, n_bytes, bare);
+        if (hth_blob_parse(&format, bare, n_bare, begin, end, &bare_layout, NULL) != HEARTH_OK)
+            abort();
+    }
+    free(bare);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 {
@@ -30,6 +58,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
         .may_lack_v = bytes[0] & 16,
         .n_window = bytes[1] + 1u,
     };
+    format = part_of(&format, bytes[0] >> 5 & 3);
     begin = bytes[2];
     end = begin + bytes[3] + 1u;
     n_bytes -= 4;
@@ -44,6 +73,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
             abort();
         if (hth_blob_parse(&format, blob, n_bytes - 1, begin, end, &again, NULL) == HEARTH_OK)
             abort();
+        if (format.has_window && !format.may_lack_v)
+            lay_bare(format, &layout, blob, n_bytes, begin, end);
     }
     free(blob);
     return 0;

@@ -65,3 +65,19 @@ uint64_t hth_test_random(uint64_t *state, uint64_t bound)
     x = (x ^ (x >> 27)) * UINT64_C(0x94D049BB133111EB);
     return (x ^ (x >> 31)) % bound;
 }
+
+void hth_test_model(const char *shape, char *path, size_t capacity)
+{
+    char command[4096];
+    FILE *answer;
+    bool read;
+
+    (void)snprintf(command, sizeof(command), "'%s' '%s' 2>/dev/null", HTH_TEST_MAKE_MODEL, shape);
+    answer = popen(command, "r"); /* NOLINT(cert-env33-c): the build's own program, by its full path */
+    read = answer && fgets(path, (int)capacity, answer);
+    if (!answer || pclose(answer) != 0 || !read) {
+        (void)fprintf(stderr, "the model '%s' cannot be made: %s\n", shape, command);
+        abort();
+    }
+    path[strcspn(path, "\n")] = '\0';
+}

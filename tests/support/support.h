@@ -21,4 +21,10 @@ uint64_t hth_test_number(const char *name, uint64_t fallback);
 /* A small generator: state is advanced, the result is below bound (> 0). */
 uint64_t hth_test_random(uint64_t *state, uint64_t bound);
 
+/*
+ * The path of a model of random weights, made by bench/make_model on first use and kept where that keeps its models.
+ * Ends the program when it cannot be made.
+ */
+void hth_test_model(const char *shape, char *path, size_t capacity);
+
 #endif

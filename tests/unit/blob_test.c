@@ -6,6 +6,7 @@
 
 #include "base/bytes.h"
 #include "engine/blob.h"
+#include "engine/blob_part.h"
 #include "support/cmocka_all.h"
 
 /* A blob being written. */
@@ -284,6 +285,107 @@ static void a_hybrid_blob_has_all_its_sections(void **state)
     assert_int_equal(parse(&hybrid_window, 0, 20), HEARTH_OK);
 }
 
+static void put_empty_attention(void)
+{
+    put_u32(1);
+    put_u32(0);
+}
+
+static void put_empty_recurrent(void)
+{
+    put_u32(0);
+    put_u32(0);
+    put_u32(4);
+    put_rows(2, 0, 40, 0);
+    put_rows(2, 0, 0, 0);
+}
+
+static void cells_of_a_hybrid_have_neither_window_nor_state(void **state)
+{
+    hth_blob_format format = hth_blob_part_format(&hybrid_window, HTH_STATE_CELLS);
+
+    (void)state;
+    begin_blob();
+    put_attention(256, 276, 2);
+    put_empty_attention();
+    put_empty_recurrent();
+    assert_no_prefix_passes(&format, 256, 276);
+    assert_int_equal(parse(&hybrid_window, 256, 276), HEARTH_CORRUPT);
+
+    begin_blob();
+    put_attention(256, 276, 2);
+    put_attention(268, 276, 1);
+    put_empty_recurrent();
+    assert_int_equal(parse(&format, 256, 276), HEARTH_CORRUPT);
+    begin_blob();
+    put_attention(256, 276, 2);
+    put_empty_attention();
+    put_recurrent(1, 275);
+    assert_int_equal(parse(&format, 256, 276), HEARTH_CORRUPT);
+
+    format = hth_blob_part_format(&hybrid, HTH_STATE_CELLS);
+    begin_blob();
+    put_attention(256, 276, 2);
+    put_empty_recurrent();
+    assert_no_prefix_passes(&format, 256, 276);
+}
+
+static void the_rest_of_a_hybrid_has_its_window_and_its_state(void **state)
+{
+    hth_blob_format format = hth_blob_part_format(&hybrid_window, HTH_STATE_REST);
+
+    (void)state;
+    begin_blob();
+    put_attention(12, 20, 1);
+    put_recurrent(1, 19);
+    assert_no_prefix_passes(&format, 0, 20);
+    assert_int_equal(parse(&format, 0, 21), HEARTH_CORRUPT);
+    begin_blob();
+    put_empty_attention();
+    put_recurrent(1, 19);
+    assert_int_equal(parse(&format, 0, 20), HEARTH_CORRUPT);
+
+    format = hth_blob_part_format(&hybrid, HTH_STATE_REST);
+    begin_blob();
+    put_recurrent(1, 19);
+    assert_no_prefix_passes(&format, 0, 20);
+    begin_blob();
+    put_empty_recurrent();
+    assert_int_equal(parse(&format, 0, 20), HEARTH_CORRUPT);
+}
+
+static void a_blob_is_laid_bare_by_emptying_its_window(void **state)
+{
+    const hth_blob_format *whole[] = { &window, &hybrid_window };
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        hth_blob_format format = hth_blob_part_format(whole[i], HTH_STATE_CELLS_BARE);
+        hth_blob_format full = *whole[i];
+        uint8_t bare[sizeof(out.bytes)];
+        size_t n_bare;
+
+        full.recurrent_is_empty = true;
+        begin_blob();
+        put_attention(256, 276, 2);
+        put_attention(268, 276, 1);
+        if (full.has_recurrent)
+            put_empty_recurrent();
+        assert_int_equal(parse(&full, 256, 276), HEARTH_OK);
+        n_bare = hth_blob_bare_bytes(&layout, out.n_bytes);
+        hth_blob_write_bare(&layout, out.bytes, out.n_bytes, bare);
+
+        begin_blob();
+        put_attention(256, 276, 2);
+        put_empty_attention();
+        if (full.has_recurrent)
+            put_empty_recurrent();
+        assert_int_equal(n_bare, out.n_bytes);
+        assert_memory_equal(bare, out.bytes, n_bare);
+        assert_int_equal(parse(&format, 256, 276), HEARTH_OK);
+    }
+}
+
 static void claims_beyond_the_bytes_are_refused_at_once(void **state)
 {
     (void)state;
@@ -373,6 +475,9 @@ int main(void)
         cmocka_unit_test(a_window_section_holds_the_last_positions_only),
         cmocka_unit_test(a_recurrent_section_holds_the_last_position_once),
         cmocka_unit_test(a_hybrid_blob_has_all_its_sections),
+        cmocka_unit_test(cells_of_a_hybrid_have_neither_window_nor_state),
+        cmocka_unit_test(the_rest_of_a_hybrid_has_its_window_and_its_state),
+        cmocka_unit_test(a_blob_is_laid_bare_by_emptying_its_window),
         cmocka_unit_test(claims_beyond_the_bytes_are_refused_at_once),
         cmocka_unit_test(layers_are_bounded),
         cmocka_unit_test(layouts_differ_where_any_tensor_does),

@@ -121,11 +121,11 @@ static uint8_t *cut(uint32_t sequence, size_t *n_bytes)
     hearth_error err;
     uint8_t *bytes;
 
-    *n_bytes = llama->state_size(context, sequence);
+    *n_bytes = llama->state_size(context, sequence, HTH_STATE_CELLS);
     assert_true(*n_bytes > 0);
     bytes = malloc(*n_bytes);
     assert_non_null(bytes);
-    assert_int_equal(llama->state_get(context, sequence, bytes, *n_bytes, n_bytes, &err), HEARTH_OK);
+    assert_int_equal(llama->state_get(context, sequence, HTH_STATE_CELLS, bytes, *n_bytes, n_bytes, &err), HEARTH_OK);
     return bytes;
 }
 
@@ -310,13 +310,13 @@ static void an_empty_or_missing_sequence_has_no_state(void **state)
     hearth_error err;
 
     (void)state;
-    assert_int_equal(llama->state_size(context, 0), 0);
-    assert_int_equal(llama->state_size(context, 256), 0);
-    assert_int_equal(llama->state_size(context, UINT32_MAX), 0);
-    assert_int_equal(llama->state_get(context, 0, bytes, sizeof(bytes), &n, &err), HEARTH_MISUSE);
-    assert_int_equal(llama->state_get(context, 256, bytes, sizeof(bytes), &n, &err), HEARTH_MISUSE);
+    assert_int_equal(llama->state_size(context, 0, HTH_STATE_CELLS), 0);
+    assert_int_equal(llama->state_size(context, 256, HTH_STATE_CELLS), 0);
+    assert_int_equal(llama->state_size(context, UINT32_MAX, HTH_STATE_CELLS), 0);
+    assert_int_equal(llama->state_get(context, 0, HTH_STATE_CELLS, bytes, sizeof(bytes), &n, &err), HEARTH_MISUSE);
+    assert_int_equal(llama->state_get(context, 256, HTH_STATE_CELLS, bytes, sizeof(bytes), &n, &err), HEARTH_MISUSE);
     fill(0, 8);
-    assert_int_equal(llama->state_get(context, 0, bytes, sizeof(bytes), &n, &err), HEARTH_MISUSE);
+    assert_int_equal(llama->state_get(context, 0, HTH_STATE_CELLS, bytes, sizeof(bytes), &n, &err), HEARTH_MISUSE);
 }
 
 static void a_state_that_does_not_fit_its_place_is_refused(void **state)
@@ -328,16 +328,17 @@ static void a_state_that_does_not_fit_its_place_is_refused(void **state)
     (void)state;
     fill(0, 40);
     bytes = cut(0, &n_bytes);
-    assert_int_equal(llama->state_set(context, 256, bytes, n_bytes, 0, 40, &err), HEARTH_MISUSE);
-    assert_int_equal(llama->state_set(context, UINT32_MAX, bytes, n_bytes, 0, 40, &err), HEARTH_MISUSE);
-    assert_int_equal(llama->state_set(context, 1, bytes, n_bytes, 40, 40, &err), HEARTH_MISUSE);
-    assert_int_equal(llama->state_set(context, 1, bytes, n_bytes, 0, 41, &err), HEARTH_CORRUPT);
-    assert_int_equal(llama->state_set(context, 1, bytes, n_bytes, 0, 39, &err), HEARTH_CORRUPT);
-    assert_int_equal(llama->state_set(context, 1, bytes, n_bytes, 1, 41, &err), HEARTH_CORRUPT);
-    assert_int_equal(llama->state_set(context, 1, bytes, n_bytes, 0, UINT32_MAX, &err), HEARTH_MISUSE);
+    assert_int_equal(llama->state_set(context, 256, HTH_STATE_CELLS, bytes, n_bytes, 0, 40, &err), HEARTH_MISUSE);
+    assert_int_equal(llama->state_set(context, UINT32_MAX, HTH_STATE_CELLS, bytes, n_bytes, 0, 40, &err),
+                     HEARTH_MISUSE);
+    assert_int_equal(llama->state_set(context, 1, HTH_STATE_CELLS, bytes, n_bytes, 40, 40, &err), HEARTH_MISUSE);
+    assert_int_equal(llama->state_set(context, 1, HTH_STATE_CELLS, bytes, n_bytes, 0, 41, &err), HEARTH_CORRUPT);
+    assert_int_equal(llama->state_set(context, 1, HTH_STATE_CELLS, bytes, n_bytes, 0, 39, &err), HEARTH_CORRUPT);
+    assert_int_equal(llama->state_set(context, 1, HTH_STATE_CELLS, bytes, n_bytes, 1, 41, &err), HEARTH_CORRUPT);
+    assert_int_equal(llama->state_set(context, 1, HTH_STATE_CELLS, bytes, n_bytes, 0, UINT32_MAX, &err), HEARTH_MISUSE);
     assert_int_equal(llama->seq_end(context, 1), 0);
     assert_int_equal(llama->seq_end(context, 0), 40);
-    assert_int_equal(llama->state_set(context, 1, bytes, n_bytes, 0, 40, &err), HEARTH_OK);
+    assert_int_equal(llama->state_set(context, 1, HTH_STATE_CELLS, bytes, n_bytes, 0, 40, &err), HEARTH_OK);
     assert_int_equal(llama->seq_end(context, 1), 40);
     free(bytes);
 }
@@ -383,7 +384,7 @@ static void a_forged_state_empties_its_sequence_and_harms_no_other(void **state)
         fill(1, 8);
         memcpy(forged, bytes, n_bytes);
         hth_put_u32(forged + cases[i].offset, cases[i].value);
-        if (llama->state_set(context, 1, forged, n_bytes, 0, 40, &err) != HEARTH_CORRUPT)
+        if (llama->state_set(context, 1, HTH_STATE_CELLS, forged, n_bytes, 0, 40, &err) != HEARTH_CORRUPT)
             fail_msg("a state with forged %s was not refused as corrupt", cases[i].what);
         assert_int_equal(llama->seq_end(context, 1), 0);
     }
@@ -408,9 +409,9 @@ static void a_state_cut_short_or_too_long_is_corrupt_at_every_length(void **stat
     assert_non_null(bytes);
     bytes[n_bytes] = 0;
     for (size_t n = 0; n < n_bytes; n += n < 200 ? 1 : 97)
-        assert_int_equal(llama->state_set(context, 1, bytes, n, 0, 8, &err), HEARTH_CORRUPT);
-    assert_int_equal(llama->state_set(context, 1, bytes, n_bytes + 1, 0, 8, &err), HEARTH_CORRUPT);
-    assert_int_equal(llama->state_set(context, 1, bytes, n_bytes, 0, 8, &err), HEARTH_OK);
+        assert_int_equal(llama->state_set(context, 1, HTH_STATE_CELLS, bytes, n, 0, 8, &err), HEARTH_CORRUPT);
+    assert_int_equal(llama->state_set(context, 1, HTH_STATE_CELLS, bytes, n_bytes + 1, 0, 8, &err), HEARTH_CORRUPT);
+    assert_int_equal(llama->state_set(context, 1, HTH_STATE_CELLS, bytes, n_bytes, 0, 8, &err), HEARTH_OK);
     free(bytes);
 }
 
@@ -424,12 +425,12 @@ static void a_state_without_room_fails_and_leaves_the_others(void **state)
     fill(0, 100);
     bytes = cut(0, &n_bytes);
     fill(1, N_CTX - 150);
-    assert_int_equal(llama->state_set(context, 2, bytes, n_bytes, 0, 100, &err), HEARTH_ENGINE);
+    assert_int_equal(llama->state_set(context, 2, HTH_STATE_CELLS, bytes, n_bytes, 0, 100, &err), HEARTH_ENGINE);
     assert_int_equal(llama->seq_end(context, 2), 0);
     assert_int_equal(llama->seq_end(context, 0), 100);
     assert_int_equal(llama->seq_end(context, 1), N_CTX - 150);
     assert_true(llama->seq_remove(context, 1, 0, UINT32_MAX));
-    assert_int_equal(llama->state_set(context, 2, bytes, n_bytes, 0, 100, &err), HEARTH_OK);
+    assert_int_equal(llama->state_set(context, 2, HTH_STATE_CELLS, bytes, n_bytes, 0, 100, &err), HEARTH_OK);
     free(bytes);
 }
 
@@ -447,7 +448,7 @@ static void a_state_of_another_type_is_refused_by_a_context_that_has_seen_none(v
     params.type_k = "q8_0";
     params.type_v = "q8_0";
     assert_int_equal(llama->context_new(model, &params, &own, &err), HEARTH_OK);
-    assert_int_equal(llama->state_set(own, 0, bytes, n_bytes, 0, 16, &err), HEARTH_ENGINE);
+    assert_int_equal(llama->state_set(own, 0, HTH_STATE_CELLS, bytes, n_bytes, 0, 16, &err), HEARTH_ENGINE);
     assert_int_equal(llama->seq_end(own, 0), 0);
     llama->context_free(own);
     free(bytes);
@@ -1001,8 +1002,8 @@ static void arguments_that_are_missing_are_misuse(void **state)
     assert_int_equal(llama->context_new(NULL, NULL, NULL, &err), HEARTH_MISUSE);
     assert_int_equal(llama->decode(context, NULL, 1, &result, &err), HEARTH_MISUSE);
     assert_int_equal(llama->decode(NULL, NULL, 0, NULL, NULL), HEARTH_MISUSE);
-    assert_int_equal(llama->state_get(context, 0, NULL, 0, &n, &err), HEARTH_MISUSE);
-    assert_int_equal(llama->state_set(context, 0, NULL, 0, 0, 1, &err), HEARTH_MISUSE);
+    assert_int_equal(llama->state_get(context, 0, HTH_STATE_CELLS, NULL, 0, &n, &err), HEARTH_MISUSE);
+    assert_int_equal(llama->state_set(context, 0, HTH_STATE_CELLS, NULL, 0, 0, 1, &err), HEARTH_MISUSE);
     assert_int_equal(llama->sampler_new(model, NULL, NULL, &err), HEARTH_MISUSE);
     llama->sampler_free(NULL);
 }

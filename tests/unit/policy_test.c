@@ -62,6 +62,7 @@ static hth_policy policy_of(const json_t *config)
         .continued_interval = integer_of(config, "continued_interval"),
         .boundary_trim_tokens = integer_of(config, "boundary_trim_tokens"),
         .boundary_align_tokens = integer_of(config, "boundary_align_tokens"),
+        .snapshot_interval = 1024, /* ours alone */
     };
 }
 
@@ -305,6 +306,32 @@ static int use_shared_fixtures(void **state)
     return 0;
 }
 
+static void a_state_is_saved_every_interval_of_whole_blocks(void **state)
+{
+    hth_policy policy = hth_policy_default(8192);
+    hearth_error err;
+
+    (void)state;
+    assert_false(hth_policy_should_save_state(0, &policy));
+    assert_false(hth_policy_should_save_state(768, &policy));
+    assert_true(hth_policy_should_save_state(1024, &policy));
+    assert_false(hth_policy_should_save_state(1280, &policy));
+    policy.snapshot_interval = 256;
+    assert_true(hth_policy_should_save_state(1280, &policy));
+    policy.min_tokens = policy.cold_min_tokens = 1281;
+    assert_false(hth_policy_should_save_state(1280, &policy));
+
+    for (int64_t interval = -256; interval < 256; interval += 64) {
+        policy.snapshot_interval = interval;
+        assert_int_equal(hth_policy_validate(&policy, &err), HEARTH_MISUSE);
+        assert_memory_equal(err.message, "snapshot_interval ", 18);
+    }
+    policy.snapshot_interval = 300;
+    assert_int_equal(hth_policy_validate(&policy, &err), HEARTH_MISUSE);
+    policy.snapshot_interval = 512;
+    assert_int_equal(hth_policy_validate(&policy, &err), HEARTH_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest vectors[] = {
@@ -318,6 +345,7 @@ int main(void)
         cmocka_unit_test(our_defaults_are_valid_for_every_context_size),
         cmocka_unit_test(our_defaults_save_every_full_block_of_any_prompt_that_fits),
         cmocka_unit_test(counts_at_the_ends_of_their_type_do_not_wrap),
+        cmocka_unit_test(a_state_is_saved_every_interval_of_whole_blocks),
     };
     int n_failed = cmocka_run_group_tests(vectors, use_fixtures, NULL);
 

@@ -13,7 +13,10 @@
 
 static const hth_backend *stub;
 static const hth_log silent = { .level = HEARTH_LOG_ERROR };
-static const char *const kinds[] = { "stub:", "stub:kind=window", "stub:kind=recurrent", "stub:kind=hybrid" };
+static const char *const kinds[] = { "stub:", "stub:kind=window", "stub:kind=recurrent", "stub:kind=hybrid",
+                                     "stub:kind=hybrid,window=64" };
+
+enum { N_KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
 /* A model and a context on it. */
 typedef struct engine {
@@ -84,16 +87,68 @@ static bool equal(engine e, const float *a, const float *b)
     return memcmp(a, b, e.info.n_vocab * sizeof(float)) == 0;
 }
 
-static uint8_t *cut(engine e, uint32_t sequence, size_t *n_bytes)
+static uint8_t *cut_part(engine e, uint32_t sequence, hth_state_part part, size_t *n_bytes)
 {
     hearth_error err;
     uint8_t *bytes;
 
-    *n_bytes = stub->state_size(e.context, sequence);
+    *n_bytes = stub->state_size(e.context, sequence, part);
     bytes = malloc(*n_bytes);
     assert_non_null(bytes);
-    assert_int_equal(stub->state_get(e.context, sequence, bytes, *n_bytes, n_bytes, &err), HEARTH_OK);
+    assert_int_equal(stub->state_get(e.context, sequence, part, bytes, *n_bytes, n_bytes, &err), HEARTH_OK);
     return bytes;
+}
+
+static uint8_t *cut(engine e, uint32_t sequence, size_t *n_bytes)
+{
+    return cut_part(e, sequence, HTH_STATE_CELLS, n_bytes);
+}
+
+/* The whole state of a sequence, in the one or two parts that its kind has. */
+typedef struct parts {
+    uint8_t *cells;
+    size_t cells_bytes;
+    uint8_t *rest;
+    size_t rest_bytes;
+} parts;
+
+static bool has_cells(engine e)
+{
+    return e.info.kind != HTH_MODEL_RECURRENT;
+}
+
+static bool has_rest(engine e)
+{
+    return e.info.kind == HTH_MODEL_RECURRENT || e.info.kind == HTH_MODEL_HYBRID;
+}
+
+static parts cut_all(engine e, uint32_t sequence)
+{
+    parts p = { .cells = NULL };
+
+    if (has_cells(e))
+        p.cells = cut_part(e, sequence, HTH_STATE_CELLS, &p.cells_bytes);
+    if (has_rest(e))
+        p.rest = cut_part(e, sequence, HTH_STATE_REST, &p.rest_bytes);
+    return p;
+}
+
+static hearth_status put_all(engine e, uint32_t sequence, const parts *p, uint32_t end)
+{
+    hearth_status status = HEARTH_OK;
+    hearth_error err;
+
+    if (p->cells)
+        status = stub->state_set(e.context, sequence, HTH_STATE_CELLS, p->cells, p->cells_bytes, 0, end, &err);
+    if (p->rest && status == HEARTH_OK)
+        status = stub->state_set(e.context, sequence, HTH_STATE_REST, p->rest, p->rest_bytes, 0, end, &err);
+    return status;
+}
+
+static void free_parts(parts *p)
+{
+    free(p->cells);
+    free(p->rest);
 }
 
 static void logits_depend_on_every_token_and_its_place(void **state)
@@ -101,7 +156,7 @@ static void logits_depend_on_every_token_and_its_place(void **state)
     static const char *const texts[] = { "abcd", "abdc", "xbcd", "bcd", "aabcd" };
 
     (void)state;
-    for (size_t k = 0; k < 4; k++) {
+    for (size_t k = 0; k < N_KINDS; k++) {
         engine e = open_engine(kinds[k]);
         float *first = keep(e, evaluate(e, 0, 0, texts[0]));
 
@@ -118,7 +173,7 @@ static void logits_depend_on_every_token_and_its_place(void **state)
 static void chunks_and_other_sequences_do_not_change_logits(void **state)
 {
     (void)state;
-    for (size_t k = 0; k < 4; k++) {
+    for (size_t k = 0; k < N_KINDS; k++) {
         engine e = open_engine(kinds[k]);
         float *first = keep(e, evaluate(e, 0, 0, "one two three"));
 
@@ -134,30 +189,148 @@ static void chunks_and_other_sequences_do_not_change_logits(void **state)
 static void a_restored_state_goes_on_as_if_nothing_had_happened(void **state)
 {
     (void)state;
-    for (size_t k = 0; k < 4; k++) {
+    for (size_t k = 0; k < N_KINDS; k++) {
         engine e = open_engine(kinds[k]);
         char long_text[201];
-        size_t n_bytes;
-        uint8_t *bytes;
+        parts p;
         float *then;
-        hearth_error err;
 
         memset(long_text, 'x', 200); /* longer than the window */
         long_text[200] = '\0';
         (void)evaluate(e, 0, 0, long_text);
-        bytes = cut(e, 0, &n_bytes);
+        p = cut_all(e, 0);
         then = keep(e, evaluate(e, 0, 200, "and on"));
         assert_true(stub->seq_remove(e.context, 0, 0, UINT32_MAX));
         (void)evaluate(e, 1, 0, "in the way");
-        assert_int_equal(stub->state_set(e.context, 2, bytes, n_bytes, 0, 200, &err), HEARTH_OK);
+        assert_int_equal(put_all(e, 2, &p, 200), HEARTH_OK);
         assert_int_equal(stub->seq_end(e.context, 2), 200);
         assert_true(equal(e, then, evaluate(e, 2, 200, "and on")));
+        assert_true(stub->seq_remove(e.context, 2, 0, UINT32_MAX));
 
-        bytes[n_bytes - 1] ^= 1;
-        assert_int_equal(stub->state_set(e.context, 3, bytes, n_bytes, 0, 200, &err), HEARTH_OK);
+        if (p.cells)
+            p.cells[p.cells_bytes - (has_rest(e) ? 64 : 1)] ^= 1; /* the last cell, before the names of the rest */
+        else
+            p.rest[p.rest_bytes - 1] ^= 1;
+        assert_int_equal(put_all(e, 3, &p, 200), HEARTH_OK);
         assert_false(equal(e, then, evaluate(e, 3, 200, "and on")));
         free(then);
-        free(bytes);
+        free_parts(&p);
+        close_engine(e);
+    }
+}
+
+/* What the real engine would not notice: the sequence says that it is not whole, and its logits are wrong. */
+static void a_state_that_lacks_a_part_is_not_whole_and_gives_other_logits(void **state)
+{
+    (void)state;
+    for (size_t k = 1; k < N_KINDS; k++) {
+        engine e = open_engine(kinds[k]);
+        char long_text[201];
+        hearth_error err;
+        float *then;
+        parts p;
+
+        memset(long_text, 'x', 200);
+        long_text[200] = '\0';
+        (void)evaluate(e, 0, 0, long_text);
+        p = cut_all(e, 0);
+        then = keep(e, evaluate(e, 0, 200, "and on"));
+        if (p.cells) {
+            hth_state_part part = has_rest(e) ? HTH_STATE_CELLS : HTH_STATE_CELLS_BARE;
+
+            assert_int_equal(stub->state_set(e.context, 1, part, p.cells, p.cells_bytes, 0, 200, &err), HEARTH_OK);
+            assert_int_equal(stub->seq_end(e.context, 1), 0);
+            assert_false(equal(e, then, evaluate(e, 1, 200, "and on")));
+        }
+        if (p.cells && p.rest) { /* the rest of another length, or on nothing */
+            assert_int_equal(stub->state_set(e.context, 2, HTH_STATE_REST, p.rest, p.rest_bytes, 0, 200, &err),
+                             HEARTH_MISUSE);
+            assert_int_equal(stub->state_set(e.context, 1, HTH_STATE_REST, p.rest, p.rest_bytes, 0, 200, &err),
+                             HEARTH_MISUSE);
+            assert_int_equal(stub->seq_end(e.context, 1), 0);
+        }
+        free(then);
+        free_parts(&p);
+        close_engine(e);
+    }
+}
+
+static void rows_of_a_window_are_cut_at_once_and_only_the_last_ones_bring_it_back(void **state)
+{
+    engine e = open_engine("stub:kind=window,window=20");
+    static const char *const texts[] = { "first block.", "second block", "third block " };
+    uint8_t *bytes[3];
+    size_t n_bytes[3];
+    hearth_error err;
+    float *then;
+
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++) {
+        (void)evaluate(e, 0, 12 * i, texts[i]);
+        assert_int_equal(stub->seq_copy(e.context, 0, 3, 12 * i, 12 * i + 12, &err), HEARTH_OK);
+        bytes[i] = cut(e, 3, &n_bytes[i]);
+        assert_true(stub->seq_remove(e.context, 3, 0, UINT32_MAX));
+    }
+    then = keep(e, evaluate(e, 0, 36, "!"));
+    for (uint32_t n_bare = 0; n_bare < 3; n_bare++) {
+        for (uint32_t i = 0; i < 3; i++) {
+            assert_int_equal(stub->state_set(e.context, 3, i < n_bare ? HTH_STATE_CELLS_BARE : HTH_STATE_CELLS,
+                                             bytes[i], n_bytes[i], 12 * i, 12 * i + 12, &err),
+                             HEARTH_OK);
+            assert_int_equal(stub->seq_copy(e.context, 3, 1, 12 * i, 12 * i + 12, &err), HEARTH_OK);
+            assert_true(stub->seq_remove(e.context, 3, 0, UINT32_MAX));
+        }
+        /* The window of 20 needs the last two rows. */
+        assert_int_equal(stub->seq_end(e.context, 1), n_bare < 2 ? 36 : 0);
+        assert_int_equal(equal(e, then, evaluate(e, 1, 36, "!")), n_bare < 2);
+        assert_true(stub->seq_remove(e.context, 1, 0, UINT32_MAX));
+    }
+    /* Cut late, the first one has lost its window: the blob is not what it must be. */
+    free(bytes[0]);
+    assert_int_equal(stub->seq_copy(e.context, 0, 3, 0, 12, &err), HEARTH_OK);
+    bytes[0] = cut(e, 3, &n_bytes[0]);
+    assert_int_equal(stub->state_set(e.context, 3, HTH_STATE_CELLS, bytes[0], n_bytes[0], 0, 12, &err), HEARTH_CORRUPT);
+    for (size_t i = 0; i < 3; i++)
+        free(bytes[i]);
+    free(then);
+    close_engine(e);
+}
+
+static void a_hybrid_s_block_has_no_state_and_needs_one_at_the_end(void **state)
+{
+    static const char *const paths[] = { "stub:kind=hybrid", "stub:kind=hybrid,window=10" };
+
+    (void)state;
+    for (size_t k = 0; k < 2; k++) {
+        engine e = open_engine(paths[k]);
+        uint8_t *bytes[2], *rest;
+        size_t n_bytes[2], n_rest;
+        hearth_error err;
+        float *then;
+
+        for (uint32_t i = 0; i < 2; i++) {
+            (void)evaluate(e, 0, 12 * i, i == 0 ? "first block." : "second block");
+            assert_int_equal(stub->seq_copy(e.context, 0, 3, 12 * i, 12 * i + 12, &err), HEARTH_OK);
+            bytes[i] = cut(e, 3, &n_bytes[i]);
+            assert_true(stub->seq_remove(e.context, 3, 0, UINT32_MAX));
+        }
+        rest = cut_part(e, 0, HTH_STATE_REST, &n_rest);
+        then = keep(e, evaluate(e, 0, 24, "!"));
+        for (uint32_t i = 0; i < 2; i++) {
+            assert_int_equal(
+                stub->state_set(e.context, 3, HTH_STATE_CELLS, bytes[i], n_bytes[i], 12 * i, 12 * i + 12, &err),
+                HEARTH_OK);
+            assert_int_equal(stub->seq_copy(e.context, 3, 1, 12 * i, 12 * i + 12, &err), HEARTH_OK);
+            assert_true(stub->seq_remove(e.context, 3, 0, UINT32_MAX));
+        }
+        assert_int_equal(stub->seq_end(e.context, 1), 0);
+        assert_int_equal(stub->state_set(e.context, 1, HTH_STATE_REST, rest, n_rest, 0, 24, &err), HEARTH_OK);
+        assert_int_equal(stub->seq_end(e.context, 1), 24);
+        assert_true(equal(e, then, evaluate(e, 1, 24, "!")));
+        free(bytes[0]);
+        free(bytes[1]);
+        free(rest);
+        free(then);
         close_engine(e);
     }
 }
@@ -179,7 +352,8 @@ static void blocks_are_cut_and_put_back_through_a_scratch_sequence(void **state)
     }
     then = keep(e, evaluate(e, 0, 24, "!"));
     for (uint32_t i = 0; i < 2; i++) {
-        assert_int_equal(stub->state_set(e.context, 3, bytes[i], n_bytes[i], 12 * i, 12 * i + 12, &err), HEARTH_OK);
+        assert_int_equal(
+            stub->state_set(e.context, 3, HTH_STATE_CELLS, bytes[i], n_bytes[i], 12 * i, 12 * i + 12, &err), HEARTH_OK);
         assert_int_equal(stub->seq_copy(e.context, 3, 1, 12 * i, 12 * i + 12, &err), HEARTH_OK);
         assert_true(stub->seq_remove(e.context, 3, 0, UINT32_MAX));
     }
@@ -187,14 +361,14 @@ static void blocks_are_cut_and_put_back_through_a_scratch_sequence(void **state)
 
     /* The second block behind another first one, and a block at a place that is not its own. */
     (void)evaluate(e, 2, 0, "First block.");
-    assert_int_equal(stub->state_set(e.context, 3, bytes[1], n_bytes[1], 12, 24, &err), HEARTH_OK);
+    assert_int_equal(stub->state_set(e.context, 3, HTH_STATE_CELLS, bytes[1], n_bytes[1], 12, 24, &err), HEARTH_OK);
     assert_int_equal(stub->seq_copy(e.context, 3, 2, 12, 24, &err), HEARTH_OK);
     assert_false(equal(e, then, evaluate(e, 2, 24, "!")));
-    assert_int_equal(stub->state_set(e.context, 3, bytes[1], n_bytes[1], 0, 12, &err), HEARTH_CORRUPT);
+    assert_int_equal(stub->state_set(e.context, 3, HTH_STATE_CELLS, bytes[1], n_bytes[1], 0, 12, &err), HEARTH_CORRUPT);
     assert_int_equal(stub->seq_end(e.context, 3), 0);
     for (uint32_t i = 0; i < 12; i++)
         hth_put_u32(bytes[1] + 16 + 12 * i, i);
-    assert_int_equal(stub->state_set(e.context, 3, bytes[1], n_bytes[1], 0, 12, &err), HEARTH_OK);
+    assert_int_equal(stub->state_set(e.context, 3, HTH_STATE_CELLS, bytes[1], n_bytes[1], 0, 12, &err), HEARTH_OK);
     assert_true(stub->seq_remove(e.context, 2, 0, UINT32_MAX));
     (void)evaluate(e, 2, 0, "second block");
     free(then);
@@ -206,19 +380,19 @@ static void blocks_are_cut_and_put_back_through_a_scratch_sequence(void **state)
     close_engine(e);
 }
 
-static void only_plain_sequences_are_rewound_or_shared(void **state)
+static void only_plain_sequences_are_rewound_and_recurrent_ones_have_nothing_to_share(void **state)
 {
     hearth_error err;
 
     (void)state;
-    for (size_t k = 0; k < 4; k++) {
+    for (size_t k = 0; k < N_KINDS; k++) {
         engine e = open_engine(kinds[k]);
         bool is_plain = e.info.kind == HTH_MODEL_PLAIN;
 
         (void)evaluate(e, 0, 0, "0123456789");
         assert_int_equal(stub->seq_remove(e.context, 0, 5, UINT32_MAX), is_plain);
         assert_int_equal(stub->seq_end(e.context, 0), is_plain ? 5 : 10);
-        assert_int_equal(stub->seq_copy(e.context, 0, 1, 0, 5, &err), is_plain ? HEARTH_OK : HEARTH_MISUSE);
+        assert_int_equal(stub->seq_copy(e.context, 0, 1, 0, 5, &err), has_cells(e) ? HEARTH_OK : HEARTH_MISUSE);
         assert_true(stub->seq_remove(e.context, 0, 0, UINT32_MAX));
         assert_int_equal(stub->seq_end(e.context, 0), 0);
         (void)evaluate(e, 0, 0, "again");
@@ -311,8 +485,8 @@ static void a_broken_rule_is_misuse(void **state)
         assert_int_equal(stub->decode(e.context, &cases[i], 1, &result, &err), HEARTH_MISUSE);
     assert_int_equal(stub->decode(e.context, cases, 0, &result, &err), HEARTH_MISUSE);
     assert_int_equal(stub->decode(e.context, cases, 257, &result, &err), HEARTH_MISUSE);
-    assert_int_equal(stub->state_size(e.context, 0), 0);
-    assert_int_equal(stub->state_size(e.context, 99), 0);
+    assert_int_equal(stub->state_size(e.context, 0, HTH_STATE_CELLS), 0);
+    assert_int_equal(stub->state_size(e.context, 99, HTH_STATE_CELLS), 0);
     assert_false(stub->seq_remove(e.context, 99, 0, 1));
     close_engine(e);
 }
@@ -462,7 +636,10 @@ int main(void)
         cmocka_unit_test(chunks_and_other_sequences_do_not_change_logits),
         cmocka_unit_test(a_restored_state_goes_on_as_if_nothing_had_happened),
         cmocka_unit_test(blocks_are_cut_and_put_back_through_a_scratch_sequence),
-        cmocka_unit_test(only_plain_sequences_are_rewound_or_shared),
+        cmocka_unit_test(a_state_that_lacks_a_part_is_not_whole_and_gives_other_logits),
+        cmocka_unit_test(rows_of_a_window_are_cut_at_once_and_only_the_last_ones_bring_it_back),
+        cmocka_unit_test(a_hybrid_s_block_has_no_state_and_needs_one_at_the_end),
+        cmocka_unit_test(only_plain_sequences_are_rewound_and_recurrent_ones_have_nothing_to_share),
         cmocka_unit_test(a_rewound_sequence_continues_like_one_never_longer),
         cmocka_unit_test(shared_cells_count_once_and_a_full_buffer_has_no_room),
         cmocka_unit_test(the_abort_callback_ends_a_decode),
