@@ -53,6 +53,8 @@ bool hth_writer_publish(hth_writer *writer, size_t tier, hth_ram_row *row);
 bool hth_writer_supersede(hth_writer *writer, hth_ram_row *row, const hth_row_id *superseded);
 /* Queue a row of a tier for quarantine. reason is a static string. */
 void hth_writer_quarantine(hth_writer *writer, size_t tier, const hth_row_id *id, const char *reason);
+/* Queue a row for removal from all tiers. */
+void hth_writer_remove(hth_writer *writer, const hth_row_id *id);
 
 void hth_writer_limits_get(hth_writer *writer, hth_writer_limits *out);
 /* In force for rows queued from now on; those that wait stay. */
@@ -60,9 +62,6 @@ void hth_writer_limits_set(hth_writer *writer, const hth_writer_limits *limits);
 
 /* Rows and bytes that wait or are being written. */
 void hth_writer_backlog(hth_writer *writer, size_t *rows_out, uint64_t *bytes_out);
-
-/* Queue a row of the file tier for removal, after what was queued before. Never waits. */
-void hth_writer_remove(hth_writer *writer, const hth_row_id *id);
 
 /* Wait until everything queued before the call is done; false after timeout_ms. */
 bool hth_writer_flush(hth_writer *writer, uint32_t timeout_ms);

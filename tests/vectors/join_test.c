@@ -67,10 +67,10 @@ static hth_blob_piece cut(uint32_t begin, uint32_t end)
     uint8_t *bytes;
 
     assert_int_equal(llama->seq_copy(context, SEQUENCE, SCRATCH, begin, end, &err), HEARTH_OK);
-    n_bytes = llama->state_size(context, SCRATCH);
+    n_bytes = llama->state_size(context, SCRATCH, HTH_STATE_CELLS);
     bytes = malloc(n_bytes);
     assert_non_null(bytes);
-    assert_int_equal(llama->state_get(context, SCRATCH, bytes, n_bytes, &n_bytes, &err), HEARTH_OK);
+    assert_int_equal(llama->state_get(context, SCRATCH, HTH_STATE_CELLS, bytes, n_bytes, &n_bytes, &err), HEARTH_OK);
     assert_true(llama->seq_remove(context, SCRATCH, 0, UINT32_MAX));
     return (hth_blob_piece){ .bytes = bytes, .n_bytes = n_bytes, .begin = begin, .end = end };
 }
@@ -133,7 +133,7 @@ static void check_type(const char *type)
     assert_non_null(bytes);
     hth_blob_chain_get(joined, 0, N_TOKENS, bytes);
     assert_true(llama->seq_remove(context, SEQUENCE, 0, UINT32_MAX)); /* room for the other */
-    assert_int_equal(llama->state_set(context, SCRATCH, bytes, n_bytes, 0, N_TOKENS, &err), HEARTH_OK);
+    assert_int_equal(llama->state_set(context, SCRATCH, HTH_STATE_CELLS, bytes, n_bytes, 0, N_TOKENS, &err), HEARTH_OK);
     assert_int_equal(llama->seq_end(context, SCRATCH), N_TOKENS);
 
     free(bytes);
