@@ -353,7 +353,7 @@ out:
  */
 static int lock_directory(const hth_index_env *env)
 {
-    const struct timespec pause = { .tv_nsec = 10 * 1000 * 1000 };
+    const struct timespec pause = { .tv_nsec = 10000000 };
     char path[PATH_BYTES];
     int fd, result;
 

@@ -252,10 +252,11 @@ static finding check_row(const hth_row_id *id, const checked_row *parent, const 
         return hth_kvc_n_tokens(&info) > 0 ? check_key(NULL, &info, stream_out) : FINDING_UNVERIFIABLE;
     if (!parent)
         return FINDING_UNVERIFIABLE;
-    if (hth_kvc_n_tokens(&info) == 0)
-        return end_of(&parent->meta) == info.first_position && hth_key_equal(&parent->meta.id.key, &id->key)
-                 ? FINDING_SOUND
-                 : FINDING_BAD;
+    if (hth_kvc_n_tokens(&info) == 0) {
+        if (!hth_key_equal(&parent->meta.id.key, &id->key))
+            return FINDING_UNVERIFIABLE; /* nothing here has its key */
+        return end_of(&parent->meta) == info.first_position ? FINDING_SOUND : FINDING_BAD;
+    }
     return check_key(parent, &info, stream_out);
 }
 

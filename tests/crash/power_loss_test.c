@@ -383,6 +383,7 @@ typedef struct way {
     bool no_unnamed;
     bool no_link;
     bool damaged_before; /* the first row's name is taken by a file that is no row */
+    bool takes_away;     /* rows that are durable are evicted and set aside, and written again by a second opening */
 } way;
 
 static void put_damaged_file(const model *m, hth_file_tier *tier, const test_row *row)
@@ -398,6 +399,28 @@ static void put_damaged_file(const model *m, hth_file_tier *tier, const test_row
     assert_non_null(file);
     assert_true(fputs("no row", file) >= 0);
     assert_int_equal(fclose(file), 0);
+}
+
+static void publish_rows(hth_file_tier *tier, const test_row *rows, bool *done)
+{
+    for (int i = 0; i < ROWS; i++)
+        done[i] = hth_file_tier_publish(tier, &rows[i].meta, rows[i].bytes, rows[i].n_bytes, NULL, NULL) == HEARTH_OK;
+}
+
+/* Evict all but the first row, set that aside, open the tier again and write all once more. */
+static void take_away_and_begin_anew(const hth_file_tier_options *options, hth_file_tier **tier, const test_row *rows,
+                                     bool *done)
+{
+    done[1] = done[2] = false;
+    (void)hth_file_tier_evict_to(*tier, rows[0].n_bytes, NULL, NULL); /* from some step on it fails */
+    done[0] = false;
+    hth_file_tier_quarantine(*tier, &rows[0].meta.id, "test");
+    hth_file_tier_close(*tier);
+    *tier = NULL;
+    if (hth_file_tier_open(options, tier, NULL) != HEARTH_OK)
+        return;
+    hth_file_tier_settle(*tier);
+    publish_rows(*tier, rows, done);
 }
 
 /* Open and publish until the device stops at step n; true when it never did. */
@@ -423,9 +446,9 @@ static bool run_until(model *m, const char *cache, const way *w, uint64_t n, con
         hth_file_tier_settle(tier);
         if (w->damaged_before)
             put_damaged_file(m, tier, &rows[0]);
-        for (int i = 0; i < ROWS; i++)
-            done[i] =
-                hth_file_tier_publish(tier, &rows[i].meta, rows[i].bytes, rows[i].n_bytes, NULL, NULL) == HEARTH_OK;
+        publish_rows(tier, rows, done);
+        if (w->takes_away)
+            take_away_and_begin_anew(&options, &tier, rows, done);
     }
     n_steps = atomic_load(&step.n_steps);
     if (n_steps < n)
@@ -494,6 +517,12 @@ static void a_loss_of_power_leaves_whole_rows_where_a_damaged_file_is_replaced(v
     lose_power_at_every_step(&(way){ .damaged_before = true });
 }
 
+static void a_loss_of_power_leaves_whole_rows_where_rows_are_taken_away_and_written_again(void **state)
+{
+    (void)state;
+    lose_power_at_every_step(&(way){ .takes_away = true });
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -501,6 +530,7 @@ int main(void)
         cmocka_unit_test(a_loss_of_power_leaves_whole_rows_where_files_have_temporary_names),
         cmocka_unit_test(a_loss_of_power_leaves_whole_rows_where_there_are_no_links),
         cmocka_unit_test(a_loss_of_power_leaves_whole_rows_where_a_damaged_file_is_replaced),
+        cmocka_unit_test(a_loss_of_power_leaves_whole_rows_where_rows_are_taken_away_and_written_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

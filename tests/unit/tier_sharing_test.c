@@ -455,6 +455,36 @@ static void a_row_that_was_lost_and_written_again_meanwhile_stays_in_the_index(v
     test_row_free(&row);
 }
 
+/* Let every other process count as dead. */
+static void take_for_dead(const fixture *f)
+{
+    char command[8192];
+
+    (void)snprintf(command, sizeof(command), "find %s/owners -type f ! -name %016llx -delete", f->directory,
+                   (unsigned long long)hth_index_owner_token(hth_file_tier_index(f->tier)));
+    assert_int_equal(system(command), 0);
+}
+
+static void a_writer_that_lost_its_reservation_gives_no_name_to_its_file(void **state)
+{
+    fixture *f = *state;
+    test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
+    pid_t child = stopped_publisher(f, &row, "written");
+    hth_reserve_result result;
+    int status;
+
+    take_for_dead(f);
+    assert_int_equal(hth_index_reserve(hth_file_tier_index(f->tier), &row.meta.id, 1, 60, &result, NULL), HEARTH_OK);
+    assert_int_equal(result, HTH_RESERVED);
+    assert_int_equal(kill(child, SIGCONT), 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_int_equal(n_names(f, "rows"), 0);
+    assert_int_equal(hth_index_release(hth_file_tier_index(f->tier), &row.meta.id, 1, NULL), HEARTH_OK);
+    test_row_free(&row);
+}
+
 /* Evict in a child that is stopped before it removes the files. */
 static pid_t stopped_evicter(fixture *f)
 {
@@ -474,16 +504,6 @@ static pid_t stopped_evicter(fixture *f)
     assert_int_equal(waitpid(child, &status, WUNTRACED), child);
     assert_true(WIFSTOPPED(status));
     return child;
-}
-
-/* Let every other process count as dead. */
-static void take_for_dead(const fixture *f)
-{
-    char command[8192];
-
-    (void)snprintf(command, sizeof(command), "find %s/owners -type f ! -name %016llx -delete", f->directory,
-                   (unsigned long long)hth_index_owner_token(hth_file_tier_index(f->tier)));
-    assert_int_equal(system(command), 0);
 }
 
 static void an_eviction_that_was_stopped_for_long_removes_nothing_that_is_not_its_own(void **state)
@@ -677,6 +697,7 @@ int main(void)
         TEST(nobody_publishes_a_row_while_it_is_evicted),
         TEST(a_row_that_is_being_written_cannot_be_removed_or_set_aside),
         TEST(a_row_that_was_lost_and_written_again_meanwhile_stays_in_the_index),
+        TEST(a_writer_that_lost_its_reservation_gives_no_name_to_its_file),
         TEST(an_eviction_that_was_stopped_for_long_removes_nothing_that_is_not_its_own),
         TEST(a_file_that_cannot_be_removed_stays_counted),
         TEST(a_publish_whose_announcement_fails_can_be_repeated_at_once),
