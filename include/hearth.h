@@ -120,7 +120,7 @@ typedef struct hearth_runtime_options {
     const char *const *more_directories; /* further roots of the disk tier, on other devices; [n_more_directories] */
     size_t n_more_directories;           /* at most 15 */
     const char *index_directory;         /* where the disk tier's index is; NULL: beside the rows. For NFS: a local one */
-    uint64_t disk_bytes_max;             /* disk tier, all roots together; 0: 32 GiB */
+    uint64_t disk_bytes_max;             /* disk tier, an equal part for each root; 0: 32 GiB */
     uint64_t disk_free_min;              /* leave at least this much of each device free; default 1 GiB */
     uint32_t n_writer_threads;           /* that bring rows to files; 1 .. 16, default 2 */
     uint32_t write_queue_rows_max;       /* rows waiting to be written; beyond it saves are dropped; default 65536 */

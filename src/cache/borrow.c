@@ -94,7 +94,7 @@ hearth_status hth_cache_file_open(hth_cache *cache, const hth_row_meta *expected
 
         if (hth_rejected_has(&cache->rejected, &expected->id, level->tier))
             continue;
-        status = hth_file_tier_open_file(level->files, &expected->id, &fd, &n_bytes, err);
+        status = hth_file_tier_set_open_file(level->files, &expected->id, &fd, &n_bytes, err);
         if (status == HEARTH_CORRUPT) {
             say_rejected(cache, &expected->id, "its size makes no sense");
             reject_file(cache, i, &expected->id, "its size makes no sense");

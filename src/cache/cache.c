@@ -33,31 +33,95 @@ static uint64_t half_of_free(const hth_fs *fs, const char *directory)
     return free_bytes / 2;
 }
 
+/*
+ * A place of its own for the index of a root, below the directory for all of them. The root's path names it, so that
+ * another order of roots, or two caches with one index directory, mix nothing up. False when it does not fit.
+ */
+static bool index_place(const char *index_directory, const char *root, char *path, size_t capacity)
+{
+    uint8_t digest[32];
+    char hex[17];
+    int n;
+
+    hth_sha256_of(root, strlen(root), digest);
+    hth_hex_encode(digest, 8, hex);
+    n = snprintf(path, capacity, "%s/%s", index_directory, hex);
+    return n > 0 && (size_t)n < capacity;
+}
+
+typedef struct level_plan {
+    hth_file_tier_options roots[HTH_FILE_TIER_ROOTS_MAX];
+    char index[HTH_FILE_TIER_ROOTS_MAX][4096];
+    size_t n;
+} level_plan;
+
 /* Open a file tier; one that cannot be used costs one warning. */
-static void open_level(hth_cache *cache, const hth_cache_options *options, hearth_tier tier, const char *directory,
-                       uint64_t bytes_max)
+static void open_level(hth_cache *cache, const level_plan *plan, hearth_tier tier)
 {
     hearth_error trouble = { .message = "" };
-    hth_file_tier_options file_options;
     hth_level *level = &cache->levels[cache->n_levels];
 
-    if (!directory)
+    if (plan->n == 0)
         return;
-    file_options = (hth_file_tier_options){
-        .directory = directory,
-        .bytes_max = bytes_max ? bytes_max : half_of_free(cache->fs, directory),
-        .free_min = tier == HEARTH_TIER_DISK ? options->disk_free_min : options->ram_file_free_min,
-        .durable = tier == HEARTH_TIER_DISK,
-        .fs = options->fs,
-        .log = options->log,
-    };
-    if (hth_file_tier_open(&file_options, &level->files, &trouble) == HEARTH_OK) {
+    if (hth_file_tier_set_open(plan->roots, plan->n, &level->files, &trouble) == HEARTH_OK) {
         level->tier = tier;
         cache->n_levels++;
         return;
     }
     hth_warn(cache->log, "nothing will be cached %s: %s", tier == HEARTH_TIER_DISK ? "on disk" : "in memory files",
              trouble.message);
+}
+
+static void plan_ram_files(hth_cache *cache, const hth_cache_options *options, level_plan *plan)
+{
+    const char *directory = options->ram_file_directory;
+
+    plan->n = directory ? 1 : 0;
+    if (directory)
+        plan->roots[0] = (hth_file_tier_options){
+            .directory = directory,
+            .bytes_max = options->ram_file_bytes_max ? options->ram_file_bytes_max : half_of_free(cache->fs, directory),
+            .free_min = options->ram_file_free_min,
+            .fs = options->fs,
+            .log = options->log,
+        };
+}
+
+static void plan_disk(const hth_cache_options *options, level_plan *plan)
+{
+    plan->n = options->directory ? 1 + options->n_more_directories : 0;
+    assert(plan->n <= HTH_FILE_TIER_ROOTS_MAX);
+    for (size_t i = 0; i < plan->n; i++) {
+        hth_file_tier_options *root = &plan->roots[i];
+
+        *root = (hth_file_tier_options){
+            .directory = i == 0 ? options->directory : options->more_directories[i - 1],
+            .bytes_max = options->disk_bytes_max / plan->n,
+            .free_min = options->disk_free_min,
+            .durable = true,
+            .fs = options->fs,
+            .log = options->log,
+        };
+        if (options->index_directory &&
+            index_place(options->index_directory, root->directory, plan->index[i], sizeof(plan->index[i])))
+            root->index_directory = plan->index[i];
+    }
+}
+
+/* The file tiers; without memory for the plan there are none. */
+static void open_levels(hth_cache *cache, const hth_cache_options *options)
+{
+    level_plan *plan = calloc(1, sizeof(*plan));
+
+    if (!plan) {
+        hth_warn(cache->log, "nothing will be cached in files: no memory");
+        return;
+    }
+    plan_ram_files(cache, options, plan);
+    open_level(cache, plan, HEARTH_TIER_RAM_FILE);
+    plan_disk(options, plan);
+    open_level(cache, plan, HEARTH_TIER_DISK);
+    free(plan);
 }
 
 /* The RAM tier, in the memory that was given or, with a warning where that cannot be used, in private memory. */
@@ -82,7 +146,7 @@ static hearth_status open_ram(hth_cache *cache, const hth_cache_options *options
 static void close_levels(hth_cache *cache)
 {
     for (size_t i = 0; i < cache->n_levels; i++)
-        hth_file_tier_close(cache->levels[i].files);
+        hth_file_tier_set_close(cache->levels[i].files);
     cache->n_levels = 0;
 }
 
@@ -134,8 +198,7 @@ hearth_status hth_cache_open(const hth_cache_options *options, hth_cache **out, 
         free(cache);
         return status;
     }
-    open_level(cache, options, HEARTH_TIER_RAM_FILE, options->ram_file_directory, options->ram_file_bytes_max);
-    open_level(cache, options, HEARTH_TIER_DISK, options->directory, options->disk_bytes_max);
+    open_levels(cache, options);
     open_writer(cache, options);
     *out = cache;
     return HEARTH_OK;
@@ -174,7 +237,7 @@ hearth_tier hth_cache_find(hth_cache *cache, const hth_row_id *id, hth_row_meta 
     for (size_t i = 0; i < cache->n_levels; i++) {
         const hth_level *level = &cache->levels[i];
 
-        if (!hth_rejected_has(&cache->rejected, id, level->tier) && hth_file_tier_has(level->files, id, &meta)) {
+        if (!hth_rejected_has(&cache->rejected, id, level->tier) && hth_file_tier_set_has(level->files, id, &meta)) {
             if (out)
                 *out = meta;
             return level->tier;
@@ -201,7 +264,7 @@ size_t hth_cache_children(hth_cache *cache, const hth_key *parent, hth_row_meta 
         size_t room = (capacity - n + n_tiers_left - 1) / n_tiers_left;
         size_t n_before = n;
         size_t n_more = i == 0 ? hth_ram_tier_children(cache->ram, parent, out, room)
-                               : hth_file_tier_children(cache->levels[i - 1].files, parent, out + n, room);
+                               : hth_file_tier_set_children(cache->levels[i - 1].files, parent, out + n, room);
 
         /* A row that a faster tier listed is not listed again: the lists are short. */
         for (size_t j = n_before; j < n_before + n_more; j++)
@@ -222,7 +285,7 @@ static bool read_head(hth_cache *cache, const hth_row_id *id, uint8_t *head, siz
                       uint64_t *file_bytes_out)
 {
     for (size_t i = 0; i < cache->n_levels; i++)
-        if (hth_file_tier_read_head(cache->levels[i].files, id, head, capacity, n_out, file_bytes_out, NULL) ==
+        if (hth_file_tier_set_read_head(cache->levels[i].files, id, head, capacity, n_out, file_bytes_out, NULL) ==
             HEARTH_OK)
             return true;
     return false;
@@ -259,7 +322,7 @@ size_t hth_cache_peek_tokens(hth_cache *cache, const hth_row_id *id, hearth_toke
 void hth_cache_touch(hth_cache *cache, const hth_row_id *ids, size_t n)
 {
     for (size_t i = 0; i < cache->n_levels; i++)
-        hth_file_tier_touch(cache->levels[i].files, ids, n);
+        hth_file_tier_set_touch(cache->levels[i].files, ids, n);
 }
 
 /* ---- watching and steering ---- */
@@ -297,9 +360,9 @@ void hth_cache_counters(hth_cache *cache, hearth_counters *out)
         hth_index_totals totals;
         hth_file_tier_counts files;
 
-        hth_file_tier_counts_get(cache->levels[i].files, &files);
+        hth_file_tier_set_counts_get(cache->levels[i].files, &files);
         out->rows_evicted += files.rows_evicted;
-        if (hth_index_totals_get(hth_file_tier_index(cache->levels[i].files), &totals, NULL) != HEARTH_OK)
+        if (hth_file_tier_set_totals(cache->levels[i].files, &totals, NULL) != HEARTH_OK)
             continue;
         *(is_disk ? &out->disk_rows : &out->ram_file_rows) = totals.rows;
         *(is_disk ? &out->disk_bytes : &out->ram_file_bytes) = totals.bytes;
@@ -336,8 +399,12 @@ hearth_status hth_cache_rows(hth_cache *cache, hth_cache_row_fn on_row, void *us
     }
     free(rows);
     for (size_t i = 0; status == HEARTH_OK && !list.ended && i < cache->n_levels; i++) {
+        hth_file_tier *const *roots = hth_file_tier_set_roots(cache->levels[i].files);
+        size_t n_roots = hth_file_tier_set_n_roots(cache->levels[i].files);
+
         list.tier = cache->levels[i].tier;
-        status = hth_index_visit(hth_file_tier_index(cache->levels[i].files), true, list_file, &list, err);
+        for (size_t j = 0; status == HEARTH_OK && !list.ended && j < n_roots; j++)
+            status = hth_index_visit(hth_file_tier_index(roots[j]), true, list_file, &list, err);
     }
     return status;
 }
@@ -345,12 +412,13 @@ hearth_status hth_cache_rows(hth_cache *cache, hth_cache_row_fn on_row, void *us
 static hearth_status evict_level(const hth_level *level, uint64_t n_bytes, uint64_t *freed_out, hearth_error *err)
 {
     hth_index_totals before, after;
-    hearth_status status = hth_index_totals_get(hth_file_tier_index(level->files), &before, err);
+    hearth_status status = hth_file_tier_set_totals(level->files, &before, err);
 
     if (status == HEARTH_OK)
-        status = hth_file_tier_evict_to(level->files, before.bytes > n_bytes ? before.bytes - n_bytes : 0, NULL, err);
+        status = hth_file_tier_set_evict_to(level->files, before.bytes > n_bytes ? before.bytes - n_bytes : 0, NULL,
+                                            err);
     if (status == HEARTH_OK)
-        status = hth_index_totals_get(hth_file_tier_index(level->files), &after, err);
+        status = hth_file_tier_set_totals(level->files, &after, err);
     if (status == HEARTH_OK)
         *freed_out = before.bytes > after.bytes ? before.bytes - after.bytes : 0; /* others may have written */
     return status;

@@ -12,7 +12,7 @@
 #define HTH_CACHE_CACHE_H
 
 #include "cache/counters.h"
-#include "cache/file_tier.h"
+#include "cache/file_tier_set.h"
 #include "cache/ram_tier.h"
 #include "cache/signing_key.h"
 #include "cache/writer.h"
@@ -25,7 +25,10 @@ typedef struct hth_cache_options {
     uint64_t ram_file_bytes_max;
     uint64_t ram_file_free_min;
     const char *directory; /* on a disk; NULL: no such tier */
-    uint64_t disk_bytes_max;
+    const char *const *more_directories; /* further roots of that tier, [n_more_directories] */
+    size_t n_more_directories;           /* less than HTH_FILE_TIER_ROOTS_MAX */
+    const char *index_directory;         /* its index lies below, for each root; NULL: beside the rows */
+    uint64_t disk_bytes_max;             /* an equal part for each root */
     uint64_t disk_free_min;
     unsigned n_writer_threads; /* 0: one; at most HTH_WRITER_THREADS_MAX */
     hth_writer_limits write_limits;

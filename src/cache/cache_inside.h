@@ -11,7 +11,7 @@
 
 /* A file tier of a cache. */
 typedef struct hth_level {
-    hth_file_tier *files;
+    hth_file_tier_set *files;
     hearth_tier tier; /* HEARTH_TIER_RAM_FILE or HEARTH_TIER_DISK */
 } hth_level;
 

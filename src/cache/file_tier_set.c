@@ -246,6 +246,28 @@ static size_t reading_order(const hth_file_tier_set *set, const hth_row_id *id, 
     return n;
 }
 
+hearth_status hth_file_tier_set_open_file(hth_file_tier_set *set, const hth_row_id *id, int *fd_out,
+                                          size_t *n_bytes_out, hearth_error *err)
+{
+    hearth_status status = HEARTH_NOT_FOUND;
+    size_t order[ROOTS_MAX], n = reading_order(set, id, order);
+
+    for (size_t i = 0; i < n; i++) {
+        hearth_error why = { .message = "" };
+        hearth_status result = hth_file_tier_open_file(set->roots[order[i]], id, fd_out, n_bytes_out, &why);
+
+        if (result == HEARTH_OK)
+            return result;
+        /* That a row is not in the others says less than what is wrong with it where it is. */
+        if (i == 0 || status == HEARTH_NOT_FOUND) {
+            status = result;
+            if (err)
+                *err = why;
+        }
+    }
+    return status;
+}
+
 hearth_status hth_file_tier_set_read(hth_file_tier_set *set, const hth_row_id *id, hth_file_tier_buffer_fn buffer,
                                      void *user_data, size_t *n_out, hearth_error *err)
 {

@@ -44,6 +44,8 @@ bool hth_file_tier_set_wait(hth_file_tier_set *set, const hth_row_id *id, uint32
 /* Of all roots, the most recently used first; each row once. */
 size_t hth_file_tier_set_children(hth_file_tier_set *set, const hth_key *parent, hth_row_meta *out, size_t capacity);
 /* A root that fails is passed over where another one has the row. */
+hearth_status hth_file_tier_set_open_file(hth_file_tier_set *set, const hth_row_id *id, int *fd_out,
+                                          size_t *n_bytes_out, hearth_error *err);
 hearth_status hth_file_tier_set_read(hth_file_tier_set *set, const hth_row_id *id, hth_file_tier_buffer_fn buffer,
                                      void *user_data, size_t *n_out, hearth_error *err);
 hearth_status hth_file_tier_set_read_head(hth_file_tier_set *set, const hth_row_id *id, uint8_t *bytes, size_t capacity,

@@ -157,7 +157,7 @@ static void publish(hth_writer *writer, const job *next)
         keep_pace(writer, hth_ram_row_bytes(row));
     begun_ns = hth_os_monotonic_ns();
     if (sign(writer, row))
-        status = hth_file_tier_publish(writer->options.tiers[next->tier], hth_ram_row_meta(row), hth_ram_row_image(row),
+        status = hth_file_tier_set_publish(writer->options.tiers[next->tier], hth_ram_row_meta(row), hth_ram_row_image(row),
                                        hth_ram_row_bytes(row), &published, &err);
     else
         status = hth_fail(&err, HEARTH_NO_MEMORY, "it cannot be signed");
@@ -183,7 +183,7 @@ static void remove_row(hth_writer *writer, const hth_row_id *id)
     bool removed = false;
 
     for (size_t i = 0; i < writer->options.n_tiers; i++) /* not there, as a rule, in some */
-        removed = hth_file_tier_remove(writer->options.tiers[i], id, NULL) == HEARTH_OK || removed;
+        removed = hth_file_tier_set_remove(writer->options.tiers[i], id, NULL) == HEARTH_OK || removed;
     if (removed)
         hth_count(writer->options.counters, HTH_COUNT_ROWS_REMOVED, 1);
 }
@@ -208,7 +208,7 @@ static void run_job(worker *self, job *next)
         hth_ram_tier_unpin(writer->options.ram, next->row);
         break;
     case JOB_QUARANTINE:
-        hth_file_tier_quarantine(writer->options.tiers[next->tier], &next->id, next->reason);
+        hth_file_tier_set_quarantine(writer->options.tiers[next->tier], &next->id, next->reason);
         break;
     case JOB_REMOVE: remove_row(writer, &next->id); break;
     }
@@ -225,7 +225,7 @@ static void run_job(worker *self, job *next)
 static void maintain(hth_writer *writer)
 {
     for (size_t i = 0; i < writer->options.n_tiers; i++)
-        hth_file_tier_maintain(writer->options.tiers[i]);
+        hth_file_tier_set_maintain(writer->options.tiers[i]);
 }
 
 static void *write_rows(void *context)

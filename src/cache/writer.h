@@ -12,7 +12,7 @@
 #define HTH_CACHE_WRITER_H
 
 #include "cache/counters.h"
-#include "cache/file_tier.h"
+#include "cache/file_tier_set.h"
 #include "cache/ram_tier.h"
 #include "cache/signing_key.h"
 
@@ -28,7 +28,7 @@ typedef struct hth_writer_limits {
 
 typedef struct hth_writer_options {
     hth_ram_tier *ram;
-    hth_file_tier *tiers[HTH_WRITER_TIERS_MAX]; /* fastest first */
+    hth_file_tier_set *tiers[HTH_WRITER_TIERS_MAX]; /* fastest first */
     size_t n_tiers;                             /* at least 1 */
     unsigned n_threads;                         /* 1 .. HTH_WRITER_THREADS_MAX */
     hth_writer_limits limits;

@@ -122,6 +122,12 @@ static hearth_status read_options(const hearth_runtime_options *options, hearth_
     if (out->n_writer_threads < 1 || out->n_writer_threads > HTH_WRITER_THREADS_MAX)
         return hth_fail(err, HEARTH_MISUSE, "n_writer_threads is %u; it must be 1 to %d", out->n_writer_threads,
                         HTH_WRITER_THREADS_MAX);
+    if (out->n_more_directories >= HTH_FILE_TIER_ROOTS_MAX || (out->n_more_directories > 0 && !out->more_directories))
+        return hth_fail(err, HEARTH_MISUSE, "n_more_directories is %zu; at most %d directories can be given",
+                        out->n_more_directories, HTH_FILE_TIER_ROOTS_MAX - 1);
+    for (size_t i = 0; i < out->n_more_directories; i++)
+        if (!out->more_directories[i])
+            return hth_fail(err, HEARTH_MISUSE, "more_directories[%zu] is NULL", i);
     if (out->write_queue_rows_max < 1)
         return hth_fail(err, HEARTH_MISUSE, "write_queue_rows_max is 0; it must be at least 1");
     if (out->ram_bytes_max == 0)
@@ -140,6 +146,9 @@ static hearth_status open_cache(hearth_runtime *runtime, const hearth_runtime_op
         .ram_file_directory = options->ram_file_directory,
         .ram_file_bytes_max = options->ram_file_bytes_max,
         .ram_file_free_min = options->ram_file_free_min,
+        .more_directories = options->more_directories,
+        .n_more_directories = options->n_more_directories,
+        .index_directory = options->index_directory,
         .disk_bytes_max = options->disk_bytes_max,
         .disk_free_min = options->disk_free_min,
         .n_writer_threads = options->n_writer_threads,
