@@ -13,6 +13,8 @@
 
 #include "base/os.h"
 
+enum { ROOTS_LOOK_MS = 20 };
+
 /* ---- opening ---- */
 
 /* Half of what is free on the file system that a directory, which need not exist yet, will be on. */
@@ -275,48 +277,41 @@ size_t hth_cache_children(hth_cache *cache, const hth_key *parent, hth_row_meta 
     return n;
 }
 
-/* ---- looking ---- */
-
-/* The head of a block row is a little over 1 KiB; rows with more before their payload are not worth peeking into. */
-enum { PEEK_BYTES = 8192 };
-
-/* Read the head of a row's file from the fastest tier that has it. */
-static bool read_head(hth_cache *cache, const hth_row_id *id, uint8_t *head, size_t capacity, size_t *n_out,
-                      uint64_t *file_bytes_out)
+static bool is_known(hth_cache *cache, const hth_key *key)
 {
-    for (size_t i = 0; i < cache->n_levels; i++)
-        if (hth_file_tier_set_read_head(cache->levels[i].files, id, head, capacity, n_out, file_bytes_out, NULL) ==
-            HEARTH_OK)
+    static const hth_row_kind kinds[] = { HTH_ROW_TAIL, HTH_ROW_BLOCK, HTH_ROW_STATE };
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        if (hth_cache_find(cache, &(hth_row_id){ .key = *key, .kind = kinds[i] }, NULL) != HEARTH_TIER_NONE)
             return true;
     return false;
 }
 
-size_t hth_cache_peek_tokens(hth_cache *cache, const hth_row_id *id, hearth_token *tokens, size_t capacity)
+bool hth_cache_await(hth_cache *cache, const hth_key *key, uint32_t timeout_ms)
 {
-    hth_ram_row *row = hth_ram_tier_pin(cache->ram, id);
-    uint8_t head[PEEK_BYTES];
-    const uint8_t *bytes = head;
-    size_t n_head = 0, n_tokens = 0;
-    uint64_t file_bytes = 0;
-    hth_kvc_info info;
-    hth_kvc_fault fault;
-    size_t need;
+    uint64_t now = hth_os_monotonic_ns(), end = now + (uint64_t)timeout_ms * 1000000u;
+    hth_index *index;
+    bool has_one_root;
 
-    if (row) {
-        bytes = hth_ram_row_image(row);
-        n_head = hth_ram_row_bytes(row);
-        file_bytes = n_head;
-    } else if (!read_head(cache, id, head, sizeof(head), &n_head, &file_bytes)) {
-        return 0;
+    if (cache->n_levels == 0)
+        return is_known(cache, key);
+    /* What is published goes to the slowest tier, too. One root's bell is listened to, the others are looked at. */
+    index = hth_file_tier_index(hth_file_tier_set_roots(cache->levels[cache->n_levels - 1].files)[0]);
+    has_one_root = hth_file_tier_set_n_roots(cache->levels[cache->n_levels - 1].files) == 1;
+    for (;;) {
+        uint32_t seen = hth_index_changes(index);
+        uint64_t left_ms;
+
+        if (is_known(cache, key))
+            return true;
+        if (now >= end)
+            return false;
+        left_ms = (end - now + 999999) / 1000000;
+        if (!has_one_root && left_ms > ROOTS_LOOK_MS)
+            left_ms = ROOTS_LOOK_MS;
+        hth_index_wait_change(index, seen, (uint32_t)left_ms);
+        now = hth_os_monotonic_ns();
     }
-    if (hth_kvc_parse_meta(bytes, n_head, file_bytes, &info, &fault, &need) && info.has_own_key &&
-        hth_key_equal(&info.own_key, &id->key)) {
-        n_tokens = hth_kvc_n_tokens(&info);
-        for (size_t i = 0; i < n_tokens && i < capacity; i++)
-            tokens[i] = hth_kvc_token(&info, i);
-    }
-    hth_ram_tier_unpin(cache->ram, row);
-    return n_tokens < capacity ? n_tokens : capacity;
 }
 
 void hth_cache_touch(hth_cache *cache, const hth_row_id *ids, size_t n)

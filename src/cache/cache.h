@@ -54,6 +54,12 @@ hearth_tier hth_cache_find(hth_cache *cache, const hth_row_id *id, hth_row_meta 
 /* Rows whose parent is that key, over all tiers, each once; at most capacity. */
 size_t hth_cache_children(hth_cache *cache, const hth_key *parent, hth_row_meta *out, size_t capacity);
 
+/*
+ * Wait until a prefix of that key can be found in some tier, at most timeout_ms: another process may be about to write
+ * it. True when it is there. Without file tiers there is nobody to wait for.
+ */
+bool hth_cache_await(hth_cache *cache, const hth_key *key, uint32_t timeout_ms);
+
 /* ---- borrowing ---- */
 
 typedef struct hth_borrowed_row {
@@ -111,6 +117,8 @@ typedef struct hth_save {
     hearth_save_reason reason;
     const char *engine_build;
     size_t payload_bytes;
+    const char *text; /* of the tokens, [n_text_bytes], kept in the row; NULL: prompts are private */
+    size_t n_text_bytes;
     const hth_row_id *superseded; /* a row that nobody needs once this one is durable; NULL: none */
 } hth_save;
 

@@ -987,6 +987,16 @@ hth_wait_result hth_index_wait(hth_index *index, const hth_row_id *id, uint32_t 
     }
 }
 
+uint32_t hth_index_changes(const hth_index *index)
+{
+    return hth_bell_count(index->bell);
+}
+
+void hth_index_wait_change(hth_index *index, uint32_t seen, uint32_t timeout_ms)
+{
+    hth_bell_wait(index->bell, seen, timeout_ms);
+}
+
 /* ---- writes ---- */
 
 static hearth_status write_rows(hth_index *index, hth_index_body_fn body, void *user_data, const char *what,

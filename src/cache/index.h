@@ -101,6 +101,13 @@ typedef enum hth_wait_result {
  */
 hth_wait_result hth_index_wait(hth_index *index, const hth_row_id *id, uint32_t timeout_ms);
 
+/*
+ * For waiting until any row is published or given up, by any process: read the number, look for what is wanted, then
+ * sleep until the number is another one or timeout_ms are over; may return early. Any thread.
+ */
+uint32_t hth_index_changes(const hth_index *index);
+void hth_index_wait_change(hth_index *index, uint32_t seen, uint32_t timeout_ms);
+
 /* ---- writes: writer threads only ---- */
 
 typedef enum hth_reserve_result {

@@ -89,6 +89,8 @@ hth_save_slot *hth_cache_save_begin(hth_cache *cache, const hth_save *save)
         .engine_build = text_bytes(save->engine_build),
         .has_head_crc = true,
     };
+    if (save->text)
+        slot->info.prompt = (hth_kvc_bytes){ .data = (const uint8_t *)save->text, .n = (uint32_t)save->n_text_bytes };
     if (cache->key)
         slot->info.hmac = hth_kvc_signature_room(); /* the writer signs: hashing is not for the scheduler's thread */
     slot->begun_ns = hth_os_monotonic_ns();

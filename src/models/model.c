@@ -228,6 +228,7 @@ static hth_policy policy_of(const hearth_cache_policy *given, uint32_t n_ctx)
         .continued_interval = given->continued_interval,
         .boundary_trim_tokens = given->boundary_trim_tokens,
         .boundary_align_tokens = given->boundary_align_tokens,
+        .snapshot_interval = given->snapshot_interval,
     };
 }
 
@@ -363,6 +364,8 @@ static hearth_status make_context(hearth_model *model, const hearth_model_option
     place->policy = policy_of(options->cache_policy, info.n_ctx);
     place->engine_build = model->backend->build();
     place->cache = hth_runtime_cache(model->runtime);
+    place->resume_wait_ms = hth_runtime_settings_of(model->runtime)->resume_wait_ms;
+    place->keeps_text = hth_runtime_settings_of(model->runtime)->keeps_text;
     place->log = hth_runtime_log(model->runtime);
     /*
      * A type that the row format has no byte for is entered as f32: the fingerprint tells the model apart anyway, and
@@ -738,6 +741,10 @@ hearth_status hearth_submit(hearth_model *model, const hearth_request *request, 
     if (status == HEARTH_OK) {
         id = hth_runtime_next_request_id(model->runtime);
         status = hth_request_new(&given, tokens, n_tokens, id, &copied, err);
+    }
+    if (status == HEARTH_OK && given.cache_salt && *given.cache_salt) {
+        copied->has_salt = true;
+        hth_salted_fingerprint(model->place.keyspace.fingerprint, given.cache_salt, copied->fingerprint);
     }
     if (status == HEARTH_OK) {
         status = hth_scheduler_submit(model->scheduler, copied, err);

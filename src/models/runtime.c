@@ -23,6 +23,7 @@ struct hearth_runtime {
     /* Fixed while open. */
     hth_log log;
     hth_cache *cache; /* NULL: disabled, or closed */
+    hth_runtime_settings settings;
     char *memo_directory;
     char *engine_directory;
     hth_counters *counters; /* owned */
@@ -67,6 +68,11 @@ const char *hth_runtime_memo_directory(const hearth_runtime *runtime)
 const char *hth_runtime_engine_directory(const hearth_runtime *runtime)
 {
     return runtime->engine_directory;
+}
+
+const hth_runtime_settings *hth_runtime_settings_of(const hearth_runtime *runtime)
+{
+    return &runtime->settings;
 }
 
 hth_counters *hth_runtime_counters(hearth_runtime *runtime)
@@ -201,6 +207,10 @@ hearth_status hearth_runtime_open(const hearth_runtime_options *options, hearth_
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to open a runtime");
     }
     runtime->log = (hth_log){ .level = given.log_level, .write = given.log, .user_data = given.log_user_data };
+    runtime->settings = (hth_runtime_settings){
+        .resume_wait_ms = given.session_resume_wait_ms,
+        .keeps_text = given.keep_prompt_text,
+    };
     pthread_mutex_init(&runtime->lock, NULL);
     pthread_cond_init(&runtime->models_changed, NULL);
     atomic_init(&runtime->holders, 1);

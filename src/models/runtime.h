@@ -15,6 +15,12 @@ const hth_log *hth_runtime_log(const hearth_runtime *runtime);
 hth_cache *hth_runtime_cache(const hearth_runtime *runtime);             /* NULL: disabled */
 const char *hth_runtime_memo_directory(const hearth_runtime *runtime);   /* NULL: none */
 const char *hth_runtime_engine_directory(const hearth_runtime *runtime); /* NULL: the default */
+/* What models take over from the runtime's options. */
+typedef struct hth_runtime_settings {
+    uint32_t resume_wait_ms;
+    bool keeps_text;
+} hth_runtime_settings;
+const hth_runtime_settings *hth_runtime_settings_of(const hearth_runtime *runtime);
 hth_counters *hth_runtime_counters(hearth_runtime *runtime);
 uint64_t hth_runtime_next_request_id(hearth_runtime *runtime);
 

@@ -23,6 +23,8 @@ struct hth_request {
     size_t n_stop;
     bool has_parent_key;
     uint8_t parent_key[32];
+    bool has_salt;
+    uint8_t fingerprint[32]; /* with has_salt: the model's effective one with the request's salt */
     hearth_text_fn on_text;
     hearth_progress_fn on_progress;
     hearth_done_fn on_done;

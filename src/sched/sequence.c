@@ -21,6 +21,7 @@
 
 struct hth_sequence {
     const hth_workplace *place;
+    hth_keyspace keyspace; /* the workplace's, with the salt of the request that it serves */
     uint32_t id;
     uint32_t scratch;
     hearth_token *tokens; /* [n_ctx] */
@@ -39,7 +40,13 @@ struct hth_sequence {
     bool cannot_save;                       /* the engine gave state that cannot be trusted; said once */
     hth_row_id stale[HTH_LOOKUP_STALE_MAX]; /* states of the prompt that the next one supersedes */
     size_t n_stale;
+    bool has_tail; /* the latest tail that these tokens end or go on from is saved as: */
+    hth_row_id tail;
+    uint32_t tail_begin;
+    char *text; /* [TEXT_BYTES_MAX], where rows keep the text of their tokens */
 };
+
+enum { TEXT_BYTES_MAX = 1 << 16 };
 
 void hth_sequence_close(hth_sequence *sequence)
 {
@@ -49,6 +56,7 @@ void hth_sequence_close(hth_sequence *sequence)
     free(sequence->boundary_keys);
     free(sequence->tokens);
     free(sequence->batch);
+    free(sequence->text);
     free(sequence);
 }
 
@@ -60,6 +68,7 @@ hearth_status hth_sequence_open(const hth_workplace *workplace, uint32_t id, uin
     assert(id != scratch);
     if (sequence) {
         sequence->place = workplace;
+        sequence->keyspace = workplace->keyspace;
         sequence->id = id;
         sequence->scratch = scratch;
         sequence->tokens = calloc(workplace->n_ctx, sizeof(*sequence->tokens));
@@ -139,7 +148,43 @@ uint32_t hth_sequence_shorten(hth_sequence *sequence, uint32_t n_tokens)
     return sequence->n_tokens;
 }
 
+hearth_status hth_sequence_set_fingerprint(hth_sequence *sequence, const uint8_t fingerprint[32], hearth_error *err)
+{
+    hth_keyspace keyspace = sequence->keyspace;
+    hth_key_stream *stream;
+
+    if (memcmp(keyspace.fingerprint, fingerprint, sizeof(keyspace.fingerprint)) == 0)
+        return HEARTH_OK;
+    memcpy(keyspace.fingerprint, fingerprint, sizeof(keyspace.fingerprint));
+    stream = hth_key_stream_new(&keyspace);
+    if (!stream)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the keys of a prompt");
+    hth_key_stream_free(sequence->stream);
+    sequence->stream = stream;
+    sequence->keyspace = keyspace;
+    empty(sequence, sequence->id); /* another tenant's cells */
+    hth_key_stream_key(stream, &sequence->boundary_keys[0]);
+    sequence->end_key = sequence->boundary_keys[0];
+    sequence->n_keyed = 0;
+    sequence->n_stale = 0;
+    sequence->has_tail = false;
+    return HEARTH_OK;
+}
+
 /* ---- keys ---- */
+
+/* The tail that the prompt goes on from, if it does from all of one, is what its own rows will supersede. */
+static void note_found_tail(hth_sequence *sequence, const hth_lookup *lookup)
+{
+    const hth_lookup_row *last = lookup->n_rows > 0 ? &lookup->rows[lookup->n_rows - 1] : NULL;
+
+    sequence->has_tail = false;
+    if (last && last->meta.id.kind == HTH_ROW_TAIL && last->n_use == last->meta.n_tokens) {
+        sequence->has_tail = true;
+        sequence->tail = last->meta.id;
+        sequence->tail_begin = last->meta.first_position;
+    }
+}
 
 hearth_status hth_sequence_lookup(hth_sequence *sequence, const hearth_token *prompt, size_t n_prompt, size_t n_limit,
                                   bool read_cache, hth_lookup *lookup, hearth_error *err)
@@ -155,7 +200,7 @@ hearth_status hth_sequence_lookup(hth_sequence *sequence, const hearth_token *pr
     hearth_status status;
 
     assert(n_prompt <= sequence->place->n_ctx);
-    status = hth_lookup_init(lookup, sequence->place->cache, &sequence->place->keyspace, sequence->stream, &options,
+    status = hth_lookup_init(lookup, sequence->place->cache, &sequence->keyspace, sequence->stream, &options,
                              prompt, n_prompt, err);
     if (status != HEARTH_OK)
         return status;
@@ -165,6 +210,7 @@ hearth_status hth_sequence_lookup(hth_sequence *sequence, const hearth_token *pr
     sequence->end_key = lookup->prompt_key;
     memcpy(sequence->stale, lookup->stale, lookup->n_stale * sizeof(sequence->stale[0]));
     sequence->n_stale = lookup->n_stale;
+    note_found_tail(sequence, lookup);
     return HEARTH_OK;
 }
 
@@ -190,7 +236,7 @@ void hth_sequence_key(hth_sequence *sequence, hth_key *out)
         *out = sequence->end_key;
     else if (sequence->n_tokens % HTH_BLOCK_TOKENS == 0)
         *out = sequence->boundary_keys[sequence->n_tokens / HTH_BLOCK_TOKENS];
-    else if (!hth_key_of(&sequence->place->keyspace, sequence->tokens, sequence->n_tokens, out))
+    else if (!hth_key_of(&sequence->keyspace, sequence->tokens, sequence->n_tokens, out))
         *out = (hth_key){ { 0 } }; /* no memory for one digest: a key that names nothing */
 }
 
@@ -211,7 +257,7 @@ static bool row_is_of_prompt(const hth_sequence *sequence, const hth_kvc_info *i
     if (row->n_use == n_tokens)
         return true; /* its id was made from these very tokens */
 
-    stream = hth_key_stream_new(&sequence->place->keyspace);
+    stream = hth_key_stream_new(&sequence->keyspace);
     if (!stream)
         return false;
     hth_key_stream_push(stream, prompt, row->meta.first_position);
@@ -317,7 +363,7 @@ static hth_restore_result restore_rows(hth_sequence *sequence, const hth_lookup_
 {
     hth_cache *cache = sequence->place->cache;
     uint32_t target = rows[n - 1].meta.first_position + rows[n - 1].n_use;
-    hth_read_ahead *ahead = hth_read_ahead_begin(cache, &sequence->place->keyspace, rows, n);
+    hth_read_ahead *ahead = hth_read_ahead_begin(cache, &sequence->keyspace, rows, n);
     hth_restore_result result = ahead ? HTH_RESTORE_DONE : HTH_RESTORE_FAILED;
 
     for (size_t i = 0; result == HTH_RESTORE_DONE && i < n; i++) {
@@ -380,7 +426,7 @@ bool hth_sequence_restore_logits(hth_sequence *sequence, const hth_lookup *looku
 
     if (lookup->logits_tier == HEARTH_TIER_NONE && lookup->n_cached == lookup->n_tokens)
         return false;
-    status = hth_cache_borrow(cache, &sequence->place->keyspace, &meta, &borrowed, NULL);
+    status = hth_cache_borrow(cache, &sequence->keyspace, &meta, &borrowed, NULL);
     if (status == HEARTH_NOT_FOUND)
         hth_cache_note_gone(cache, &meta.id); /* so that they are saved again */
     if (status != HEARTH_OK)
@@ -487,6 +533,42 @@ static bool pack(hth_sequence *sequence, uint32_t id, hth_state_part part, hth_s
     return false;
 }
 
+/*
+ * The text of a row's tokens, where rows keep it: as much of it as there is room for. NULL where they do not, which is
+ * the rule.
+ */
+static const char *text_of(hth_sequence *sequence, const hearth_token *tokens, size_t n_tokens, size_t *n_out)
+{
+    size_t n = 0;
+
+    if (!sequence->place->keeps_text)
+        return NULL;
+    if (!sequence->text)
+        sequence->text = malloc(TEXT_BYTES_MAX);
+    for (size_t i = 0; sequence->text && i < n_tokens; i++) {
+        size_t n_piece = 0;
+
+        if (sequence->place->backend->piece(sequence->place->engine_model, tokens[i], true, sequence->text + n,
+                                            TEXT_BYTES_MAX - n, &n_piece, NULL) != HEARTH_OK)
+            break; /* the rest is not shown */
+        n += n_piece;
+    }
+    *n_out = n;
+    return sequence->text;
+}
+
+/*
+ * Of a tail of a model that can be used in part, all is in the longer row that begins where it does, for every prompt.
+ * A row that is being saved as meta is one.
+ */
+static const hth_row_id *superseded_by(hth_sequence *sequence, const hth_row_id *id, uint32_t begin)
+{
+    if (!sequence->has_tail || sequence->tail_begin != begin || hth_row_id_equal(&sequence->tail, id) ||
+        !hth_sequence_can_be_shortened(sequence))
+        return NULL;
+    return &sequence->tail;
+}
+
 /* Save the cells from the last block boundary before the present end, as a row of that kind. */
 static void save_cells(hth_sequence *sequence, const hth_row_id *id, hearth_save_reason reason)
 {
@@ -494,7 +576,7 @@ static void save_cells(hth_sequence *sequence, const hth_row_id *id, hearth_save
     uint32_t end = sequence->n_tokens;
     uint32_t begin = (end - 1) / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS;
     hth_save save = {
-        .keyspace = &place->keyspace,
+        .keyspace = &sequence->keyspace,
         .id = *id,
         .parent = sequence->boundary_keys[begin / HTH_BLOCK_TOKENS],
         .first_position = begin,
@@ -503,16 +585,24 @@ static void save_cells(hth_sequence *sequence, const hth_row_id *id, hearth_save
         .context_size = place->n_ctx,
         .reason = reason,
         .engine_build = place->engine_build,
+        .superseded = superseded_by(sequence, id, begin),
     };
     hearth_error err = { .message = "" };
+    bool saved = hth_cache_is_saved(place->cache, id);
 
-    if (hth_cache_is_saved(place->cache, id))
-        return;
-    if (place->backend->seq_copy(place->context, sequence->id, sequence->scratch, begin, end, &err) == HEARTH_OK)
-        (void)pack(sequence, sequence->scratch, HTH_STATE_CELLS, &save); /* what was not saved is computed again */
-    else
-        stop_saving(sequence, err.message);
-    empty(sequence, sequence->scratch);
+    if (!saved) {
+        save.text = text_of(sequence, save.tokens, save.n_tokens, &save.n_text_bytes);
+        if (place->backend->seq_copy(place->context, sequence->id, sequence->scratch, begin, end, &err) == HEARTH_OK)
+            saved = pack(sequence, sequence->scratch, HTH_STATE_CELLS, &save); /* else it is computed again */
+        else
+            stop_saving(sequence, err.message);
+        empty(sequence, sequence->scratch);
+    }
+    if (saved) {
+        sequence->has_tail = id->kind == HTH_ROW_TAIL;
+        sequence->tail = *id;
+        sequence->tail_begin = begin;
+    }
 }
 
 /* Save the state after the present end; false when it could not be. Its key is given. */
@@ -520,7 +610,7 @@ static bool save_state(hth_sequence *sequence, const hth_key *key, hearth_save_r
 {
     const hth_workplace *place = sequence->place;
     hth_save save = {
-        .keyspace = &place->keyspace,
+        .keyspace = &sequence->keyspace,
         .id = { .key = *key, .kind = HTH_ROW_STATE },
         .parent = sequence->boundary_keys[sequence->n_tokens / HTH_BLOCK_TOKENS],
         .first_position = sequence->n_tokens,
@@ -578,7 +668,7 @@ void hth_sequence_save_logits(hth_sequence *sequence, const float *logits, heart
 {
     const hth_workplace *place = sequence->place;
     hth_save save = {
-        .keyspace = &place->keyspace,
+        .keyspace = &sequence->keyspace,
         .id = { .kind = HTH_ROW_LOGITS },
         .first_position = sequence->n_tokens,
         .context_size = place->n_ctx,

@@ -31,6 +31,8 @@ typedef struct hth_workplace {
     const char *engine_build;
     hth_cache *cache; /* NULL: nothing is cached */
     const hth_log *log;
+    uint32_t resume_wait_ms; /* for a parent key that another process may be writing */
+    bool keeps_text;         /* rows keep the text of their tokens */
 } hth_workplace;
 
 typedef struct hth_sequence hth_sequence;
@@ -42,6 +44,12 @@ void hth_sequence_close(hth_sequence *sequence); /* accepts NULL */
 
 uint32_t hth_sequence_n_tokens(const hth_sequence *sequence);
 const hearth_token *hth_sequence_tokens(const hth_sequence *sequence);
+
+/*
+ * Serve requests of that effective fingerprint from now on: where it is another one, the sequence is emptied, for cells
+ * are not shared between salts. HEARTH_NO_MEMORY leaves it as it was.
+ */
+hearth_status hth_sequence_set_fingerprint(hth_sequence *sequence, const uint8_t fingerprint[32], hearth_error *err);
 
 /* Leading tokens that the sequence and those given have in common. */
 uint32_t hth_sequence_common(const hth_sequence *sequence, const hearth_token *tokens, size_t n_tokens);

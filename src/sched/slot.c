@@ -214,6 +214,32 @@ out:
 }
 
 /*
+ * The prompt is known, but not the logits after it. Its last token alone, evaluated once more, may differ in rounding
+ * from what the chunk that it was part of gave; so with a cache, which promises the same answer warm as cold, all of
+ * that chunk is. Without one the sequence is only the last request's, and its last token is enough.
+ */
+static uint32_t without_last_chunk(const hth_slot *slot, uint32_t n_known)
+{
+    return slot->place->cache ? (n_known - 1) / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS : n_known - 1;
+}
+
+/* Wait for rows of the parent that another process has not written yet, in slices, so that a cancel is seen. */
+static void await_parent(const hth_slot *slot)
+{
+    enum { SLICE_MS = 50 };
+    const hth_request *request = slot->request;
+    uint32_t left_ms = slot->place->resume_wait_ms;
+    hth_key parent;
+
+    if (!request->has_parent_key || !slot->place->cache || request->no_cache_read)
+        return;
+    memcpy(parent.bytes, request->parent_key, sizeof(parent.bytes));
+    while (!hth_cache_await(slot->place->cache, &parent, left_ms < SLICE_MS ? left_ms : SLICE_MS) && left_ms > 0 &&
+           !is_cancelled(slot))
+        left_ms -= left_ms < SLICE_MS ? left_ms : SLICE_MS;
+}
+
+/*
  * Bring the longest known prefix into the sequence. Sets cached_tokens, hit and tier. At least one prompt token is left
  * to evaluate unless the logits after the prompt are saved.
  */
@@ -238,7 +264,7 @@ static hearth_status use_what_is_known(hth_slot *slot)
     if (n_known < request->n_prompt)
         slot->logits = NULL;
     else if (!slot->logits)
-        n_known = hth_sequence_shorten(slot->sequence, n_known - 1);
+        n_known = hth_sequence_shorten(slot->sequence, without_last_chunk(slot, n_known));
 
     stats->cached_tokens = n_known;
     stats->rows_restored = restored.n_rows;
@@ -306,7 +332,12 @@ hearth_status hth_slot_start(const hth_workplace *workplace, hth_sequence *seque
         request->n_predict < 0 || (uint32_t)request->n_predict > room ? room : (uint32_t)request->n_predict;
     *out = slot;
 
-    status = use_what_is_known(slot);
+    status = hth_sequence_set_fingerprint(
+        sequence, request->has_salt ? request->fingerprint : workplace->keyspace.fingerprint, &slot->result.error);
+    if (status == HEARTH_OK) {
+        await_parent(slot);
+        status = use_what_is_known(slot);
+    }
     if (status == HEARTH_OK)
         status = make_sampler(slot);
     if (status != HEARTH_OK)
