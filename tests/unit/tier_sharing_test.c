@@ -35,7 +35,6 @@ typedef struct fixture {
     /* Called once, at the first step of that label. */
     const char *hook_at;
     void (*hook)(struct fixture *f);
-    test_row *row; /* what the hook is about */
     bool child_published;
     _Atomic unsigned n_locks_tried; /* of the index's directory */
 } fixture;
@@ -58,6 +57,14 @@ static int lock_and_count(void *context, int fd, hth_fs_lock_mode mode)
     if (mode != HTH_FS_LOCK_PROBE)
         atomic_fetch_add(&f->n_locks_tried, 1);
     return f->step.fs.lock(context, fd, mode);
+}
+
+static void init_step(fixture *f)
+{
+    test_step_fs_init(&f->step, NULL);
+    f->fs = f->step.fs;
+    f->fs.step = step_and_hook;
+    f->fs.lock = lock_and_count;
 }
 
 static hth_file_tier *open_with(const fixture *f, const hth_fs *fs)
@@ -85,10 +92,7 @@ static int setup(void **state)
 
     assert_non_null(f);
     f->directory = hth_test_directory_new();
-    test_step_fs_init(&f->step, NULL);
-    f->fs = f->step.fs;
-    f->fs.step = step_and_hook;
-    f->fs.lock = lock_and_count;
+    init_step(f);
     f->tier = open_with(f, &f->fs);
     *state = f;
     return 0;
@@ -175,7 +179,14 @@ static void damage(const fixture *f, const test_row *row)
     close(fd);
 }
 
-/* ---- children ---- */
+/*
+ * ---- children ----
+ *
+ * Each is this program again, with a role: the parent has threads, and a child that goes on after a fork of such a
+ * process is nothing that a sanitizer can follow.
+ */
+
+static const char *self; /* the path of this program */
 
 static void stop_here(fixture *f)
 {
@@ -183,24 +194,90 @@ static void stop_here(fixture *f)
     (void)raise(SIGSTOP);
 }
 
-/* A child that publishes a row and is stopped at a step. */
-static pid_t stopped_publisher(fixture *f, test_row *row, const char *at)
+/* "publish DIRECTORY CHAIN STEP": 1 it wrote the row, 0 it was there or taken, 2 it could not. */
+static int role_publish(fixture *f, char **arguments)
+{
+    test_row row = test_row_make((uint32_t)strtoul(arguments[0], NULL, 10), 0, PAYLOAD_BYTES);
+    bool published = false;
+    hearth_status status;
+
+    f->hook = stop_here;
+    f->hook_at = arguments[1];
+    status = publish(f->tier, &row, &published);
+    test_row_free(&row);
+    return status != HEARTH_OK ? 2 : published;
+}
+
+/* "evict DIRECTORY STEP": evict everything. */
+static int role_evict(fixture *f, char **arguments)
+{
+    f->hook = stop_here;
+    f->hook_at = arguments[0];
+    return hth_file_tier_evict_to(f->tier, 0, NULL, NULL) == HEARTH_OK ? 0 : 2;
+}
+
+/* "read DIRECTORY CHAIN": 1 the row is found and reads back. */
+static int role_read(fixture *f, char **arguments)
+{
+    test_row row = test_row_make((uint32_t)strtoul(arguments[0], NULL, 10), 0, PAYLOAD_BYTES);
+    bool found = hth_file_tier_has(f->tier, &row.meta.id, NULL) && reads_back(f->tier, &row.meta.id);
+
+    test_row_free(&row);
+    return found;
+}
+
+/* Play a role: arguments are its name, the directory and more; the exit status. */
+static int play(char **arguments)
+{
+    fixture f = { .directory = arguments[1] };
+    int result = 3;
+
+    init_step(&f);
+    f.tier = open_with(&f, &f.fs);
+    if (strcmp(arguments[0], "publish") == 0)
+        result = role_publish(&f, arguments + 2);
+    else if (strcmp(arguments[0], "evict") == 0)
+        result = role_evict(&f, arguments + 2);
+    else if (strcmp(arguments[0], "read") == 0)
+        result = role_read(&f, arguments + 2);
+    hth_file_tier_close(f.tier);
+    return result;
+}
+
+static pid_t start(const fixture *f, const char *role, const char *first, const char *second)
 {
     pid_t child = fork();
-    int status;
 
     assert_true(child >= 0);
     if (child == 0) {
-        hth_file_tier *tier;
-
-        tier = open_with(f, &f->fs);
-        f->hook = stop_here;
-        f->hook_at = at;
-        _exit(publish(tier, row, NULL) == HEARTH_OK ? 0 : 1); /* as if killed then: nothing is closed */
+        (void)execl(self, self, role, f->directory, first, second, (char *)NULL);
+        _exit(127);
     }
+    return child;
+}
+
+static int result_of(pid_t child)
+{
+    int status;
+
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static pid_t assert_stops(pid_t child)
+{
+    int status;
+
     assert_int_equal(waitpid(child, &status, WUNTRACED), child);
     assert_true(WIFSTOPPED(status));
     return child;
+}
+
+/* A child that publishes the first row of a chain and is stopped at a step. */
+static pid_t stopped_publisher(const fixture *f, const char *chain, const char *at)
+{
+    return assert_stops(start(f, "publish", chain, at));
 }
 
 static void end_child(pid_t child)
@@ -211,25 +288,13 @@ static void end_child(pid_t child)
     assert_int_equal(waitpid(child, &status, 0), child);
 }
 
-/* Another process publishes f->row; whether it wrote it is kept. */
+/* Another process publishes the first row of chain 1; whether it wrote it is kept. */
 static void publish_in_child(fixture *f)
 {
-    pid_t child = fork();
-    int status;
+    int result = result_of(start(f, "publish", "1", ""));
 
-    if (child == 0) {
-        hth_file_tier *tier = open_with(f, NULL);
-        bool published = false;
-        hearth_status result = publish(tier, f->row, &published);
-
-        hth_file_tier_close(tier);
-        _exit(result != HEARTH_OK ? 2 : published ? 1 : 0);
-    }
-    assert_true(child > 0);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    assert_in_range(WEXITSTATUS(status), 0, 1);
-    f->child_published = WEXITSTATUS(status) == 1;
+    assert_in_range(result, 0, 1);
+    f->child_published = result == 1;
 }
 
 /* ---- one that is stopped ---- */
@@ -255,27 +320,14 @@ static void a_process_stopped_inside_a_transaction_blocks_no_reader_and_no_openi
 {
     fixture *f = *state;
     test_row row = test_row_make(1, 0, PAYLOAD_BYTES), other = test_row_make(2, 0, PAYLOAD_BYTES);
-    pid_t child, reader;
-    int status;
+    pid_t child;
 
     assert_published(f, &row);
-    child = stopped_publisher(f, &other, "index commit");
+    child = stopped_publisher(f, "2", "index commit");
     read_everything(f, &row);
     assert_false(hth_file_tier_wait(f->tier, &other.meta.id, 1));
-    /* A new process opens, finds and reads, while the writing part waits. */
-    reader = fork();
-    assert_true(reader >= 0);
-    if (reader == 0) {
-        hth_file_tier_options options = { .directory = f->directory, .bytes_max = UINT64_C(1) << 30 };
-        hth_file_tier *tier;
-
-        if (hth_file_tier_open(&options, &tier, NULL) != HEARTH_OK)
-            _exit(1);
-        _exit(hth_file_tier_has(tier, &row.meta.id, NULL) && reads_back(tier, &row.meta.id) ? 0 : 2);
-    }
-    assert_int_equal(waitpid(reader, &status, 0), reader);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
+    /* A new process opens, finds, reads and ends, too. */
+    assert_int_equal(result_of(start(f, "read", "1", "")), 1);
     end_child(child);
     assert_published(f, &other); /* its lock and its reservation went with it */
     test_row_free(&row);
@@ -295,7 +347,6 @@ static void a_process_stopped_with_the_directorys_lock_blocks_no_reader(void **s
     char path[8192], command[8192];
     pthread_t writer;
     pid_t child;
-    int status;
 
     assert_published(f, &row);
     (void)snprintf(path, sizeof(path), "%s/index/lock", f->directory);
@@ -309,8 +360,7 @@ static void a_process_stopped_with_the_directorys_lock_blocks_no_reader(void **s
         (void)raise(SIGSTOP);
         _exit(0);
     }
-    assert_int_equal(waitpid(child, &status, WUNTRACED), child);
-    assert_true(WIFSTOPPED(status));
+    (void)assert_stops(child);
 
     /* Somebody dropped the index, so it is to be opened anew, and the lock is wanted for that. */
     (void)snprintf(command, sizeof(command), "rm -r %s/index/v1-*", f->directory);
@@ -361,7 +411,6 @@ static void a_bad_row_that_was_replaced_meanwhile_is_not_set_aside(void **state)
     damage(f, &row);
     assert_false(reads_back(f->tier, &row.meta.id));
     assert_int_equal(unlink(path_of(f, &row.meta.id)), 0);
-    f->row = &row;
     publish_in_child(f);
     assert_true(f->child_published);
     hth_file_tier_quarantine(f->tier, &row.meta.id, "test");
@@ -381,7 +430,6 @@ static void nobody_publishes_a_row_while_it_is_set_aside_or_removed(void **state
     fixture *f = *state;
     test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
 
-    f->row = &row;
     f->hook = publish_in_child;
     for (int i = 0; i < 2; i++) {
         assert_published(f, &row);
@@ -410,7 +458,6 @@ static void nobody_publishes_a_row_while_it_is_evicted(void **state)
     uint64_t n_evicted = 0;
 
     assert_published(f, &row);
-    f->row = &row;
     f->hook = publish_in_child;
     f->hook_at = "evicted from the index";
     f->child_published = true;
@@ -428,7 +475,7 @@ static void a_row_that_is_being_written_cannot_be_removed_or_set_aside(void **st
 {
     fixture *f = *state;
     test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
-    pid_t child = stopped_publisher(f, &row, "placed");
+    pid_t child = stopped_publisher(f, "1", "placed");
 
     assert_int_equal(hth_file_tier_remove(f->tier, &row.meta.id, NULL), HEARTH_BUSY);
     hth_file_tier_quarantine(f->tier, &row.meta.id, "test");
@@ -447,7 +494,6 @@ static void a_row_that_was_lost_and_written_again_meanwhile_stays_in_the_index(v
     assert_published(f, &row);
     assert_int_equal(unlink(path_of(f, &row.meta.id)), 0);
     assert_false(reads_back(f->tier, &row.meta.id)); /* noted as lost */
-    f->row = &row;
     publish_in_child(f);
     assert_true(f->child_published);
     hth_file_tier_maintain(f->tier);
@@ -469,41 +515,17 @@ static void a_writer_that_lost_its_reservation_gives_no_name_to_its_file(void **
 {
     fixture *f = *state;
     test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
-    pid_t child = stopped_publisher(f, &row, "written");
+    pid_t child = stopped_publisher(f, "1", "written");
     hth_reserve_result result;
-    int status;
 
     take_for_dead(f);
     assert_int_equal(hth_index_reserve(hth_file_tier_index(f->tier), &row.meta.id, 1, 60, &result, NULL), HEARTH_OK);
     assert_int_equal(result, HTH_RESERVED);
     assert_int_equal(kill(child, SIGCONT), 0);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_int_equal(result_of(child), 0);
     assert_int_equal(n_names(f, "rows"), 0);
     assert_int_equal(hth_index_release(hth_file_tier_index(f->tier), &row.meta.id, 1, NULL), HEARTH_OK);
     test_row_free(&row);
-}
-
-/* Evict in a child that is stopped before it removes the files. */
-static pid_t stopped_evicter(fixture *f)
-{
-    pid_t child = fork();
-    int status;
-
-    assert_true(child >= 0);
-    if (child == 0) {
-        hth_file_tier *tier = open_with(f, &f->fs);
-
-        f->hook = stop_here;
-        f->hook_at = "evicted from the index";
-        (void)hth_file_tier_evict_to(tier, 0, NULL, NULL);
-        hth_file_tier_close(tier);
-        _exit(0);
-    }
-    assert_int_equal(waitpid(child, &status, WUNTRACED), child);
-    assert_true(WIFSTOPPED(status));
-    return child;
 }
 
 static void an_eviction_that_was_stopped_for_long_removes_nothing_that_is_not_its_own(void **state)
@@ -511,17 +533,15 @@ static void an_eviction_that_was_stopped_for_long_removes_nothing_that_is_not_it
     fixture *f = *state;
     test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
     pid_t child;
-    int status;
 
     assert_published(f, &row);
-    child = stopped_evicter(f);
+    child = assert_stops(start(f, "evict", "evicted from the index", ""));
     /* Its reservation runs out, as if its deadline had passed, and another process publishes the row. */
     take_for_dead(f);
     assert_int_equal(publish(f->tier, &row, NULL), HEARTH_OK);
     assert_int_equal(totals_of(f).rows, 1);
     assert_int_equal(kill(child, SIGCONT), 0);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
+    assert_int_equal(result_of(child), 0);
     assert_true(reads_back(f->tier, &row.meta.id));
     assert_int_equal(totals_of(f).rows, 1);
     test_row_free(&row);
@@ -632,14 +652,13 @@ static void who_waits_for_a_row_is_told_when_another_process_has_written_it(void
 {
     fixture *f = *state;
     test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
-    pid_t child = stopped_publisher(f, &row, "written");
+    pid_t child = stopped_publisher(f, "1", "written");
     waiter w = { .tier = f->tier, .id = &row.meta.id, .timeout_ms = 600000 };
     pthread_t thread;
-    int status;
 
     assert_int_equal(pthread_create(&thread, NULL, wait_for_row, &w), 0);
     assert_int_equal(kill(child, SIGCONT), 0);
-    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(result_of(child), 1);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_true(w.found);
     test_row_free(&row);
@@ -649,7 +668,7 @@ static void who_waits_for_a_row_is_told_when_its_writer_died(void **state)
 {
     fixture *f = *state;
     test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
-    pid_t child = stopped_publisher(f, &row, "reserved");
+    pid_t child = stopped_publisher(f, "1", "reserved");
     waiter w = { .tier = f->tier, .id = &row.meta.id, .timeout_ms = 600000 };
     pthread_t thread;
 
@@ -662,10 +681,12 @@ static void who_waits_for_a_row_is_told_when_its_writer_died(void **state)
 
 static void publish_in_turn(fixture *f)
 {
-    waiter w = { .tier = f->tier, .id = &f->row->meta.id, .timeout_ms = 1 };
+    test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
+    waiter w = { .tier = f->tier, .id = &row.meta.id, .timeout_ms = 1 };
 
     (void)wait_for_row(&w); /* it is being written, by ourselves: the time runs out */
     f->child_published = w.found;
+    test_row_free(&row);
 }
 
 static void a_wait_ends_with_its_time_and_at_once_when_nobody_writes(void **state)
@@ -673,7 +694,6 @@ static void a_wait_ends_with_its_time_and_at_once_when_nobody_writes(void **stat
     fixture *f = *state;
     test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
 
-    f->row = &row;
     assert_false(hth_file_tier_wait(f->tier, &row.meta.id, 600000));
     f->hook = publish_in_turn;
     f->hook_at = "written";
@@ -686,7 +706,7 @@ static void a_wait_ends_with_its_time_and_at_once_when_nobody_writes(void **stat
 
 #define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_process_stopped_inside_a_transaction_blocks_no_reader_and_no_opening),
@@ -707,5 +727,8 @@ int main(void)
         TEST(a_wait_ends_with_its_time_and_at_once_when_nobody_writes),
     };
 
+    self = argv[0];
+    if (argc > 3)
+        return play(argv + 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
