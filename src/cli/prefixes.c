@@ -109,7 +109,7 @@ bool hth_prefixes_rank(const hth_row_meta *rows, size_t n_rows, hth_prefix *top,
         for (size_t i = 0; i < n_rows; i++)
             add(&nodes[root_of(nodes, n_rows, i)].sum, nodes[i].row);
         for (size_t i = 0; i < n_rows; i++)
-            if (nodes[i].root == i) {
+            if (nodes[i].root == i && nodes[i].row->n_tokens > 0) { /* logits alone begin nothing */
                 nodes[i].sum.root = nodes[i].row->id.key;
                 roots[n_roots++] = nodes[i].sum;
             }

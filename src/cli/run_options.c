@@ -47,8 +47,21 @@ static const char help[] =
     "      --cache-salt TEXT     share rows only with runs of the same salt\n"
     "      --parent-key HEX      finish key of an earlier run; the prompt holds that whole conversation and more\n"
     "      --ram SIZE            memory for rows (default: an eighth of the machine's, at most 4G)\n"
+    "      --ram-files DIR       a folder on tmpfs, such as /dev/shm/hearth, for rows that outlive this process\n"
+    "      --ram-files-size SIZE space for rows there (default: half of what is free)\n"
     "      --disk SIZE           disk space for rows, of all processes on this directory (default 32G)\n"
     "      --disk-free SIZE      leave so much of the device free (default 1G)\n"
+    "      --more-cache DIR      one more directory for rows, on another device; may be given 15 times\n"
+    "      --index DIR           where the index is; for a --cache on NFS, a local directory\n"
+    "      --writers N           threads that write rows to files (default 2)\n"
+    "      --write-speed SIZE    write at most so many bytes a second, to spare a device (default: no limit)\n"
+    "      --second-use          write a row to disk when it is used for the first time, not when it is made\n"
+    "      --resume-wait MS      wait for a --parent-key that another process is writing (default 500)\n"
+    "      --signing-key FILE    sign rows with this key (32 bytes or more), and use no others\n"
+    "      --keep-prompt-text    write the text of a row's tokens into it (default: prompts are private)\n"
+    "      --policy KEY=N        what is saved; KEY is min_tokens, cold_min_tokens, cold_max_tokens,\n"
+    "                            continued_interval, boundary_trim_tokens, boundary_align_tokens or\n"
+    "                            snapshot_interval; may be repeated\n"
     "      --fingerprint MODE    how the model file is identified: safe, gguf_chunked, fast_unsafe (default safe)\n"
     "Engine\n"
     "  -c, --ctx N               context in tokens, rounded up to 256 (default: the model's own, at most 8192)\n"
@@ -86,6 +99,17 @@ enum {
     OPTION_RAM,
     OPTION_DISK,
     OPTION_DISK_FREE,
+    OPTION_RAM_FILES,
+    OPTION_RAM_FILES_SIZE,
+    OPTION_MORE_CACHE,
+    OPTION_INDEX,
+    OPTION_WRITERS,
+    OPTION_WRITE_SPEED,
+    OPTION_SECOND_USE,
+    OPTION_RESUME_WAIT,
+    OPTION_SIGNING_KEY,
+    OPTION_KEEP_PROMPT_TEXT,
+    OPTION_POLICY,
     OPTION_FINGERPRINT,
     OPTION_GPU_LAYERS,
     OPTION_TYPE_K,
@@ -117,6 +141,17 @@ static const struct option long_options[] = {
     { "ram", required_argument, NULL, OPTION_RAM },
     { "disk", required_argument, NULL, OPTION_DISK },
     { "disk-free", required_argument, NULL, OPTION_DISK_FREE },
+    { "ram-files", required_argument, NULL, OPTION_RAM_FILES },
+    { "ram-files-size", required_argument, NULL, OPTION_RAM_FILES_SIZE },
+    { "more-cache", required_argument, NULL, OPTION_MORE_CACHE },
+    { "index", required_argument, NULL, OPTION_INDEX },
+    { "writers", required_argument, NULL, OPTION_WRITERS },
+    { "write-speed", required_argument, NULL, OPTION_WRITE_SPEED },
+    { "second-use", no_argument, NULL, OPTION_SECOND_USE },
+    { "resume-wait", required_argument, NULL, OPTION_RESUME_WAIT },
+    { "signing-key", required_argument, NULL, OPTION_SIGNING_KEY },
+    { "keep-prompt-text", no_argument, NULL, OPTION_KEEP_PROMPT_TEXT },
+    { "policy", required_argument, NULL, OPTION_POLICY },
     { "fingerprint", required_argument, NULL, OPTION_FINGERPRINT },
     { "ctx", required_argument, NULL, 'c' },
     { "batch", required_argument, NULL, 'b' },
@@ -170,6 +205,49 @@ static bool add_stop(hth_run_options *out, const char *value)
     return true;
 }
 
+static bool add_directory(hth_run_options *out, const char *value)
+{
+    if (out->runtime.n_more_directories == HTH_RUN_DIRECTORIES_MAX) {
+        (void)fprintf(stderr, "hearth: --more-cache '%s' is one too many; at most %d are allowed\n", value,
+                      HTH_RUN_DIRECTORIES_MAX);
+        return false;
+    }
+    out->more_directories[out->runtime.n_more_directories++] = value;
+    out->runtime.more_directories = out->more_directories;
+    return true;
+}
+
+/* "min_tokens=64" */
+static bool set_policy(hth_run_options *out, const char *value)
+{
+    const struct {
+        const char *key;
+        int64_t *into;
+    } keys[] = {
+        { "min_tokens", &out->policy.min_tokens },
+        { "cold_min_tokens", &out->policy.cold_min_tokens },
+        { "cold_max_tokens", &out->policy.cold_max_tokens },
+        { "continued_interval", &out->policy.continued_interval },
+        { "boundary_trim_tokens", &out->policy.boundary_trim_tokens },
+        { "boundary_align_tokens", &out->policy.boundary_align_tokens },
+        { "snapshot_interval", &out->policy.snapshot_interval },
+    };
+    const char *equals = strchr(value, '=');
+
+    for (size_t i = 0; equals && i < sizeof(keys) / sizeof(keys[0]); i++) {
+        long long number;
+
+        if (strlen(keys[i].key) != (size_t)(equals - value) || strncmp(value, keys[i].key, strlen(keys[i].key)) != 0)
+            continue;
+        if (!hth_value_integer("policy", equals + 1, 0, INT32_MAX, &number))
+            return false;
+        *keys[i].into = number;
+        out->model_options.cache_policy = &out->policy;
+        return true;
+    }
+    return hth_value_wrong("policy", value, "KEY=N with a key that --help lists, such as min_tokens=64");
+}
+
 /* One option; false when it is wrong and was reported. */
 static bool read_option(int option, const char *value, hth_run_options *out)
 {
@@ -203,6 +281,20 @@ static bool read_option(int option, const char *value, hth_run_options *out)
     case OPTION_RAM: return hth_value_size("ram", value, 1 << 20, &out->runtime.ram_bytes_max);
     case OPTION_DISK: return hth_value_size("disk", value, 1 << 20, &out->runtime.disk_bytes_max);
     case OPTION_DISK_FREE: return hth_value_size("disk-free", value, 1 << 20, &out->runtime.disk_free_min);
+    case OPTION_RAM_FILES: out->runtime.ram_file_directory = value; return true;
+    case OPTION_RAM_FILES_SIZE:
+        return hth_value_size("ram-files-size", value, 1 << 20, &out->runtime.ram_file_bytes_max);
+    case OPTION_MORE_CACHE: return add_directory(out, value);
+    case OPTION_INDEX: out->runtime.index_directory = value; return true;
+    case OPTION_WRITERS: return hth_value_u32("writers", value, 1, 16, &out->runtime.n_writer_threads);
+    case OPTION_WRITE_SPEED:
+        return hth_value_size("write-speed", value, 1 << 10, &out->runtime.disk_write_bytes_per_s);
+    case OPTION_SECOND_USE: out->runtime.save_on_second_use = true; return true;
+    case OPTION_RESUME_WAIT:
+        return hth_value_u32("resume-wait", value, 0, 600000, &out->runtime.session_resume_wait_ms);
+    case OPTION_SIGNING_KEY: out->runtime.signing_key_file = value; return true;
+    case OPTION_KEEP_PROMPT_TEXT: out->runtime.keep_prompt_text = true; return true;
+    case OPTION_POLICY: return set_policy(out, value);
     case OPTION_FINGERPRINT: return read_fingerprint_mode(value, &model->fingerprint_mode);
     case 'c': return hth_value_u32("ctx", value, 1, 1 << 24, &model->n_ctx);
     case 'b': return hth_value_u32("batch", value, 1, 65536, &model->n_batch);
@@ -256,6 +348,7 @@ bool hth_run_options_parse(int argc, char **argv, hth_run_options *out, int *exi
     out->runtime = hearth_runtime_options_default();
     out->model_options = hearth_model_options_default();
     out->request = hearth_request_default();
+    out->policy = hearth_cache_policy_default();
     *exit_out = HTH_EXIT_USAGE;
     argv[0] = "hearth run"; /* getopt begins its messages with it */
     while ((option = getopt_long(argc, argv, "p:f:n:c:b:t:qvh", long_options, NULL)) != -1) {

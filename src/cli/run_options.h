@@ -6,7 +6,7 @@
 
 #include "hearth.h"
 
-enum { HTH_RUN_STOPS_MAX = 16 };
+enum { HTH_RUN_STOPS_MAX = 16, HTH_RUN_DIRECTORIES_MAX = 15 };
 
 /* Seeds are shown as JSON numbers, which many readers keep as doubles: 2^53 - 1. */
 #define HTH_RUN_SEED_MAX ((UINT64_C(1) << 53) - 1)
@@ -24,6 +24,8 @@ typedef struct hth_run_options {
     bool has_parent_key;
     uint8_t parent_key[32];
     const char *stop[HTH_RUN_STOPS_MAX];
+    const char *more_directories[HTH_RUN_DIRECTORIES_MAX];
+    hearth_cache_policy policy; /* model_options points to it where something was set */
     hearth_runtime_options runtime;
     hearth_model_options model_options;
     hearth_request request; /* without prompt and callbacks */
