@@ -119,20 +119,20 @@ typedef struct hearth_runtime_options {
     const char *cache_directory;    /* disk tier; NULL: $HEARTH_CACHE, else hearth/kv in the user's cache folder */
     const char *const *more_directories; /* further roots of the disk tier, on other devices; [n_more_directories] */
     size_t n_more_directories;           /* at most 15 */
-    const char *index_directory;         /* where the disk tier's index is; NULL: beside the rows. For NFS: a local one */
-    uint64_t disk_bytes_max;             /* disk tier, an equal part for each root; 0: 32 GiB */
-    uint64_t disk_free_min;              /* leave at least this much of each device free; default 1 GiB */
-    uint32_t n_writer_threads;           /* that bring rows to files; 1 .. 16, default 2 */
-    uint32_t write_queue_rows_max;       /* rows waiting to be written; beyond it saves are dropped; default 65536 */
-    uint64_t write_queue_bytes_max;      /* likewise, in bytes; default 1 GiB */
-    uint64_t disk_write_bytes_per_s;     /* write no faster, to spare a device; 0 (default): no limit */
-    bool save_on_second_use;             /* write a row when it is used for the first time, not when it is made */
-    uint32_t session_resume_wait_ms;     /* wait for a parent_key that another process is writing; default 500 */
-    const char *signing_key_file;        /* sign rows with this key, refuse those without; NULL: no signatures */
-    bool keep_prompt_text;               /* write the text of a row's tokens into it; default false: prompts are private */
-    const char *engine_directory; /* of the engine module; NULL: $HEARTH_ENGINE_DIRECTORY, else beside the library */
-    hearth_log_level log_level;     /* more detailed messages are not delivered; default HEARTH_LOG_WARNING */
-    hearth_log_fn log;              /* NULL: no log */
+    const char *index_directory;     /* where the disk tier's index is; NULL: beside the rows. For NFS: a local one */
+    uint64_t disk_bytes_max;         /* disk tier, an equal part for each root; 0: 32 GiB */
+    uint64_t disk_free_min;          /* leave at least this much of each device free; default 1 GiB */
+    uint32_t n_writer_threads;       /* that bring rows to files; 1 .. 16, default 2 */
+    uint32_t write_queue_rows_max;   /* rows waiting to be written; beyond it saves are dropped; default 65536 */
+    uint64_t write_queue_bytes_max;  /* likewise, in bytes; default 1 GiB */
+    uint64_t disk_write_bytes_per_s; /* write no faster, to spare a device; 0 (default): no limit */
+    bool save_on_second_use;         /* write a row when it is used for the first time, not when it is made */
+    uint32_t session_resume_wait_ms; /* wait for a parent_key that another process is writing; default 500 */
+    const char *signing_key_file;    /* sign rows with this key, refuse those without; NULL: no signatures */
+    bool keep_prompt_text;           /* write the text of a row's tokens into it; default false: prompts are private */
+    const char *engine_directory;    /* of the engine module; NULL: $HEARTH_ENGINE_DIRECTORY, else beside the library */
+    hearth_log_level log_level;      /* more detailed messages are not delivered; default HEARTH_LOG_WARNING */
+    hearth_log_fn log;               /* NULL: no log */
     void *log_user_data;
 } hearth_runtime_options;
 
@@ -204,9 +204,9 @@ typedef struct hearth_counters {
     uint64_t disk_bytes;
     uint64_t write_queue_rows; /* waiting or being written */
     uint64_t write_queue_bytes;
-    uint64_t hits_by_tier[6];     /* requests with a hit, by the slowest tier that served a row (hearth_tier) */
-    uint64_t saves_by_reason[6];  /* rows packed, by hearth_save_reason */
-    uint64_t rows_removed;        /* superseded by longer ones */
+    uint64_t hits_by_tier[6];    /* requests with a hit, by the slowest tier that served a row (hearth_tier) */
+    uint64_t saves_by_reason[6]; /* rows packed, by hearth_save_reason */
+    uint64_t rows_removed;       /* superseded by longer ones */
 } hearth_counters;
 
 /* Fill counters (struct_size set by the caller) with the values since the runtime was opened or last reset. */
@@ -274,8 +274,7 @@ HEARTH_API hearth_status hearth_runtime_evict(hearth_runtime *runtime, uint64_t 
 
 /* Change the writers' bounds from now on; 0 leaves a bound as it is, UINT64_MAX bytes_per_s takes that limit away. */
 HEARTH_API hearth_status hearth_runtime_write_limits(hearth_runtime *runtime, uint32_t queue_rows_max,
-                                                     uint64_t queue_bytes_max, uint64_t bytes_per_s,
-                                                     hearth_error *err);
+                                                     uint64_t queue_bytes_max, uint64_t bytes_per_s, hearth_error *err);
 
 /* ---- models ------------------------------------------------------------------------------------------------------ */
 
@@ -328,9 +327,9 @@ typedef struct hearth_model_options {
     const char *type_v;
     bool no_mmap;                             /* read the weights into memory instead of mapping the file */
     hearth_fingerprint_mode fingerprint_mode; /* default HEARTH_FINGERPRINT_SAFE */
-    const char *cache_salt;    /* rows are shared only between models loaded with the same salt; NULL: none */
+    const char *cache_salt; /* rows are shared only between models loaded with the same salt; NULL: none */
     const hearth_cache_policy *cache_policy; /* NULL: the defaults. HEARTH_MISUSE names what is out of range */
-    const char *chat_template; /* Jinja source to use instead of the model's own; NULL: the model's */
+    const char *chat_template;               /* Jinja source to use instead of the model's own; NULL: the model's */
     hearth_load_progress_fn progress;
     void *progress_user_data;
 } hearth_model_options;

@@ -98,8 +98,7 @@ static void start_threads(hth_read_ring *ring)
 {
     size_t wanted = ring->depth < THREADS_MAX ? ring->depth : THREADS_MAX;
 
-    while (ring->n_threads < wanted &&
-           pthread_create(&ring->threads[ring->n_threads], NULL, read_queued, ring) == 0)
+    while (ring->n_threads < wanted && pthread_create(&ring->threads[ring->n_threads], NULL, read_queued, ring) == 0)
         ring->n_threads++;
 }
 
@@ -253,8 +252,7 @@ hth_ring_read *hth_read_ring_wait(hth_read_ring *ring)
 bool hth_read_now(const hth_fs *fs, hth_ring_read *read)
 {
     while (fs == hth_fs_system() && read->n_done < read->n_bytes) {
-        int64_t n =
-            hth_os_read_now(read->fd, read->bytes + read->n_done, read->n_bytes - read->n_done, read->n_done);
+        int64_t n = hth_os_read_now(read->fd, read->bytes + read->n_done, read->n_bytes - read->n_done, read->n_done);
 
         if (n <= 0)
             break;

@@ -283,12 +283,14 @@ static size_t peek_into_file(hth_cache *cache, size_t level, const hth_row_id *i
 
     if (hth_rejected_has(&cache->rejected, id, cache->levels[level].tier))
         return 0;
-    status = hth_file_tier_set_read_head(cache->levels[level].files, id, head, sizeof(head), &n_head, &file_bytes, NULL);
+    status =
+        hth_file_tier_set_read_head(cache->levels[level].files, id, head, sizeof(head), &n_head, &file_bytes, NULL);
     if (status == HEARTH_OK && hth_kvc_parse_meta(head, n_head, file_bytes, &info, &fault, &need) && info.has_own_key &&
         hth_key_equal(&info.own_key, &id->key))
         return copy_tokens(&info, tokens, capacity);
     if (status == HEARTH_CORRUPT || (status == HEARTH_OK && need == 0)) {
-        const char *wrong = fault.reason != HTH_KVC_OK ? hth_kvc_reason_name(fault.reason) : "it is not the row of its name";
+        const char *wrong =
+            fault.reason != HTH_KVC_OK ? hth_kvc_reason_name(fault.reason) : "it is not the row of its name";
 
         say_rejected(cache, id, wrong);
         reject_file(cache, level, id, wrong);

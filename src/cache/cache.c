@@ -410,8 +410,8 @@ static hearth_status evict_level(const hth_level *level, uint64_t n_bytes, uint6
     hearth_status status = hth_file_tier_set_totals(level->files, &before, err);
 
     if (status == HEARTH_OK)
-        status = hth_file_tier_set_evict_to(level->files, before.bytes > n_bytes ? before.bytes - n_bytes : 0, NULL,
-                                            err);
+        status =
+            hth_file_tier_set_evict_to(level->files, before.bytes > n_bytes ? before.bytes - n_bytes : 0, NULL, err);
     if (status == HEARTH_OK)
         status = hth_file_tier_set_totals(level->files, &after, err);
     if (status == HEARTH_OK)

@@ -24,7 +24,7 @@ typedef struct hth_cache_options {
     const char *ram_file_directory; /* on tmpfs; NULL: no such tier */
     uint64_t ram_file_bytes_max;
     uint64_t ram_file_free_min;
-    const char *directory; /* on a disk; NULL: no such tier */
+    const char *directory;               /* on a disk; NULL: no such tier */
     const char *const *more_directories; /* further roots of that tier, [n_more_directories] */
     size_t n_more_directories;           /* less than HTH_FILE_TIER_ROOTS_MAX */
     const char *index_directory;         /* its index lies below, for each root; NULL: beside the rows */
@@ -32,12 +32,12 @@ typedef struct hth_cache_options {
     uint64_t disk_free_min;
     unsigned n_writer_threads; /* 0: one; at most HTH_WRITER_THREADS_MAX */
     hth_writer_limits write_limits;
-    bool save_on_second_use; /* write a row to files when it is used for the first time, not when it is made */
-    int ram_memory_fd;              /* -1: private memory; see hth_ram_tier_options */
-    const hth_signing_key *key;     /* sign rows, and lend only signed ones from files; NULL: no signatures */
-    hth_counters *counters;         /* outlives the cache; NULL: its own */
-    const hth_log *log; /* outlives the cache */
-    const hth_fs *fs;   /* NULL: the system's; for tests */
+    bool save_on_second_use;    /* write a row to files when it is used for the first time, not when it is made */
+    int ram_memory_fd;          /* -1: private memory; see hth_ram_tier_options */
+    const hth_signing_key *key; /* sign rows, and lend only signed ones from files; NULL: no signatures */
+    hth_counters *counters;     /* outlives the cache; NULL: its own */
+    const hth_log *log;         /* outlives the cache */
+    const hth_fs *fs;           /* NULL: the system's; for tests */
 } hth_cache_options;
 
 /* A directory that cannot be used costs its tier and one warning, not the cache. */

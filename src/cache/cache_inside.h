@@ -21,8 +21,8 @@ struct hth_cache {
     size_t n_levels;
     hth_writer *writer; /* NULL without levels */
     hth_counters *counters;
-    hth_counters *own_counters;  /* where none were given; freed with the cache */
-    const hth_signing_key *key;  /* NULL: rows are not signed */
+    hth_counters *own_counters;     /* where none were given; freed with the cache */
+    const hth_signing_key *key;     /* NULL: rows are not signed */
     _Atomic uint64_t evicted_noted; /* rows evicted before the last reset */
     hth_rejected rejected;
     bool save_on_second_use;

@@ -133,8 +133,7 @@ uint8_t *hth_save_slot_payload(hth_save_slot *slot)
  */
 static void store(hth_cache *cache, hth_ram_row *row, const hth_save_slot *slot)
 {
-    bool is_last_chance =
-        slot->meta.save_reason == HEARTH_SAVE_EVICT || slot->meta.save_reason == HEARTH_SAVE_SHUTDOWN;
+    bool is_last_chance = slot->meta.save_reason == HEARTH_SAVE_EVICT || slot->meta.save_reason == HEARTH_SAVE_SHUTDOWN;
 
     if (!cache->writer || (cache->save_on_second_use && !is_last_chance))
         return;
@@ -173,4 +172,3 @@ void hth_cache_save_abort(hth_cache *cache, hth_save_slot *slot)
     hth_ram_tier_unpin(cache->ram, slot->row);
     free(slot);
 }
-

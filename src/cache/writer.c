@@ -157,8 +157,8 @@ static void publish(hth_writer *writer, const job *next)
         keep_pace(writer, hth_ram_row_bytes(row));
     begun_ns = hth_os_monotonic_ns();
     if (sign(writer, row))
-        status = hth_file_tier_set_publish(writer->options.tiers[next->tier], hth_ram_row_meta(row), hth_ram_row_image(row),
-                                       hth_ram_row_bytes(row), &published, &err);
+        status = hth_file_tier_set_publish(writer->options.tiers[next->tier], hth_ram_row_meta(row),
+                                           hth_ram_row_image(row), hth_ram_row_bytes(row), &published, &err);
     else
         status = hth_fail(&err, HEARTH_NO_MEMORY, "it cannot be signed");
     if (status != HEARTH_OK) {

@@ -29,8 +29,8 @@ typedef struct hth_writer_limits {
 typedef struct hth_writer_options {
     hth_ram_tier *ram;
     hth_file_tier_set *tiers[HTH_WRITER_TIERS_MAX]; /* fastest first */
-    size_t n_tiers;                             /* at least 1 */
-    unsigned n_threads;                         /* 1 .. HTH_WRITER_THREADS_MAX */
+    size_t n_tiers;                                 /* at least 1 */
+    unsigned n_threads;                             /* 1 .. HTH_WRITER_THREADS_MAX */
     hth_writer_limits limits;
     hth_counters *counters;
     const hth_signing_key *key; /* rows have room for a signature and get it before they are written; NULL: none */

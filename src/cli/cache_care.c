@@ -126,7 +126,9 @@ int hth_cache_care(const hth_cache_command_options *options)
 {
     hearth_error err = { .message = "" };
     hth_file_tier *tier = NULL;
-    work w = { .label = options->verb == HTH_CACHE_VERIFY ? "verifying" : options->verb == HTH_CACHE_REPAIR ? "repairing" : "removing" };
+    work w = { .label = options->verb == HTH_CACHE_VERIFY ? "verifying"
+                      : options->verb == HTH_CACHE_REPAIR ? "repairing"
+                                                          : "removing" };
     hearth_status status;
     int result;
 

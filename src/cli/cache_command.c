@@ -21,7 +21,8 @@ static void note_interrupt(void *user_data)
 
 void hth_cache_command_watch(void)
 {
-    (void)hth_interrupt_watch(note_interrupt, NULL); /* without it Ctrl-C ends the command at once, which is safe, too */
+    (void)hth_interrupt_watch(note_interrupt,
+                              NULL); /* without it Ctrl-C ends the command at once, which is safe, too */
 }
 
 bool hth_cache_command_interrupted(void)

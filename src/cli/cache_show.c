@@ -181,10 +181,10 @@ static json_t *prefixes_json(const contents *c)
         char key[2 * HTH_KEY_BYTES + 1];
 
         hth_hex_encode(top[i].root.bytes, HTH_KEY_BYTES, key);
-        (void)json_array_append_new(array, json_pack("{s:s, s:I, s:I, s:I, s:I}", "key", key, "hits",
-                                                     (json_int_t)top[i].hits, "rows", (json_int_t)top[i].rows, "bytes",
-                                                     (json_int_t)top[i].bytes, "tokens",
-                                                     (json_int_t)top[i].n_tokens_max)); /* likewise */
+        (void)json_array_append_new(array,
+                                    json_pack("{s:s, s:I, s:I, s:I, s:I}", "key", key, "hits", (json_int_t)top[i].hits,
+                                              "rows", (json_int_t)top[i].rows, "bytes", (json_int_t)top[i].bytes,
+                                              "tokens", (json_int_t)top[i].n_tokens_max)); /* likewise */
     }
     return array;
 }
@@ -198,10 +198,11 @@ static bool print_stat_json(const options *o, const contents *c, const sums *s)
         (void)json_object_set_new(kinds, hth_row_kind_name((hth_row_kind)kind),
                                   json_pack("{s:I, s:I}", "rows", (json_int_t)s->rows[kind], "bytes",
                                             (json_int_t)s->bytes[kind])); /* a lack of memory shows at the end */
-    object = json_pack("{s:s, s:I, s:I, s:o, s:I, s:I, s:I, s:b, s:o}", "directory", o->directory, "rows", (json_int_t)c->n_rows,
-                       "bytes", (json_int_t)s->n_bytes, "kinds", kinds, "hits", (json_int_t)s->n_hits, "rows_used",
-                       (json_int_t)s->n_used, "quarantined", (json_int_t)c->n_quarantined, "complete",
-                       (int)c->totals.complete, "top_prefixes", prefixes_json(c));
+    object =
+        json_pack("{s:s, s:I, s:I, s:o, s:I, s:I, s:I, s:b, s:o}", "directory", o->directory, "rows",
+                  (json_int_t)c->n_rows, "bytes", (json_int_t)s->n_bytes, "kinds", kinds, "hits", (json_int_t)s->n_hits,
+                  "rows_used", (json_int_t)s->n_used, "quarantined", (json_int_t)c->n_quarantined, "complete",
+                  (int)c->totals.complete, "top_prefixes", prefixes_json(c));
     if (!object) {
         (void)fputs("hearth: the directory's name is no UTF-8, or there is no memory\n", stderr);
         return false;

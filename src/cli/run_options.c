@@ -277,7 +277,8 @@ static bool read_option(int option, const char *value, hth_run_options *out)
     case OPTION_PARENT_KEY:
         out->has_parent_key = true;
         return hth_hex_decode(value, out->parent_key, sizeof(out->parent_key)) ||
-               hth_value_wrong("parent-key", value, "64 hex digits, as 'finish key' in the statistics of an earlier run");
+               hth_value_wrong("parent-key", value,
+                               "64 hex digits, as 'finish key' in the statistics of an earlier run");
     case OPTION_RAM: return hth_value_size("ram", value, 1 << 20, &out->runtime.ram_bytes_max);
     case OPTION_DISK: return hth_value_size("disk", value, 1 << 20, &out->runtime.disk_bytes_max);
     case OPTION_DISK_FREE: return hth_value_size("disk-free", value, 1 << 20, &out->runtime.disk_free_min);
@@ -287,8 +288,7 @@ static bool read_option(int option, const char *value, hth_run_options *out)
     case OPTION_MORE_CACHE: return add_directory(out, value);
     case OPTION_INDEX: out->runtime.index_directory = value; return true;
     case OPTION_WRITERS: return hth_value_u32("writers", value, 1, 16, &out->runtime.n_writer_threads);
-    case OPTION_WRITE_SPEED:
-        return hth_value_size("write-speed", value, 1 << 10, &out->runtime.disk_write_bytes_per_s);
+    case OPTION_WRITE_SPEED: return hth_value_size("write-speed", value, 1 << 10, &out->runtime.disk_write_bytes_per_s);
     case OPTION_SECOND_USE: out->runtime.save_on_second_use = true; return true;
     case OPTION_RESUME_WAIT:
         return hth_value_u32("resume-wait", value, 0, 600000, &out->runtime.session_resume_wait_ms);

@@ -427,8 +427,8 @@ hearth_status hearth_model_load(hearth_runtime *runtime, const char *path, const
     if (status == HEARTH_OK)
         status = make_context(model, &given, err);
     if (status == HEARTH_OK)
-        status = hth_scheduler_open(&model->place, &model->pulse, hth_runtime_counters(runtime),
-                                    &model->scheduler, err);
+        status =
+            hth_scheduler_open(&model->place, &model->pulse, hth_runtime_counters(runtime), &model->scheduler, err);
     if (status == HEARTH_OK && !hth_runtime_add(runtime, model))
         status = hth_fail(err, HEARTH_CANCELLED, "the runtime is being closed");
     if (status != HEARTH_OK) {

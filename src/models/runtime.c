@@ -26,7 +26,7 @@ struct hearth_runtime {
     hth_runtime_settings settings;
     char *memo_directory;
     char *engine_directory;
-    hth_counters *counters; /* owned */
+    hth_counters *counters;       /* owned */
     hth_signing_key *signing_key; /* owned; NULL: rows are not signed */
     _Atomic uint64_t last_request_id;
     _Atomic unsigned holders;

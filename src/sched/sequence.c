@@ -200,8 +200,8 @@ hearth_status hth_sequence_lookup(hth_sequence *sequence, const hearth_token *pr
     hearth_status status;
 
     assert(n_prompt <= sequence->place->n_ctx);
-    status = hth_lookup_init(lookup, sequence->place->cache, &sequence->keyspace, sequence->stream, &options,
-                             prompt, n_prompt, err);
+    status = hth_lookup_init(lookup, sequence->place->cache, &sequence->keyspace, sequence->stream, &options, prompt,
+                             n_prompt, err);
     if (status != HEARTH_OK)
         return status;
     memcpy(sequence->boundary_keys, lookup->boundary_keys,

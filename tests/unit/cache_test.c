@@ -107,7 +107,8 @@ static hth_row_meta tail_meta(const fixture *f, uint32_t n, uint32_t n_tokens)
 }
 
 /* Save the tail of prompt n; false when it was dropped. */
-static bool save_tail(fixture *f, uint32_t n, uint32_t n_tokens, const hth_row_id *superseded, hearth_save_reason reason)
+static bool save_tail(fixture *f, uint32_t n, uint32_t n_tokens, const hth_row_id *superseded,
+                      hearth_save_reason reason)
 {
     hearth_token tokens[HTH_BLOCK_TOKENS];
     hth_row_meta meta = tail_meta(f, n, n_tokens);

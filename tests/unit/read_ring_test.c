@@ -192,9 +192,12 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(every_byte_of_many_files_arrives),          TEST(without_a_queue_of_the_system_threads_read),
-        TEST(a_file_that_ends_early_comes_back_short),   TEST(a_read_that_fails_says_so),
-        TEST(a_read_goes_on_where_an_earlier_one_stopped), TEST(what_is_in_memory_is_read_at_once),
+        TEST(every_byte_of_many_files_arrives),
+        TEST(without_a_queue_of_the_system_threads_read),
+        TEST(a_file_that_ends_early_comes_back_short),
+        TEST(a_read_that_fails_says_so),
+        TEST(a_read_goes_on_where_an_earlier_one_stopped),
+        TEST(what_is_in_memory_is_read_at_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
