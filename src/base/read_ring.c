@@ -104,6 +104,25 @@ static void start_threads(hth_read_ring *ring)
 
 /* ---- opening ---- */
 
+/* Nothing is out. */
+static void ring_free(hth_read_ring *ring)
+{
+    pthread_mutex_lock(&ring->lock);
+    ring->closing = true;
+    pthread_cond_broadcast(&ring->wanted);
+    pthread_mutex_unlock(&ring->lock);
+    for (size_t i = 0; i < ring->n_threads; i++)
+        (void)pthread_join(ring->threads[i], NULL); /* started, and joined nowhere else */
+    hth_os_ring_close(ring->os);
+    pthread_cond_destroy(&ring->came_back);
+    pthread_cond_destroy(&ring->wanted);
+    pthread_mutex_destroy(&ring->lock);
+    free(ring->added.reads);
+    free(ring->queued.reads);
+    free(ring->done.reads);
+    free(ring);
+}
+
 hth_read_ring *hth_read_ring_open(const hth_fs *fs, unsigned depth)
 {
     hth_read_ring *ring = calloc(1, sizeof(*ring));
@@ -121,7 +140,7 @@ hth_read_ring *hth_read_ring_open(const hth_fs *fs, unsigned depth)
     ring->queued.reads = calloc(depth, sizeof(hth_ring_read *));
     ring->done.reads = calloc(depth, sizeof(hth_ring_read *));
     if (!ring->added.reads || !ring->queued.reads || !ring->done.reads) {
-        hth_read_ring_close(ring);
+        ring_free(ring);
         return NULL;
     }
     if (fs == hth_fs_system())
@@ -137,20 +156,7 @@ void hth_read_ring_close(hth_read_ring *ring)
         return;
     while (hth_read_ring_wait(ring))
         ; /* into memory that its owner is about to free */
-    pthread_mutex_lock(&ring->lock);
-    ring->closing = true;
-    pthread_cond_broadcast(&ring->wanted);
-    pthread_mutex_unlock(&ring->lock);
-    for (size_t i = 0; i < ring->n_threads; i++)
-        (void)pthread_join(ring->threads[i], NULL); /* started, and joined nowhere else */
-    hth_os_ring_close(ring->os);
-    pthread_cond_destroy(&ring->came_back);
-    pthread_cond_destroy(&ring->wanted);
-    pthread_mutex_destroy(&ring->lock);
-    free(ring->added.reads);
-    free(ring->queued.reads);
-    free(ring->done.reads);
-    free(ring);
+    ring_free(ring);
 }
 
 const char *hth_read_ring_way(const hth_read_ring *ring)
