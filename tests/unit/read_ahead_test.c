@@ -237,9 +237,9 @@ static void a_read_that_fails_ends_the_restore_and_damages_nothing(void **state)
     size_t n;
 
     f->options.fs = &f->step.fs;
-    open_cache(f);
     f->step.fail_errnum = 5; /* EIO */
     f->step.fail_only = "read_at";
+    open_cache(f);
     f->step.n_steps = 0;
     f->step.fail_at = 40;
     n = read_rows(f, ROWS, &status);
