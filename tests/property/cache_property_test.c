@@ -6,7 +6,7 @@
  * what is lent must be right, and when all have left, the files, the index and its totals must agree.
  *
  * HTH_SEED replays the draws of a run; the order of threads and processes stays the system's. HTH_ROUNDS: how many
- * rounds, 30 by default.
+ * rounds, 20 by default.
  */
 #include "support/cmocka_all.h"
 
@@ -549,7 +549,7 @@ static void a_round(fixture *f)
 static void threads_and_processes_are_lent_exactly_what_was_saved(void **state)
 {
     fixture *f = *state;
-    uint64_t n_rounds = hth_test_number("HTH_ROUNDS", 30);
+    uint64_t n_rounds = hth_test_number("HTH_ROUNDS", 20);
 
     for (uint64_t i = 0; i < n_rounds; i++)
         a_round(f);
@@ -570,6 +570,7 @@ static int fixture_setup(void **state)
     (void)snprintf(f->ram_files, sizeof(f->ram_files), "%s/ram", f->directory);
     (void)snprintf(f->disk, sizeof(f->disk), "%s/disk", f->directory);
     f->random = hth_test_seed();
+    (void)fflush(stdout); /* children would say it again */
     f->shared = mmap(NULL, sizeof(*f->shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(f->shared, MAP_FAILED);
     *state = f;
