@@ -1037,12 +1037,15 @@ hearth_status hth_file_tier_publish(hth_file_tier *tier, const hth_row_meta *met
         }
     }
     status = hth_publish(&tier->publisher, meta, bytes, n_bytes, &result, err);
-    if (status != HEARTH_OK)
-        return status;
-    /* What the index could not be told it is told later, so that its totals are those of the files. */
-    if (result != HTH_PUBLISH_TAKEN &&
+    /*
+     * What the index could not be told it is told later, so that its totals are those of the files. A row whose name
+     * could not be made durable has failed, and is there all the same.
+     */
+    if ((status != HEARTH_OK || result != HTH_PUBLISH_TAKEN) &&
         (hth_index_get(tier->index, &meta->id, NULL, &is_there, NULL) != HEARTH_OK || !is_there))
         (void)find_file(tier, &meta->id, &written);
+    if (status != HEARTH_OK)
+        return status;
     switch (result) {
     case HTH_PUBLISH_WRITTEN:
     case HTH_PUBLISH_REPLACED:

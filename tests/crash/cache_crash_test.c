@@ -146,7 +146,7 @@ static void operate(const fixture *f, plan *p, hth_cache *cache, bool *saved)
 
 static void run_child(const fixture *f, plan *p)
 {
-    test_step_fs step;
+    test_step_fs step = { .fs = { 0 } };
     hth_cache_options options = options_of(f, p, &step.fs);
     bool saved[TEST_FOREST_ROWS_MAX] = { false };
     hearth_error err = { .message = "" };
