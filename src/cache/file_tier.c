@@ -814,6 +814,9 @@ static void adopt_found(hth_file_tier *tier, const hth_row_meta *found, size_t n
     }
     if (n > 0 && hth_index_adopt(tier->index, found, n, file_is_there, tier, &n_adopted, NULL) == HEARTH_OK)
         atomic_fetch_add(&tier->n_rows_adopted, n_adopted);
+    else
+        for (size_t i = 0; i < n; i++)
+            note_found(tier, &found[i]); /* for an index that works */
 }
 
 static void bring_notes(hth_file_tier *tier)
@@ -849,12 +852,12 @@ static bool has_notes(hth_file_tier *tier, size_t n_uses_min)
 
 void hth_file_tier_maintain(hth_file_tier *tier)
 {
-    if (has_notes(tier, 1))
-        bring_notes(tier);
     pthread_mutex_lock(&tier->scan_lock);
     if (hth_index_maintain(tier->index))
         (void)start_scan_locked(tier, true); /* without a thread the index stays incomplete until the next start */
     pthread_mutex_unlock(&tier->scan_lock);
+    if (has_notes(tier, 1)) /* an index that was opened or replaced just now gets them, too */
+        bring_notes(tier);
 }
 
 /* ---- room ---- */
@@ -1019,6 +1022,7 @@ hearth_status hth_file_tier_publish(hth_file_tier *tier, const hth_row_meta *met
     hth_publish_result result = HTH_PUBLISH_EXISTED;
     hearth_error why = { .message = "" };
     hearth_status status;
+    hth_row_meta written;
     bool is_there = false;
 
     if (has_notes(tier, FLUSH_AT))
@@ -1033,6 +1037,13 @@ hearth_status hth_file_tier_publish(hth_file_tier *tier, const hth_row_meta *met
         }
     }
     status = hth_publish(&tier->publisher, meta, bytes, n_bytes, &result, err);
+    /*
+     * What the index could not be told it is told later, so that its totals are those of the files. A row whose name
+     * could not be made durable has failed, and is there all the same.
+     */
+    if ((status != HEARTH_OK || result != HTH_PUBLISH_TAKEN) &&
+        (hth_index_get(tier->index, &meta->id, NULL, &is_there, NULL) != HEARTH_OK || !is_there))
+        (void)find_file(tier, &meta->id, &written);
     if (status != HEARTH_OK)
         return status;
     switch (result) {

@@ -246,7 +246,7 @@ static void *write_rows(void *context)
         }
         if (next)
             run_job(self, next);
-        else if (hth_mailbox_is_closed(self->jobs))
+        else if (hth_mailbox_is_closed(self->jobs) && hth_mailbox_count(self->jobs) == 0) /* none came meanwhile */
             break;
     }
     return NULL;
@@ -259,10 +259,11 @@ static void stop_workers(hth_writer *writer)
 {
     for (size_t i = 0; i < writer->n_workers; i++)
         hth_mailbox_close(writer->workers[i].jobs);
-    for (size_t i = 0; i < writer->n_workers; i++) {
+    for (size_t i = 0; i < writer->n_workers; i++)
         (void)pthread_join(writer->workers[i].thread, NULL); /* started, and joined nowhere else */
+    /* Only now: until its end each of them may try to queue a removal with another one. */
+    for (size_t i = 0; i < writer->n_workers; i++)
         hth_mailbox_free(writer->workers[i].jobs);
-    }
     writer->n_workers = 0;
 }
 

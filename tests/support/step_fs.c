@@ -22,6 +22,8 @@ static int step(test_step_fs *s, const char *name, bool *kill_out)
         else
             (void)kill(getpid(), SIGKILL);
     }
+    if (n == s->stop_at)
+        (void)kill(getpid(), SIGSTOP);
     if (fail_at > 0 && (n == fail_at || (s->fail_from_then_on && n > fail_at)))
         return -s->fail_errnum;
     return 0;

@@ -22,6 +22,7 @@ typedef struct test_step_fs {
     bool fail_from_then_on; /* and all after it */
     const char *fail_only;  /* operations of this name alone are counted and fail; NULL: all */
     uint64_t kill_at;       /* SIGKILL before this step; a write is cut in half first */
+    uint64_t stop_at;       /* SIGSTOP before this step */
     bool short_io;          /* reads and writes do a third of what they are asked, at least a byte */
     bool no_unnamed;
     bool no_link;
