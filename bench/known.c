@@ -219,11 +219,10 @@ hearth_status hth_known_add_block(hth_cache *cache, hth_known *known, hearth_err
     uint64_t number = ++known->n_made_up;
 
     for (size_t i = 0; i < HTH_BLOCK_TOKENS; i++)
-        tokens[i] = hth_known_token(PROMPT_OF_THE_BLOCK + 1, i + number);
+        tokens[i] = hth_known_token(PROMPT_OF_THE_BLOCK + 1, i);
+    for (size_t i = 0; i < 2 * sizeof(number); i++)
+        tokens[i] = (hearth_token)(300 + ((number >> (4 * i)) & 15)); /* another prefix each time */
     if (!hth_key_of(&known->keyspace, tokens, HTH_BLOCK_TOKENS, &row.id.key))
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a key");
-    /* The tokens repeat after a while; the key must not. */
-    for (size_t i = 0; i < sizeof(number); i++)
-        row.id.key.bytes[i] ^= (uint8_t)(number >> (8 * i));
     return save(cache, &row, known->block, err);
 }

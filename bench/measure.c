@@ -35,8 +35,7 @@ double hth_samples_median(const hth_samples *samples)
         abort(); /* a few kilobytes */
     memcpy(sorted, samples->values, samples->n * value_bytes);
     qsort(sorted, samples->n, value_bytes, compare);
-    median = samples->n % 2 == 1 ? sorted[samples->n / 2]
-                                 : (sorted[samples->n / 2 - 1] + sorted[samples->n / 2]) / 2;
+    median = samples->n % 2 == 1 ? sorted[samples->n / 2] : (sorted[samples->n / 2 - 1] + sorted[samples->n / 2]) / 2;
     free(sorted);
     return median;
 }
