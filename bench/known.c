@@ -90,6 +90,7 @@ static hearth_status measure_cell(hth_known *known, hearth_error *err)
         (void)hth_fail(err, status, "the model is not one of plain attention"); /* the status is set already */
     for (uint32_t i = 0; status == HEARTH_OK && i < layout->n_tensors; i++)
         known->kv_bytes_a_token += layout->tensors[i].row_bytes;
+    known->n_tensors = status == HEARTH_OK ? layout->n_tensors : 0;
     free(layout);
     return status;
 }

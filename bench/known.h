@@ -17,6 +17,7 @@ typedef struct hth_known {
     uint8_t *logits; /* [logits_bytes] */
     size_t logits_bytes;
     size_t kv_bytes_a_token;
+    size_t n_tensors;   /* those bytes lie in so many buffers of the context */
     uint64_t n_made_up; /* rows of hth_known_add_block */
 } hth_known;
 

@@ -100,3 +100,15 @@ double hth_copy_ms(hth_copy *copy)
     __asm__ volatile("" : : "r"(copy->cells) : "memory"); /* the copy must happen */
     return hth_ms_since(begin);
 }
+
+double hth_copy_pieces_ms(hth_copy *copy, size_t n_blocks, size_t n_tensors, size_t piece_bytes)
+{
+    uint64_t begin = hth_os_monotonic_ns();
+
+    for (size_t i = 0; i < n_blocks; i++)
+        for (size_t k = 0; k < n_tensors; k++)
+            memcpy(copy->cells + (k * n_blocks + i) * piece_bytes, copy->slabs + (i * n_tensors + k) * piece_bytes,
+                   piece_bytes);
+    __asm__ volatile("" : : "r"(copy->cells) : "memory"); /* the copies must happen */
+    return hth_ms_since(begin);
+}

@@ -41,5 +41,10 @@ bool hth_copy_init(hth_copy *copy, size_t n_bytes);
 void hth_copy_deinit(hth_copy *copy); /* accepts a copy of zeros */
 /* Milliseconds of one memcpy of everything, from the slabs to the cells. */
 double hth_copy_ms(hth_copy *copy);
+/*
+ * Milliseconds of copying what a restore copies to where it goes: n_blocks blocks lie one behind the other and each has
+ * n_tensors pieces of piece_bytes; each piece goes to the block's place in its tensor's buffer. All of it fits.
+ */
+double hth_copy_pieces_ms(hth_copy *copy, size_t n_blocks, size_t n_tensors, size_t piece_bytes);
 
 #endif
