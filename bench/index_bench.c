@@ -1,22 +1,29 @@
 /*
- * index_bench.c - what the index of a file tier costs: opening it, and asking it
+ * index_bench.c - what many rows cost: opening the index of a file tier, asking it, and memory in the RAM tier
  *
- *   index_bench [ROWS [DIRECTORY]]    100,000 rows below a new directory in $TMPDIR by default
+ *   index_bench [--json|--markdown] [--verbose] [ROWS [DIRECTORY]]    100,000 rows below a new directory by default
  *
  * Fills an index with rows that have no files, opens the tier anew, and prints the times of opening, of one probe alone
- * and of one in a lookup of a 30,000-token prompt, each as the best of several rounds, and the index's bytes a row.
+ * and of one in a lookup of a 30,000-token prompt, each as the median of several rounds, and the index's bytes a row.
+ * As many rows of a page each are then put into a RAM tier; what the heap grew by is what they cost beside the arena.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "base/hash.h"
 #include "base/os.h"
 #include "cache/file_tier.h"
+#include "cache/ram_tier.h"
+#include "measure.h"
+#include "report.h"
 
-enum { BATCH = 1000, PROMPT_BLOCKS = 30000 / HTH_BLOCK_TOKENS, ROUNDS = 5, PROBES = 100000 };
+enum { BATCH = 1000, PROMPT_BLOCKS = 30000 / HTH_BLOCK_TOKENS, ROUNDS = 7, PROBES = 100000 };
 
 static hth_row_meta row_at(uint64_t number)
 {
@@ -65,11 +72,6 @@ static void fill(hth_file_tier *tier, uint64_t n_rows)
     }
 }
 
-static double best(double seconds, double so_far)
-{
-    return so_far == 0 || seconds < so_far ? seconds : so_far;
-}
-
 static double seconds_since(uint64_t start_ns)
 {
     return (double)(hth_os_monotonic_ns() - start_ns) * 1e-9;
@@ -111,21 +113,87 @@ static uint64_t index_bytes(const char *directory)
     return stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
 }
 
+/* ---- the RAM tier ---- */
+
+/* Bytes of the heap, without memory that is mapped for the arena. 0 where the allocator does not tell. */
+static size_t heap_bytes(void)
+{
+#if defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 33)
+    struct mallinfo2 info = mallinfo2();
+
+    return info.uordblks + info.hblkhd;
+#else
+    return 0;
+#endif
+}
+
+/* The heap's bytes a row of the RAM tier; 0 where that cannot be known. */
+static double ram_bytes_a_row(uint64_t n_rows)
+{
+    enum { ROW_BYTES = 4096 };
+    hth_ram_tier_options options = { .bytes_max = n_rows * ROW_BYTES, .memory_fd = -1 };
+    hearth_error err = { .message = "" };
+    size_t before = heap_bytes();
+    hth_ram_tier *tier;
+    double bytes;
+
+    if (hth_ram_tier_open(&options, &tier, &err) != HEARTH_OK)
+        die("cannot open the RAM tier", &err);
+    for (uint64_t i = 0; i < n_rows; i++) {
+        hth_row_meta meta = row_at(i);
+        hth_ram_row *row = hth_ram_tier_reserve(tier, ROW_BYTES);
+
+        if (!row)
+            abort();
+        meta.bytes = ROW_BYTES;
+        hth_ram_tier_unpin(tier, hth_ram_tier_insert(tier, row, &meta));
+    }
+    bytes = (double)(heap_bytes() - before) / (double)n_rows;
+    hth_ram_tier_close(tier);
+    return bytes;
+}
+
+/* ---- all of it ---- */
+
+static void report_all(const hth_report *report, uint64_t n_rows, const hth_samples *opened, const hth_samples *single,
+                       const hth_samples *prompt, const char *directory)
+{
+    double bytes = ram_bytes_a_row(n_rows);
+    char name[128];
+
+    (void)snprintf(name, sizeof(name), "opening an index of %llu rows", (unsigned long long)n_rows);
+    hth_report_number(report, name, hth_samples_median(opened) * 1e3, "ms", HTH_AT_MOST, 50);
+    hth_report_number(report, "likewise, a probe of the index alone", hth_samples_median(single) * 1e6, "µs",
+                      HTH_NO_BOUND, 0);
+    hth_report_number(report, "likewise, a probe among those of 30,000 tokens", hth_samples_median(prompt) * 1e6, "µs",
+                      HTH_NO_BOUND, 0);
+    hth_report_number(report, "likewise, the index's file, a row", (double)index_bytes(directory) / (double)n_rows,
+                      "bytes", HTH_NO_BOUND, 0);
+    if (bytes > 0) {
+        (void)snprintf(name, sizeof(name), "memory of %llu rows in RAM beside the arena, a row",
+                       (unsigned long long)n_rows);
+        hth_report_number(report, name, bytes, "bytes", HTH_AT_MOST, 300);
+    }
+}
+
 int main(int n_arguments, char **arguments)
 {
-    uint64_t n_rows = n_arguments > 1 ? strtoull(arguments[1], NULL, 10) : 100000;
+    static hth_samples opened, single, prompt;
+    hth_report report;
+    uint64_t n_rows;
     const char *base = getenv("TMPDIR");
     hth_row_id *ids = malloc(PROBES * sizeof(*ids));
-    double open_s = 0, single_s = 0, prompt_s = 0;
     char directory[4096];
     hth_file_tier *tier;
     uint64_t seed = 1;
 
+    n_arguments = hth_report_options(&report, n_arguments, arguments);
+    n_rows = n_arguments > 1 ? strtoull(arguments[1], NULL, 10) : 100000;
     (void)snprintf(directory, sizeof(directory), "%s/hearth-index-bench-XXXXXX", base ? base : "/tmp");
     if (n_arguments > 2)
         (void)snprintf(directory, sizeof(directory), "%s", arguments[2]);
-    if (n_rows == 0 || !ids || (n_arguments <= 2 && !mkdtemp(directory))) {
-        (void)fprintf(stderr, "usage: index_bench [ROWS [DIRECTORY]]\n");
+    if (n_rows == 0 || !ids || n_arguments > 3 || (n_arguments <= 2 && !mkdtemp(directory))) {
+        (void)fprintf(stderr, "usage: index_bench [--json|--markdown] [--verbose] [ROWS [DIRECTORY]]\n");
         return 2;
     }
     tier = open_tier(directory);
@@ -141,15 +209,13 @@ int main(int n_arguments, char **arguments)
         uint64_t start = hth_os_monotonic_ns();
 
         tier = open_tier(directory);
-        open_s = best(seconds_since(start), open_s);
+        hth_samples_add(&opened, seconds_since(start));
         hth_file_tier_settle(tier);
-        single_s = best(time_single(tier, ids, PROBES), single_s);
-        prompt_s = best(time_prompt(tier, ids, PROBES), prompt_s);
+        hth_samples_add(&single, time_single(tier, ids, PROBES));
+        hth_samples_add(&prompt, time_prompt(tier, ids, PROBES));
         hth_file_tier_close(tier);
     }
-    (void)printf("rows %llu\nopen_ms %.2f\nprobe_us %.3f\nprobe_in_prompt_us %.3f\nindex_bytes_a_row %.0f\n",
-                 (unsigned long long)n_rows, open_s * 1e3, single_s * 1e6, prompt_s * 1e6,
-                 (double)index_bytes(directory) / (double)n_rows);
+    report_all(&report, n_rows, &opened, &single, &prompt, directory);
     free(ids);
     return 0;
 }

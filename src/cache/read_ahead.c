@@ -98,23 +98,38 @@ static void finish(hth_read_ahead *ahead, place *at)
     set_done(ahead, at);
 }
 
-/* Send a row's read to the device, with others. Without a ring it is waited for here. */
-static void send_out(hth_read_ahead *ahead, place *at)
+/* Read the rest of a row here and now. */
+static void read_here(hth_read_ahead *ahead, place *at)
 {
     size_t n = 0;
 
-    if (!ahead->ring)
-        ahead->ring = hth_read_ring_open(ahead->cache->fs, COLD_ROWS);
-    if (ahead->ring) {
-        hth_read_ring_add(ahead->ring, &at->read.ring);
-        ahead->n_out++;
-        return;
-    }
     at->read.ring.result =
         hth_fs_read_full(ahead->cache->fs, at->read.ring.fd, at->read.ring.bytes + at->read.ring.n_done,
                          at->read.ring.n_bytes - at->read.ring.n_done, at->read.ring.n_done, &n);
     at->read.ring.n_done += n;
     finish(ahead, at);
+}
+
+/*
+ * A file on tmpfs is in memory, but the system (Linux 6.18) refuses to say so: asked for what can be read without waiting
+ * it gives nothing. Through the ring the same rows took 8 ms each instead of 0.5.
+ */
+static bool is_memory_file(const hth_read_ahead *ahead, const place *at)
+{
+    return ahead->cache->levels[at->read.level].tier == HEARTH_TIER_RAM_FILE;
+}
+
+/* Send a row's read to the device, with others. Without a ring it is waited for here. */
+static void send_out(hth_read_ahead *ahead, place *at)
+{
+    if (!ahead->ring)
+        ahead->ring = hth_read_ring_open(ahead->cache->fs, COLD_ROWS);
+    if (ahead->ring) {
+        hth_read_ring_add(ahead->ring, &at->read.ring);
+        ahead->n_out++;
+    } else {
+        read_here(ahead, at);
+    }
 }
 
 /* Wait until the rows before row i were given back: then no pin of this restore is in the way of its slab. */
@@ -152,6 +167,8 @@ static bool start(hth_read_ahead *ahead, size_t i)
 
     if (pinned || at->status != HEARTH_OK) {
         set_done(ahead, at);
+    } else if (is_memory_file(ahead, at)) {
+        read_here(ahead, at);
     } else if (!ahead->is_cold && hth_read_now(ahead->cache->fs, &at->read.ring)) {
         finish(ahead, at);
     } else {

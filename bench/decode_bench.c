@@ -1,0 +1,156 @@
+/*
+ * decode_bench.c - tokens a second while rows are written behind the requests, against the same without
+ *
+ *   decode_bench [--json|--markdown] [--verbose] MODEL N_PREDICT N_ROWS DIRECTORY [ROUNDS]
+ *
+ * The prompt is an exact hit each time, so that the reply begins at once. In every second reply the writers have
+ * something to do: N_ROWS blocks of other prompts were queued while a limit of bytes a second held the writers back, and
+ * the limit is lifted as the request goes in. How much of the queue was written when the reply ended is told with
+ * --verbose; in a result for writers that are busy throughout it must not be all of it.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "known.h"
+#include "measure.h"
+#include "report.h"
+
+enum { ROUNDS = 7, FLUSH_MS = 600000 };
+
+typedef struct bench {
+    hth_report report;
+    const char *model_path;
+    const char *directory;
+    int32_t n_predict;
+    unsigned n_rows;
+    unsigned n_rounds;
+    hearth_runtime *runtime;
+    hearth_model *model;
+    hth_known known;
+    hearth_token tokens[HTH_BLOCK_TOKENS];
+} bench;
+
+static void check(hearth_status status, const hearth_error *err)
+{
+    if (status != HEARTH_OK)
+        hth_report_die("%s", err->message);
+}
+
+static void log_line(hearth_log_level level, const char *source, const char *message, void *user_data)
+{
+    (void)level, (void)source, (void)user_data;
+    (void)fprintf(stderr, "bench: %s\n", message);
+}
+
+static void open_runtime(bench *b)
+{
+    hearth_runtime_options options = hearth_runtime_options_default();
+    hearth_model_options model_options = hearth_model_options_default();
+    hearth_error err = { .message = "" };
+
+    options.ram_bytes_max = UINT64_C(4) << 30;
+    options.cache_directory = b->directory;
+    options.disk_free_min = 0;
+    options.write_queue_bytes_max = UINT64_MAX / 2;
+    options.log = log_line;
+    model_options.n_ctx = HTH_BLOCK_TOKENS + (uint32_t)b->n_predict + 1;
+    check(hearth_runtime_open(&options, &b->runtime, &err), &err);
+    check(hearth_model_load(b->runtime, b->model_path, &model_options, &b->model, &err), &err);
+    check(hth_known_learn(b->runtime, b->model, &b->known, &err), &err);
+    check(hth_known_add(hth_runtime_cache(b->runtime), &b->known, 0, HTH_BLOCK_TOKENS, &err), &err);
+    for (size_t i = 0; i < HTH_BLOCK_TOKENS; i++)
+        b->tokens[i] = hth_known_token(0, i);
+}
+
+/* Tokens a second of one reply. */
+static double reply(bench *b)
+{
+    hearth_request request = hearth_request_default();
+    hearth_error err = { .message = "" };
+    hearth_result result;
+    double rate;
+
+    request.tokens = b->tokens;
+    request.n_tokens = HTH_BLOCK_TOKENS;
+    request.n_predict = b->n_predict;
+    request.ignore_eos = true;
+    request.sampling.temperature = 0;
+    check(hearth_complete(b->model, &request, &result, &err), &err);
+    if (result.stats.hit != HEARTH_HIT_EXACT)
+        hth_report_die("the prompt was no exact hit");
+    rate = result.stats.decode_tps;
+    hearth_result_free(&result);
+    return rate;
+}
+
+static uint64_t queue_rows(const bench *b)
+{
+    hearth_counters counters = { .struct_size = sizeof(counters) };
+    hearth_error err = { .message = "" };
+
+    check(hearth_runtime_counters(b->runtime, &counters, &err), &err);
+    return counters.write_queue_rows;
+}
+
+/* One reply with writers that begin to work as it does. *left_out: rows that waited still at its end. */
+static double reply_while_saving(bench *b, uint64_t *left_out)
+{
+    hearth_error err = { .message = "" };
+    double rate;
+
+    check(hearth_runtime_write_limits(b->runtime, 0, 0, 1, &err), &err);
+    for (unsigned i = 0; i < b->n_rows; i++)
+        check(hth_known_add_block(hth_runtime_cache(b->runtime), &b->known, &err), &err);
+    check(hearth_runtime_write_limits(b->runtime, 0, 0, UINT64_MAX, &err), &err);
+    rate = reply(b);
+    *left_out = queue_rows(b);
+    check(hearth_runtime_flush(b->runtime, FLUSH_MS, &err), &err);
+    return rate;
+}
+
+static void measure(bench *b)
+{
+    static hth_samples with, without, left;
+    char name[128];
+
+    (void)reply(b);
+    for (unsigned i = 0; i < b->n_rounds; i++) {
+        uint64_t n_left = 0;
+
+        hth_samples_add(&without, reply(b));
+        hth_samples_add(&with, reply_while_saving(b, &n_left));
+        hth_samples_add(&left, (double)n_left);
+    }
+    (void)snprintf(name, sizeof(name), "decoding %d tokens while %u blocks (%.0f MB) are saved", b->n_predict,
+                   b->n_rows, (double)(b->n_rows * b->known.block_bytes) * 1e-6);
+    hth_report_ratio(&b->report, name, "tokens/s", hth_samples_median(&with), "without", hth_samples_median(&without),
+                     HTH_AT_LEAST, 0.97);
+    hth_report_detail(&b->report, "with %.2f .. %.2f, without %.2f .. %.2f tokens/s; %.0f rows waited still at the end",
+                      hth_samples_min(&with), hth_samples_max(&with), hth_samples_min(&without),
+                      hth_samples_max(&without), hth_samples_median(&left));
+}
+
+int main(int n_arguments, char **arguments)
+{
+    static bench b;
+
+    n_arguments = hth_report_options(&b.report, n_arguments, arguments);
+    if (n_arguments < 5 || n_arguments > 6 || strtoul(arguments[2], NULL, 10) < 2) {
+        (void)fprintf(stderr, "usage: decode_bench [--json|--markdown] [--verbose] MODEL N_PREDICT N_ROWS DIRECTORY "
+                              "[ROUNDS]\n");
+        return 2;
+    }
+    b.model_path = arguments[1];
+    b.n_predict = (int32_t)strtoul(arguments[2], NULL, 10);
+    b.n_rows = (unsigned)strtoul(arguments[3], NULL, 10);
+    b.directory = arguments[4];
+    b.n_rounds = n_arguments > 5 ? (unsigned)strtoul(arguments[5], NULL, 10) : ROUNDS;
+    open_runtime(&b);
+    measure(&b);
+    hearth_model_unref(b.model);
+    hearth_runtime_close(b.runtime);
+    hth_known_deinit(&b.known);
+    return 0;
+}

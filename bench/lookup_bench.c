@@ -1,0 +1,233 @@
+/*
+ * lookup_bench.c - what it costs to find all rows of a long prompt, beside hashing it
+ *
+ *   lookup_bench [--json|--markdown] [--verbose] N_TOKENS DIRECTORY [ROUNDS]
+ *
+ * Saves the rows of a prompt with small payloads and looks the prompt up, with the rows in RAM and again when they are
+ * in files only. A probe is the question for one row: each block, the tail, the logits. Its time is that of the lookup
+ * less that of hashing alone, which is measured in turn. Hashing is told by itself, too, and once more by this program
+ * run again without the processor's SHA instructions.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/os.h"
+#include "cache/lookup.h"
+#include "measure.h"
+#include "report.h"
+
+enum { ROUNDS = 200, PAYLOAD_BYTES = 512, FLUSH_MS = 600000 };
+
+/* OpenSSL's mask of what the processor can do: the second word without SHA. Only x86 has it. */
+#define WITHOUT_SHA ":~0x20000000"
+
+typedef struct bench {
+    hth_report report;
+    size_t n_tokens;
+    const char *directory;
+    unsigned n_rounds;
+    hearth_token *tokens;
+    hth_keyspace keyspace;
+    hth_key_stream *stream;
+    hth_cache *cache;
+} bench;
+
+static void check(hearth_status status, const hearth_error *err)
+{
+    if (status != HEARTH_OK)
+        hth_report_die("%s", err->message);
+}
+
+static void open_cache(bench *b)
+{
+    hth_cache_options options = {
+        .ram_bytes_max = UINT64_C(64) << 20,
+        .ram_memory_fd = -1,
+        .directory = b->directory,
+        .disk_bytes_max = UINT64_C(1) << 30,
+        .n_writer_threads = 2,
+        .write_limits = { .queue_rows_max = 100000, .queue_bytes_max = UINT64_C(1) << 30 },
+    };
+    hearth_error err = { .message = "" };
+
+    check(hth_cache_open(&options, &b->cache, &err), &err);
+}
+
+/* ---- rows ---- */
+
+static void save(bench *b, hth_save *row)
+{
+    hth_save_slot *slot;
+
+    row->keyspace = &b->keyspace;
+    row->reason = HEARTH_SAVE_COLD;
+    row->engine_build = "bench";
+    row->payload_bytes = PAYLOAD_BYTES;
+    slot = hth_cache_save_begin(b->cache, row);
+    if (!slot)
+        hth_report_die("no room for a row");
+    memset(hth_save_slot_payload(slot), 7, PAYLOAD_BYTES);
+    hth_cache_save_commit(b->cache, slot);
+}
+
+/* Blocks, a tail where there is one, logits; returns how many rows that are. */
+static size_t save_prompt(bench *b)
+{
+    size_t n_rows = 0;
+    hth_key key;
+
+    hth_key_stream_reset(b->stream);
+    hth_key_stream_key(b->stream, &key);
+    for (size_t begin = 0; begin < b->n_tokens; begin += HTH_BLOCK_TOKENS) {
+        size_t n = b->n_tokens - begin < HTH_BLOCK_TOKENS ? b->n_tokens - begin : HTH_BLOCK_TOKENS;
+        hth_save row = {
+            .id.kind = n == HTH_BLOCK_TOKENS ? HTH_ROW_BLOCK : HTH_ROW_TAIL,
+            .parent = key,
+            .first_position = (uint32_t)begin,
+            .tokens = b->tokens + begin,
+            .n_tokens = (uint32_t)n,
+        };
+
+        hth_key_stream_push(b->stream, b->tokens + begin, n);
+        hth_key_stream_key(b->stream, &key);
+        row.id.key = key;
+        save(b, &row);
+        n_rows++;
+    }
+    save(b, &(hth_save){
+                .id = { .key = key, .kind = HTH_ROW_LOGITS }, .parent = key, .first_position = (uint32_t)b->n_tokens });
+    if (!hth_cache_flush(b->cache, FLUSH_MS))
+        hth_report_die("the rows were not written in time");
+    return n_rows + 1;
+}
+
+/* ---- lookups ---- */
+
+/* Milliseconds of one lookup, which must find everything in that tier. */
+static double look_up(bench *b, hth_lookup_way way, hearth_tier tier, size_t n_rows)
+{
+    hth_lookup_options options = { .way = way, .n_limit = b->n_tokens };
+    hearth_error err = { .message = "" };
+    hth_lookup lookup;
+    uint64_t begin = hth_os_monotonic_ns();
+    double ms;
+
+    check(hth_lookup_init(&lookup, b->cache, &b->keyspace, b->stream, &options, b->tokens, b->n_tokens, &err), &err);
+    ms = hth_ms_since(begin);
+    if (way != HTH_LOOKUP_KEYS && (lookup.n_rows + 1 != n_rows || lookup.logits_tier != tier))
+        hth_report_die("the lookup found %zu of %zu rows, and logits in %s", lookup.n_rows, n_rows - 1,
+                       hearth_tier_name(lookup.logits_tier));
+    hth_lookup_deinit(&lookup);
+    return ms;
+}
+
+static void measure_probes(bench *b, hearth_tier tier, size_t n_rows)
+{
+    static hth_samples with, keys;
+    char name[128];
+    double us;
+
+    with.n = keys.n = 0;
+    for (unsigned i = 0; i < b->n_rounds; i++) {
+        hth_samples_add(&keys, look_up(b, HTH_LOOKUP_KEYS, tier, n_rows));
+        hth_samples_add(&with, look_up(b, HTH_LOOKUP_CELLS, tier, n_rows));
+    }
+    us = (hth_samples_median(&with) - hth_samples_median(&keys)) * 1e3 / (double)n_rows;
+    (void)snprintf(name, sizeof(name), "lookup of %zu tokens, %zu rows in %s, a probe beside the hashing", b->n_tokens,
+                   n_rows, tier == HEARTH_TIER_RAM ? "RAM" : "files");
+    hth_report_number(&b->report, name, us, "µs", HTH_AT_MOST, 1);
+    hth_report_detail(&b->report, "lookup %.4f ms, of that hashing %.4f ms; lookups %.4f .. %.4f ms",
+                      hth_samples_median(&with), hth_samples_median(&keys), hth_samples_min(&with),
+                      hth_samples_max(&with));
+}
+
+static void measure_hashing(bench *b, const char *how)
+{
+    static hth_samples keys;
+    char name[128];
+
+    for (unsigned i = 0; i < b->n_rounds; i++)
+        hth_samples_add(&keys, look_up(b, HTH_LOOKUP_KEYS, HEARTH_TIER_NONE, 0));
+    (void)snprintf(name, sizeof(name), "hashing all keys of %zu tokens%s", b->n_tokens, how);
+    hth_report_number(&b->report, name, hth_samples_median(&keys) * 1e3, "µs", HTH_NO_BOUND, 0);
+}
+
+/* This program again, for hashing alone, with another idea of the processor. */
+static void run_without_sha(const bench *b, const char *self)
+{
+    static const char *const forms[] = {
+        [HTH_REPORT_TEXT] = "--text",
+        [HTH_REPORT_MARKDOWN] = "--markdown",
+        [HTH_REPORT_JSON] = "--json",
+    };
+    char n_tokens[32], n_rounds[32];
+    int status = 0;
+    pid_t pid;
+
+    (void)snprintf(n_tokens, sizeof(n_tokens), "%zu", b->n_tokens);
+    (void)snprintf(n_rounds, sizeof(n_rounds), "%u", b->n_rounds);
+    pid = fork();
+    if (pid == 0) {
+        (void)setenv("OPENSSL_ia32cap", WITHOUT_SHA, 1); /* else it is told twice the same, with SHA */
+        execl(self, self, forms[b->report.form], n_tokens, "-", n_rounds, (char *)NULL);
+        _exit(127);
+    }
+    if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        hth_report_die("cannot run '%s' again", self);
+}
+
+/* ---- all of it ---- */
+
+static void make_prompt(bench *b)
+{
+    b->tokens = malloc(b->n_tokens * sizeof(*b->tokens));
+    b->keyspace = (hth_keyspace){ .fingerprint = { 7 }, .quant_byte = 1 };
+    b->stream = hth_key_stream_new(&b->keyspace);
+    if (!b->tokens || !b->stream)
+        hth_report_die("no memory for a prompt");
+    for (size_t i = 0; i < b->n_tokens; i++)
+        b->tokens[i] = (hearth_token)(i * 7919 % 32000);
+}
+
+int main(int n_arguments, char **arguments)
+{
+    static bench b;
+    uint64_t freed;
+    size_t n_rows;
+
+    n_arguments = hth_report_options(&b.report, n_arguments, arguments);
+    if (n_arguments == 5 && strcmp(arguments[1], "--text") == 0) { /* from run_without_sha */
+        memmove(arguments + 1, arguments + 2, 3 * sizeof(*arguments));
+        n_arguments--;
+    }
+    b.n_tokens = n_arguments > 1 ? strtoul(arguments[1], NULL, 10) : 0;
+    if (n_arguments < 3 || n_arguments > 4 || b.n_tokens < HTH_BLOCK_TOKENS || b.n_tokens > UINT32_MAX / 2) {
+        (void)fprintf(stderr, "usage: lookup_bench [--json|--markdown] [--verbose] N_TOKENS DIRECTORY [ROUNDS]\n");
+        return 2;
+    }
+    b.directory = arguments[2];
+    b.n_rounds = n_arguments > 3 ? (unsigned)strtoul(arguments[3], NULL, 10) : ROUNDS;
+    make_prompt(&b);
+    if (strcmp(b.directory, "-") == 0) {
+        measure_hashing(&b, ", without SHA instructions");
+    } else {
+        hearth_error err = { .message = "" };
+
+        measure_hashing(&b, "");
+#if defined(__x86_64__) || defined(__i386__)
+        run_without_sha(&b, "/proc/self/exe");
+#endif
+        open_cache(&b);
+        n_rows = save_prompt(&b);
+        measure_probes(&b, HEARTH_TIER_RAM, n_rows);
+        check(hth_cache_evict(b.cache, UINT64_MAX, HEARTH_EVICT_RAM, &freed, &err), &err);
+        measure_probes(&b, HEARTH_TIER_DISK, n_rows);
+        hth_cache_close(b.cache, FLUSH_MS);
+    }
+    hth_key_stream_free(b.stream);
+    free(b.tokens);
+    return 0;
+}

@@ -1,0 +1,114 @@
+/*
+ * measure.c - medians, and a memcpy that is not optimised away
+ */
+#include "measure.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/os.h"
+
+void hth_samples_add(hth_samples *samples, double value)
+{
+    if (samples->n < HTH_SAMPLES_MAX)
+        samples->values[samples->n++] = value;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+double hth_samples_median(const hth_samples *samples)
+{
+    static const size_t value_bytes = sizeof(samples->values[0]);
+    double *sorted;
+    double median;
+
+    if (samples->n == 0)
+        return 0;
+    sorted = malloc(samples->n * value_bytes);
+    if (!sorted)
+        abort(); /* a few kilobytes */
+    memcpy(sorted, samples->values, samples->n * value_bytes);
+    qsort(sorted, samples->n, value_bytes, compare);
+    median = samples->n % 2 == 1 ? sorted[samples->n / 2] : (sorted[samples->n / 2 - 1] + sorted[samples->n / 2]) / 2;
+    free(sorted);
+    return median;
+}
+
+double hth_samples_min(const hth_samples *samples)
+{
+    double least = samples->n > 0 ? samples->values[0] : 0;
+
+    for (size_t i = 1; i < samples->n; i++)
+        if (samples->values[i] < least)
+            least = samples->values[i];
+    return least;
+}
+
+double hth_samples_max(const hth_samples *samples)
+{
+    double most = samples->n > 0 ? samples->values[0] : 0;
+
+    for (size_t i = 1; i < samples->n; i++)
+        if (samples->values[i] > most)
+            most = samples->values[i];
+    return most;
+}
+
+double hth_ms_since(uint64_t begin_ns)
+{
+    return (double)(hth_os_monotonic_ns() - begin_ns) * 1e-6;
+}
+
+bool hth_copy_init(hth_copy *copy, size_t n_bytes)
+{
+    void *slabs = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *cells = NULL;
+
+    *copy = (hth_copy){ .n_bytes = 0 };
+    if (slabs == MAP_FAILED)
+        return false;
+    if (posix_memalign(&cells, 64, n_bytes) != 0) {
+        (void)munmap(slabs, n_bytes); /* it was mapped just now */
+        return false;
+    }
+    hth_os_memory_prefault(slabs, n_bytes);
+    memset(slabs, 1, n_bytes);
+    memset(cells, 2, n_bytes);
+    *copy = (hth_copy){ .slabs = slabs, .cells = cells, .n_bytes = n_bytes };
+    return true;
+}
+
+void hth_copy_deinit(hth_copy *copy)
+{
+    if (copy->slabs)
+        (void)munmap(copy->slabs, copy->n_bytes); /* as it was mapped */
+    free(copy->cells);
+    *copy = (hth_copy){ .n_bytes = 0 };
+}
+
+double hth_copy_ms(hth_copy *copy)
+{
+    uint64_t begin = hth_os_monotonic_ns();
+
+    memcpy(copy->cells, copy->slabs, copy->n_bytes);
+    __asm__ volatile("" : : "r"(copy->cells) : "memory"); /* the copy must happen */
+    return hth_ms_since(begin);
+}
+
+double hth_copy_pieces_ms(hth_copy *copy, size_t n_blocks, size_t n_tensors, size_t piece_bytes)
+{
+    uint64_t begin = hth_os_monotonic_ns();
+
+    for (size_t i = 0; i < n_blocks; i++)
+        for (size_t k = 0; k < n_tensors; k++)
+            memcpy(copy->cells + (k * n_blocks + i) * piece_bytes, copy->slabs + (i * n_tensors + k) * piece_bytes,
+                   piece_bytes);
+    __asm__ volatile("" : : "r"(copy->cells) : "memory"); /* the copies must happen */
+    return hth_ms_since(begin);
+}

@@ -1,0 +1,50 @@
+/*
+ * measure.h - samples of times, and the copy that they are held against
+ */
+#ifndef BENCH_MEASURE_H
+#define BENCH_MEASURE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- samples ---- */
+
+enum { HTH_SAMPLES_MAX = 4096 };
+
+/* Numbers of one kind, the first HTH_SAMPLES_MAX of them. A struct of zeros is empty. */
+typedef struct hth_samples {
+    size_t n;
+    double values[HTH_SAMPLES_MAX];
+} hth_samples;
+
+void hth_samples_add(hth_samples *samples, double value);
+/* Of no samples these are 0. */
+double hth_samples_median(const hth_samples *samples);
+double hth_samples_min(const hth_samples *samples);
+double hth_samples_max(const hth_samples *samples);
+
+/* Milliseconds from a time of hth_os_monotonic_ns to now. */
+double hth_ms_since(uint64_t begin_ns);
+
+/* ---- memcpy ---- */
+
+/* Two buffers that were touched: one on huge pages, as the slabs of the RAM tier, one as the engine allocates its own. */
+typedef struct hth_copy {
+    uint8_t *slabs;
+    uint8_t *cells;
+    size_t n_bytes;
+} hth_copy;
+
+/* False, with *copy as zeros, when there is no memory. */
+bool hth_copy_init(hth_copy *copy, size_t n_bytes);
+void hth_copy_deinit(hth_copy *copy); /* accepts a copy of zeros */
+/* Milliseconds of one memcpy of everything, from the slabs to the cells. */
+double hth_copy_ms(hth_copy *copy);
+/*
+ * Milliseconds of copying what a restore copies to where it goes: n_blocks blocks lie one behind the other and each has
+ * n_tensors pieces of piece_bytes; each piece goes to the block's place in its tensor's buffer. All of it fits.
+ */
+double hth_copy_pieces_ms(hth_copy *copy, size_t n_blocks, size_t n_tensors, size_t piece_bytes);
+
+#endif

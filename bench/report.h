@@ -1,0 +1,53 @@
+/*
+ * report.h - results of the benchmarks, each on one line, with the target beside it
+ *
+ * A program prints its lines as text for people, as rows of a Markdown table (bench/cache.sh writes the head of the
+ * table), or as one JSON object a line. What falls short is said and is no failure of the program.
+ */
+#ifndef BENCH_REPORT_H
+#define BENCH_REPORT_H
+
+#include <stdbool.h>
+
+typedef enum hth_report_form { HTH_REPORT_TEXT, HTH_REPORT_MARKDOWN, HTH_REPORT_JSON } hth_report_form;
+
+typedef struct hth_report {
+    hth_report_form form;
+    bool verbose; /* print details, too */
+} hth_report;
+
+/*
+ * Take the report's options out of a program's arguments: --json, --markdown, --verbose. Returns how many arguments are
+ * left; they move up.
+ */
+int hth_report_options(hth_report *report, int n_arguments, char **arguments);
+
+typedef enum hth_bound { HTH_NO_BOUND, HTH_AT_MOST, HTH_AT_LEAST } hth_bound;
+
+typedef struct hth_result {
+    const char *name;
+    const char *unit; /* of own and peer: "ms", "MB/s" */
+    double own;
+    const char *peer_name; /* what it is held against; NULL: nothing, and value is own */
+    double peer;
+    double value;           /* what has a target; a ratio where there is a peer */
+    const char *value_unit; /* "" for a ratio */
+    hth_bound bound;
+    double target;
+} hth_result;
+
+/* One result. */
+void hth_report_result(const hth_report *report, const hth_result *result);
+/* A result of own over peer. */
+void hth_report_ratio(const hth_report *report, const char *name, const char *unit, double own, const char *peer_name,
+                      double peer, hth_bound bound, double target);
+/* A result that is one number. */
+void hth_report_number(const hth_report *report, const char *name, double value, const char *unit, hth_bound bound,
+                       double target);
+/* Where the time goes, or what the numbers stand on: only with --verbose, on standard error. */
+void hth_report_detail(const hth_report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Say on standard error what went wrong, and end the program. */
+void hth_report_die(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+
+#endif
