@@ -206,7 +206,9 @@ static void look_up(worker *w)
     hth_lookup lookup;
 
     MUST(stream, "no memory");
-    MUST(hth_lookup_init(&lookup, w->cache, keyspace, stream, HTH_LOOKUP_BLOCKS, prompt, n_tokens, NULL) == HEARTH_OK,
+    MUST(hth_lookup_init(&lookup, w->cache, keyspace, stream,
+                         &(hth_lookup_options){ .way = HTH_LOOKUP_CELLS, .n_limit = n_tokens }, prompt, n_tokens,
+                         NULL) == HEARTH_OK,
          "no memory");
     for (size_t i = 0; i < lookup.n_rows; i++) {
         const hth_lookup_row *found = &lookup.rows[i];
