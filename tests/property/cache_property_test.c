@@ -498,7 +498,7 @@ static plan draw_plan(fixture *f, int memory_fd)
 /* Kill a process somewhere in its work, and let another one go on with its memory. */
 static void kill_and_follow(fixture *f, const plan *p, pid_t *child)
 {
-    struct timespec time = { .tv_nsec = (long)hth_test_random(&f->random, 150 * 1000000) };
+    struct timespec time = { .tv_nsec = (long)hth_test_random(&f->random, UINT64_C(150) * 1000000) };
     int status;
 
     (void)nanosleep(&time, NULL);

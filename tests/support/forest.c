@@ -80,10 +80,10 @@ void test_forest_init(test_forest *forest)
     for (uint32_t p = 0; p < TEST_FOREST_PROMPTS; p++)
         for (uint32_t i = 0; i < TEST_FOREST_TOKENS; i++)
             forest->prompts[p][i] = token_at(p, i);
-    for (uint8_t k = 0; k < TEST_FOREST_KEYSPACES; k++) {
+    for (unsigned k = 0; k < TEST_FOREST_KEYSPACES; k++) {
         hth_keyspace *keyspace = &forest->keyspaces[k];
 
-        *keyspace = (hth_keyspace){ .fingerprint = { 9, k }, .quant_byte = 7, .ctx_params_hash = { 4, 5 } };
+        *keyspace = (hth_keyspace){ .fingerprint = { 9, (uint8_t)k }, .quant_byte = 7, .ctx_params_hash = { 4, 5 } };
         for (uint32_t level = 0; level < TEST_FOREST_BLOCKS; level++)
             for (uint32_t p = 0; p < TEST_FOREST_PROMPTS; p += 1u << (TEST_FOREST_BLOCKS - 1 - level))
                 (void)add_row(forest, keyspace, p, HTH_ROW_BLOCK, level * HTH_BLOCK_TOKENS,
