@@ -310,8 +310,9 @@ static void run_beside(const fixture *f, const plan *p)
         hth_lookup lookup;
 
         MUST(stream, "no memory");
-        MUST(hth_lookup_init(&lookup, cache, &f->forest.keyspaces[k], stream, HTH_LOOKUP_BLOCKS, f->forest.prompts[5],
-                             TEST_FOREST_TOKENS, NULL) == HEARTH_OK,
+        MUST(hth_lookup_init(&lookup, cache, &f->forest.keyspaces[k], stream,
+                             &(hth_lookup_options){ .way = HTH_LOOKUP_CELLS, .n_limit = TEST_FOREST_TOKENS },
+                             f->forest.prompts[5], TEST_FOREST_TOKENS, NULL) == HEARTH_OK,
              "no memory");
         MUST(lookup.n_cached == TEST_FOREST_TOKENS, "only %u tokens are found", lookup.n_cached);
         hth_lookup_deinit(&lookup);
