@@ -206,16 +206,21 @@ hearth_status hth_cache_open(const hth_cache_options *options, hth_cache **out, 
     return HEARTH_OK;
 }
 
-void hth_cache_close(hth_cache *cache, uint32_t timeout_ms)
+bool hth_cache_close(hth_cache *cache, uint32_t timeout_ms)
 {
     if (!cache)
-        return;
-    hth_writer_close(cache->writer, timeout_ms);
+        return true;
+    if (!hth_writer_close(cache->writer, timeout_ms)) {
+        hth_warn(cache->log, "the last rows may not be written: another process that uses the cache is stopped while it "
+                             "writes; end it or let it go on");
+        return false;
+    }
     close_levels(cache);
     hth_ram_tier_close(cache->ram);
     hth_rejected_deinit(&cache->rejected);
     free(cache->own_counters);
     free(cache);
+    return true;
 }
 
 bool hth_cache_flush(hth_cache *cache, uint32_t timeout_ms)

@@ -42,8 +42,11 @@ typedef struct hth_cache_options {
 
 /* A directory that cannot be used costs its tier and one warning, not the cache. */
 hearth_status hth_cache_open(const hth_cache_options *options, hth_cache **out, hearth_error *err);
-/* Writes what waits, for at most timeout_ms. No row borrowed, no save open. Accepts NULL. */
-void hth_cache_close(hth_cache *cache, uint32_t timeout_ms);
+/*
+ * Writes what waits, for at most timeout_ms. No row borrowed, no save open. Accepts NULL. False when a writer hangs (see
+ * hth_writer_close): the cache and what its options named then stay in use, for as long as the process lives.
+ */
+bool hth_cache_close(hth_cache *cache, uint32_t timeout_ms);
 /* Wait until everything saved before the call is durable; false after timeout_ms. */
 bool hth_cache_flush(hth_cache *cache, uint32_t timeout_ms);
 

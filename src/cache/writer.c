@@ -19,6 +19,7 @@ enum {
     MAILBOX_ROWS = 65536, /* a thread; queue_rows_max holds before */
     MAINTAIN_EVERY_MS = 1000,
     LOOK_AGAIN_MS = 1000,
+    STUCK_MS = 10000, /* what one write may take when the writer closes */
     WARN_EVERY = 1000, /* failed writes between two warnings: a full disk fails every one of them */
 };
 
@@ -56,6 +57,7 @@ struct hth_writer {
     bool dropping;      /* closing ran out of time */
     uint64_t paused_ns; /* the monotonic moment until which what was written uses up the limit of bytes a second */
 
+    size_t n_ended; /* threads that are done */
     size_t n_workers;
     worker workers[HTH_WRITER_THREADS_MAX];
 };
@@ -249,27 +251,40 @@ static void *write_rows(void *context)
         else if (hth_mailbox_is_closed(self->jobs) && hth_mailbox_count(self->jobs) == 0) /* none came meanwhile */
             break;
     }
+    pthread_mutex_lock(&writer->lock);
+    writer->n_ended++;
+    pthread_cond_broadcast(&writer->progressed);
+    pthread_mutex_unlock(&writer->lock);
     return NULL;
 }
 
 /* ---- opening and closing ---- */
 
-/* End the threads that were started and free what they had; the queue is empty or dropped. */
-static void stop_workers(hth_writer *writer)
+/* Tell the threads to end, and wait for it. False when one does not within timeout_ms. */
+static bool end_workers(hth_writer *writer, uint32_t timeout_ms)
 {
+    struct timespec deadline = hth_deadline_after(timeout_ms);
+    int waited = 0;
+    bool ended;
+
     for (size_t i = 0; i < writer->n_workers; i++)
         hth_mailbox_close(writer->workers[i].jobs);
+    pthread_mutex_lock(&writer->lock);
+    while (writer->n_ended < writer->n_workers && waited != ETIMEDOUT)
+        waited = pthread_cond_timedwait(&writer->progressed, &writer->lock, &deadline);
+    ended = writer->n_ended == writer->n_workers;
+    pthread_mutex_unlock(&writer->lock);
+    return ended;
+}
+
+/* The threads have ended, or are just about to return. */
+static void writer_free(hth_writer *writer)
+{
     for (size_t i = 0; i < writer->n_workers; i++)
         (void)pthread_join(writer->workers[i].thread, NULL); /* started, and joined nowhere else */
     /* Only now: until its end each of them may try to queue a removal with another one. */
     for (size_t i = 0; i < writer->n_workers; i++)
         hth_mailbox_free(writer->workers[i].jobs);
-    writer->n_workers = 0;
-}
-
-static void writer_free(hth_writer *writer)
-{
-    stop_workers(writer);
     pthread_cond_destroy(&writer->progressed);
     pthread_mutex_destroy(&writer->lock);
     free(writer);
@@ -317,17 +332,20 @@ hearth_status hth_writer_open(const hth_writer_options *options, hth_writer **ou
     return HEARTH_OK;
 }
 
-void hth_writer_close(hth_writer *writer, uint32_t timeout_ms)
+bool hth_writer_close(hth_writer *writer, uint32_t timeout_ms)
 {
     if (!writer)
-        return;
+        return true;
     if (!hth_writer_flush(writer, timeout_ms)) {
         pthread_mutex_lock(&writer->lock);
         writer->dropping = true;
         pthread_cond_broadcast(&writer->progressed);
         pthread_mutex_unlock(&writer->lock);
     }
+    if (!end_workers(writer, STUCK_MS))
+        return false;
     writer_free(writer);
+    return true;
 }
 
 /* ---- what others ask for ---- */

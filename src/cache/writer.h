@@ -39,8 +39,12 @@ typedef struct hth_writer_options {
 
 /* Start the threads. What options point to outlives the writer. */
 hearth_status hth_writer_open(const hth_writer_options *options, hth_writer **out, hearth_error *err);
-/* Stop: what waits after timeout_ms is dropped and counted, ongoing writes are finished. Accepts NULL. */
-void hth_writer_close(hth_writer *writer, uint32_t timeout_ms);
+/*
+ * Stop: what waits after timeout_ms is dropped and counted, ongoing writes are finished. Accepts NULL. False, and
+ * nothing is freed, when a write does not end for 10 more seconds: another process was stopped while it held the
+ * index's lock. Its thread then still uses everything that the options named.
+ */
+bool hth_writer_close(hth_writer *writer, uint32_t timeout_ms);
 
 /* ---- any thread, never waiting for a device ---- */
 

@@ -251,9 +251,13 @@ void hearth_runtime_close(hearth_runtime *runtime)
         pthread_mutex_lock(&runtime->lock);
     }
     pthread_mutex_unlock(&runtime->lock);
-    hth_cache_close(runtime->cache, CLOSE_WRITES_MS);
-    runtime->cache = NULL;
-    hth_runtime_unref(runtime);
+    if (hth_cache_close(runtime->cache, CLOSE_WRITES_MS)) {
+        runtime->cache = NULL;
+        hth_runtime_unref(runtime);
+    } else {
+        runtime->cache = NULL;
+        runtime->log.write = NULL; /* its user is gone; the runtime stays for the thread that hangs */
+    }
 }
 
 hearth_status hearth_runtime_flush(hearth_runtime *runtime, uint32_t timeout_ms, hearth_error *err)
