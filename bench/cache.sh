@@ -51,7 +51,7 @@ run() {
   program=$1
   shift
   "$build/bench/$program" $form $verbose "$@"
-  rm -rf "$disk"/* "$memory"/*
+  rm -rf "${disk:?}"/* "${memory:?}"/*
 }
 
 if [ "$form" = --markdown ]; then
