@@ -5,7 +5,7 @@
 #
 # Prints Markdown as it stands in docs/performance.md, with machine and date; --text and --json print lines instead, and
 # --verbose tells where the time goes, on standard error. About four minutes on two cores, and a minute more when the
-# models must be made; 10 GB of memory and 6 GB of disk. $TMPDIR should lie on the disk that is to be measured.
+# models must be made; 10 GB of memory and 10 GB of disk. $TMPDIR should lie on the disk that is to be measured.
 #
 # QUICK=1 takes a tiny model and few rounds: a test that everything works, with numbers that mean nothing.
 set -eu
@@ -51,7 +51,7 @@ run() {
   program=$1
   shift
   "$build/bench/$program" $form $verbose "$@"
-  rm -rf "$disk"/* "$memory"/*
+  rm -rf "${disk:?}"/* "${memory:?}"/*
 }
 
 if [ "$form" = --markdown ]; then

@@ -27,7 +27,7 @@ static int64_t resident_bytes(int fd, size_t n_bytes)
     if (!there || mapping == MAP_FAILED || mincore(mapping, n_bytes, there) != 0)
         n = -1;
     for (size_t i = 0; n >= 0 && i < n_pages; i++)
-        n += (there[i] & 1) * PAGE_BYTES;
+        n += there[i] & 1 ? PAGE_BYTES : 0;
     if (mapping != MAP_FAILED)
         (void)munmap(mapping, n_bytes); /* as it was mapped */
     free(there);
@@ -196,12 +196,12 @@ bool hth_files_read_direct(char *const *paths, size_t n, hth_direct_way way, uin
     uint64_t begin;
     double ms;
 
+    for (size_t i = 0; r.fds && i < n; i++)
+        r.fds[i] = -1;
     if (r.fds && posix_memalign(&memory, PAGE_BYTES, (size_t)DEPTH * PIECE_BYTES) == 0) {
         hth_os_memory_prefault(memory, (size_t)DEPTH * PIECE_BYTES);
         for (size_t i = 0; i < DEPTH; i++)
             r.pieces[i].bytes = (uint8_t *)memory + i * PIECE_BYTES;
-        for (size_t i = 0; i < n; i++)
-            r.fds[i] = -1;
         if (way == HTH_DIRECT_AT_ONCE)
             r.ring = hth_os_ring_open(DEPTH);
         begin = hth_os_monotonic_ns();

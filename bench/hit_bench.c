@@ -86,7 +86,7 @@ static void open_runtime(bench *b, uint64_t ram_bytes_max, bool with_ram_files)
     options.ram_file_free_min = 0;
     options.write_queue_bytes_max = UINT64_MAX / 2;
     options.log = log_line;
-    model_options.n_ctx = b->n_tokens < 2 * HTH_BLOCK_TOKENS ? 2 * HTH_BLOCK_TOKENS : (uint32_t)b->n_tokens;
+    model_options.n_ctx = b->n_tokens < 2 * HTH_BLOCK_TOKENS ? (uint32_t)(2 * HTH_BLOCK_TOKENS) : (uint32_t)b->n_tokens;
     check(hearth_runtime_open(&options, &b->runtime, &err), &err);
     check(hearth_model_load(b->runtime, b->model_path, &model_options, &b->model, &err), &err);
 }

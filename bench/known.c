@@ -216,13 +216,14 @@ hearth_status hth_known_add(hth_cache *cache, hth_known *known, unsigned n, size
 hearth_status hth_known_add_block(hth_cache *cache, hth_known *known, hearth_error *err)
 {
     hearth_token tokens[HTH_BLOCK_TOKENS];
-    hth_save row = block_at(known, tokens, 0);
     uint64_t number = ++known->n_made_up;
+    hth_save row;
 
     for (size_t i = 0; i < HTH_BLOCK_TOKENS; i++)
         tokens[i] = hth_known_token(PROMPT_OF_THE_BLOCK + 1, i);
     for (size_t i = 0; i < 2 * sizeof(number); i++)
         tokens[i] = (hearth_token)(300 + ((number >> (4 * i)) & 15)); /* another prefix each time */
+    row = block_at(known, tokens, 0);
     if (!hth_key_of(&known->keyspace, tokens, HTH_BLOCK_TOKENS, &row.id.key))
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a key");
     return save(cache, &row, known->block, err);

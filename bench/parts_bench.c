@@ -276,7 +276,7 @@ static void read_block(bench *b, size_t i)
 /* As hth_sequence_restore_logits does it. */
 static void take_logits(bench *b)
 {
-    uint8_t *bytes = calloc(b->n_vocab, sizeof(float));
+    uint8_t *bytes = calloc(1, b->n_vocab * sizeof(float));
     float *logits = malloc(b->n_vocab * sizeof(float));
     uint64_t at = hth_os_monotonic_ns();
 

@@ -172,6 +172,24 @@ static void rows_come_in_order_where_threads_read(void **state)
     assert_int_equal(read_rows(f, ROWS, &status), ROWS);
 }
 
+static void rows_come_in_order_from_memory_files(void **state)
+{
+    fixture *f = *state;
+    const hth_fs *layers[] = { NULL, &f->step.fs };
+    hearth_status status;
+
+    f->options.ram_file_directory = f->directory; /* the same rows: a tier is told by what it was opened as */
+    f->options.ram_file_bytes_max = 64 << 20;
+    f->options.directory = NULL;
+    f->step.short_io = true;
+    for (size_t i = 0; i < 2; i++) {
+        f->options.fs = layers[i];
+        open_cache(f);
+        assert_int_equal(read_rows(f, ROWS, &status), ROWS);
+        close_cache(f);
+    }
+}
+
 static void a_ram_tier_with_room_for_two_rows_is_enough(void **state)
 {
     fixture *f = *state;
@@ -255,6 +273,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(rows_come_in_order_from_warm_and_cold_files),
         TEST(rows_come_in_order_where_threads_read),
+        TEST(rows_come_in_order_from_memory_files),
         TEST(a_ram_tier_with_room_for_two_rows_is_enough),
         TEST(a_restore_that_ends_early_leaves_nothing_pinned),
         TEST(a_damaged_row_ends_the_restore_there),
