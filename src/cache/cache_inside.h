@@ -21,8 +21,8 @@ struct hth_cache {
     size_t n_levels;
     hth_writer *writer; /* NULL without levels */
     hth_counters *counters;
-    hth_counters *own_counters;  /* where none were given; freed with the cache */
-    const hth_signing_key *key;  /* NULL: rows are not signed */
+    hth_counters *own_counters;     /* where none were given; freed with the cache */
+    const hth_signing_key *key;     /* NULL: rows are not signed */
     _Atomic uint64_t evicted_noted; /* rows evicted before the last reset */
     hth_rejected rejected;
     bool save_on_second_use;
@@ -62,8 +62,5 @@ static inline void hth_cache_store(hth_cache *cache, hth_ram_row *row)
     if (cache->writer)
         (void)hth_writer_publish(cache->writer, cache->n_levels - 1, row);
 }
-
-/* Give back a row that was borrowed and not looked at. */
-void hth_cache_return_unused(hth_cache *cache, hth_borrowed_row *row);
 
 #endif

@@ -33,6 +33,19 @@ bool hth_cache_is_saved(hth_cache *cache, const hth_row_id *id)
     return true;
 }
 
+void hth_cache_supersede(hth_cache *cache, const hth_row_id *id, const hth_row_id *superseded)
+{
+    hth_ram_row *row = cache->writer ? hth_ram_tier_pin(cache->ram, id) : NULL;
+
+    if (!row) {
+        hth_cache_forget(cache, superseded); /* id is in a file */
+        return;
+    }
+    hth_ram_tier_remove(cache->ram, superseded);
+    (void)hth_writer_supersede(cache->writer, row, superseded); /* a full queue is counted there */
+    hth_ram_tier_unpin(cache->ram, row);
+}
+
 uint64_t hth_cache_n_lost(hth_cache *cache)
 {
     return hth_counted(cache->counters, HTH_COUNT_SAVES_DROPPED) +
@@ -133,8 +146,7 @@ uint8_t *hth_save_slot_payload(hth_save_slot *slot)
  */
 static void store(hth_cache *cache, hth_ram_row *row, const hth_save_slot *slot)
 {
-    bool is_last_chance =
-        slot->meta.save_reason == HEARTH_SAVE_EVICT || slot->meta.save_reason == HEARTH_SAVE_SHUTDOWN;
+    bool is_last_chance = slot->meta.save_reason == HEARTH_SAVE_EVICT || slot->meta.save_reason == HEARTH_SAVE_SHUTDOWN;
 
     if (!cache->writer || (cache->save_on_second_use && !is_last_chance))
         return;
@@ -173,4 +185,3 @@ void hth_cache_save_abort(hth_cache *cache, hth_save_slot *slot)
     hth_ram_tier_unpin(cache->ram, slot->row);
     free(slot);
 }
-
