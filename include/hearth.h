@@ -297,7 +297,7 @@ typedef struct hearth_cache_policy {
     int64_t min_tokens;            /* a shorter prefix is not saved at all; default 32 */
     int64_t cold_min_tokens;       /* nor a shorter prompt; at least min_tokens; default 32 */
     int64_t cold_max_tokens;       /* nor a longer one; 0 (default): the context */
-    int64_t continued_interval;    /* save a growing reply every so many tokens; default 256 */
+    int64_t continued_interval;    /* save a growing reply every so many tokens, and each full block; default 256 */
     int64_t boundary_trim_tokens;  /* leave out that many at the end of a prompt; default 0 */
     int64_t boundary_align_tokens; /* and cut the rest to a multiple of this; default 256 */
     int64_t snapshot_interval;     /* state rows of recurrent models, a multiple of 256; default 1024 */

@@ -83,10 +83,14 @@ typedef struct hth_borrowed_row {
 hearth_status hth_cache_borrow(hth_cache *cache, const hth_keyspace *keyspace, const hth_row_meta *expected,
                                hth_borrowed_row *out, hearth_error *err);
 void hth_cache_return(hth_cache *cache, hth_borrowed_row *row);
+/* The same for one that was not put into a context; its time is not counted. */
+void hth_cache_return_unused(hth_cache *cache, hth_borrowed_row *row);
 /* Set aside a row that the engine or a caller found to be wrong: out of RAM, its file quarantined. reason is static. */
 void hth_cache_reject(hth_cache *cache, const hth_row_id *id, const char *reason);
 /* Drop a row that nothing will want again, from every tier; readers that hold it keep it. Never waits. */
 void hth_cache_forget(hth_cache *cache, const hth_row_id *id);
+/* The same with superseded, once row id, which is saved and holds all of it, is written. Never waits. */
+void hth_cache_supersede(hth_cache *cache, const hth_row_id *id, const hth_row_id *superseded);
 /*
  * A row that the index knows has lost its file: it counts as not there until it is saved again.
  */

@@ -63,7 +63,4 @@ static inline void hth_cache_store(hth_cache *cache, hth_ram_row *row)
         (void)hth_writer_publish(cache->writer, cache->n_levels - 1, row);
 }
 
-/* Give back a row that was borrowed and not looked at. */
-void hth_cache_return_unused(hth_cache *cache, hth_borrowed_row *row);
-
 #endif

@@ -8,6 +8,8 @@
 
 enum {
     CANDIDATES_MAX = 128, /* children of one prefix that are compared token by token */
+    ENDS_MAX = 4096,      /* likewise, where a prompt that was seen before must end in one of them */
+    TIERS_MAX = 4,        /* that share the room for them, and may list the same */
     LEAF_TOKENS_MIN = 16  /* a shorter overlap is cheaper to compute than to read */
 };
 
@@ -63,44 +65,81 @@ static bool is_divisible(const hth_row_meta *meta, uint32_t n_use, uint32_t n_wi
     return n_use == meta->n_tokens || n_window == 0 || meta->n_tokens <= n_window;
 }
 
+typedef struct leaf {
+    const hth_row_meta *row; /* NULL: none */
+    uint32_t n_shared;
+} leaf;
+
+/* The one of the candidates that covers most of the rest of the prompt after position. */
+static leaf find_longest(hth_lookup *lookup, hth_cache *cache, const hth_lookup_options *options,
+                         const hearth_token *tokens, const hth_row_meta *candidates, size_t n)
+{
+    size_t position = lookup->n_cached;
+    size_t rest = options->n_limit - position;
+    leaf best = { .row = NULL };
+
+    for (size_t i = 0; i < n && best.n_shared < rest; i++) {
+        const hth_row_meta *candidate = &candidates[i];
+        uint32_t shared;
+
+        if ((candidate->id.kind != HTH_ROW_TAIL && candidate->id.kind != HTH_ROW_BLOCK) ||
+            candidate->first_position != position || candidate->n_tokens > HTH_BLOCK_TOKENS ||
+            candidate->n_tokens <= best.n_shared)
+            continue;
+        shared = shared_tokens(cache, candidate, tokens + position, rest);
+        if (shared > best.n_shared && is_divisible(candidate, shared, options->n_window))
+            best = (leaf){ .row = candidate, .n_shared = shared };
+    }
+    return best;
+}
+
+static void take_leaf(hth_lookup *lookup, const leaf *best, size_t rest)
+{
+    if (!best->row)
+        return;
+    if (best->row->id.kind == HTH_ROW_TAIL && best->n_shared == best->row->n_tokens) {
+        lookup->has_tail = true;
+        lookup->tail = *best->row;
+    }
+    if (best->n_shared >= LEAF_TOKENS_MIN || best->n_shared == rest)
+        append_row(lookup, best->row, best->n_shared);
+}
+
 /* Cover what follows the last block as far as any leaf goes. */
 static void find_leaf(hth_lookup *lookup, hth_cache *cache, const hth_lookup_options *options,
                       const hearth_token *tokens)
 {
     size_t position = lookup->n_cached;
     size_t rest = options->n_limit - position;
+    bool to_the_end = position + rest == lookup->n_tokens && rest < HTH_BLOCK_TOKENS;
+    const hth_key *boundary_key = &lookup->boundary_keys[position / HTH_BLOCK_TOKENS];
     hth_row_id exact = { .key = lookup->prompt_key, .kind = HTH_ROW_TAIL };
+    hth_row_id logits = { .key = lookup->prompt_key, .kind = HTH_ROW_LOGITS };
     hth_row_meta candidates[CANDIDATES_MAX];
-    const hth_row_meta *best = NULL;
-    uint32_t best_shared = 0;
+    hth_row_meta *all = NULL;
     hth_row_meta meta;
+    leaf best;
     size_t n;
 
     if (rest == 0)
         return;
-    if (position + rest == lookup->n_tokens && rest < HTH_BLOCK_TOKENS &&
-        hth_cache_find(cache, &exact, &meta) != HEARTH_TIER_NONE && meta.first_position == position &&
+    if (to_the_end && hth_cache_find(cache, &exact, &meta) != HEARTH_TIER_NONE && meta.first_position == position &&
         meta.n_tokens == rest) {
-        append_row(lookup, &meta, (uint32_t)rest);
+        take_leaf(lookup, &(leaf){ .row = &meta, .n_shared = (uint32_t)rest }, rest);
         return;
     }
-    n = hth_cache_children(cache, &lookup->boundary_keys[position / HTH_BLOCK_TOKENS], candidates, CANDIDATES_MAX);
-    for (size_t i = 0; i < n; i++) {
-        const hth_row_meta *candidate = &candidates[i];
-        uint32_t shared;
-
-        if ((candidate->id.kind != HTH_ROW_TAIL && candidate->id.kind != HTH_ROW_BLOCK) ||
-            candidate->first_position != position || candidate->n_tokens > HTH_BLOCK_TOKENS ||
-            candidate->n_tokens <= best_shared)
-            continue;
-        shared = shared_tokens(cache, candidate, tokens + position, rest);
-        if (shared > best_shared && is_divisible(candidate, shared, options->n_window)) {
-            best = candidate;
-            best_shared = shared;
-        }
+    n = hth_cache_children(cache, boundary_key, candidates, CANDIDATES_MAX);
+    best = find_longest(lookup, cache, options, tokens, candidates, n);
+    /* The prompt was seen before, and a longer row has superseded its tail: that one is worth a longer search. */
+    if (best.n_shared < rest && to_the_end && n >= CANDIDATES_MAX / TIERS_MAX &&
+        hth_cache_find(cache, &logits, NULL) != HEARTH_TIER_NONE)
+        all = malloc(ENDS_MAX * sizeof(*all));
+    if (all) {
+        n = hth_cache_children(cache, boundary_key, all, ENDS_MAX);
+        best = find_longest(lookup, cache, options, tokens, all, n);
     }
-    if (best && (best_shared >= LEAF_TOKENS_MIN || best_shared == rest))
-        append_row(lookup, best, best_shared);
+    take_leaf(lookup, &best, rest);
+    free(all);
 }
 
 static void find_blocks(hth_lookup *lookup, hth_cache *cache, const hth_lookup_options *options,

@@ -43,6 +43,9 @@ typedef struct hth_lookup {
      */
     hth_row_id stale[HTH_LOOKUP_STALE_MAX];
     size_t n_stale;
+    /* The longest tail that the prompt goes on from all of, also where it is too short to be worth restoring. */
+    bool has_tail;
+    hth_row_meta tail;
 } hth_lookup;
 
 typedef enum hth_lookup_way {

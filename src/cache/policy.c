@@ -35,9 +35,14 @@ int64_t hth_policy_trim_boundary(int64_t length, int64_t trim, int64_t align)
     return rest - rest % align;
 }
 
+bool hth_policy_should_save_prompt(int64_t length, const hth_policy *policy)
+{
+    return length >= policy->cold_min_tokens && length <= policy->cold_max_tokens;
+}
+
 int64_t hth_policy_cold_save(int64_t length, const hth_policy *policy)
 {
-    if (length < policy->cold_min_tokens || length > policy->cold_max_tokens)
+    if (!hth_policy_should_save_prompt(length, policy))
         return 0;
     return hth_policy_trim_boundary(length, policy->boundary_trim_tokens, policy->boundary_align_tokens);
 }

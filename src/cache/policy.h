@@ -25,6 +25,8 @@ hth_policy hth_policy_default(uint32_t n_ctx);
 /* Leading tokens left after trimming and aligning; 0 when too short. trim >= 0, align > 0 (asserted). */
 int64_t hth_policy_trim_boundary(int64_t length, int64_t trim, int64_t align);
 
+/* Is anything of a prompt of that length saved before its reply is? */
+bool hth_policy_should_save_prompt(int64_t length, const hth_policy *policy);
 /* Leading tokens to save of a prompt of that length; 0 for none. */
 int64_t hth_policy_cold_save(int64_t length, const hth_policy *policy);
 bool hth_policy_should_save_continued(int64_t live, int64_t last_saved, const hth_policy *policy);

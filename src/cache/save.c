@@ -33,6 +33,19 @@ bool hth_cache_is_saved(hth_cache *cache, const hth_row_id *id)
     return true;
 }
 
+void hth_cache_supersede(hth_cache *cache, const hth_row_id *id, const hth_row_id *superseded)
+{
+    hth_ram_row *row = cache->writer ? hth_ram_tier_pin(cache->ram, id) : NULL;
+
+    if (!row) {
+        hth_cache_forget(cache, superseded); /* id is in a file */
+        return;
+    }
+    hth_ram_tier_remove(cache->ram, superseded);
+    (void)hth_writer_supersede(cache->writer, row, superseded); /* a full queue is counted there */
+    hth_ram_tier_unpin(cache->ram, row);
+}
+
 uint64_t hth_cache_n_lost(hth_cache *cache)
 {
     return hth_counted(cache->counters, HTH_COUNT_SAVES_DROPPED) +

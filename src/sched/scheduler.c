@@ -116,8 +116,10 @@ static void end_unstarted(hth_scheduler *scheduler, hth_request *request, hearth
 
 static void save_sequence(hth_scheduler *scheduler, hearth_save_reason reason)
 {
-    hth_sequence_save_block(scheduler->sequence, reason);
-    hth_sequence_save_end(scheduler->sequence, reason);
+    if (hth_policy_should_save_finish(hth_sequence_n_tokens(scheduler->sequence), &scheduler->place.policy)) {
+        hth_sequence_save_block(scheduler->sequence, reason);
+        (void)hth_sequence_save_end(scheduler->sequence, reason); /* what was lost is counted */
+    }
     if (reason == HEARTH_SAVE_EVICT && !scheduler->slot)
         (void)hth_sequence_shorten(scheduler->sequence, 0); /* its result is how many are left: none */
 }

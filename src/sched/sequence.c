@@ -43,6 +43,9 @@ struct hth_sequence {
     bool has_tail; /* the latest tail that these tokens end or go on from is saved as: */
     hth_row_id tail;
     uint32_t tail_begin;
+    bool has_longer; /* the prompt's end was found inside this row, which may hold the reply, too: */
+    hth_row_id longer;
+    uint32_t longer_begin;
     char *text; /* [TEXT_BYTES_MAX], where rows keep the text of their tokens */
 };
 
@@ -168,6 +171,7 @@ hearth_status hth_sequence_set_fingerprint(hth_sequence *sequence, const uint8_t
     sequence->n_keyed = 0;
     sequence->n_stale = 0;
     sequence->has_tail = false;
+    sequence->has_longer = false;
     return HEARTH_OK;
 }
 
@@ -178,11 +182,13 @@ static void note_found_tail(hth_sequence *sequence, const hth_lookup *lookup)
 {
     const hth_lookup_row *last = lookup->n_rows > 0 ? &lookup->rows[lookup->n_rows - 1] : NULL;
 
-    sequence->has_tail = false;
-    if (last && last->meta.id.kind == HTH_ROW_TAIL && last->n_use == last->meta.n_tokens) {
-        sequence->has_tail = true;
-        sequence->tail = last->meta.id;
-        sequence->tail_begin = last->meta.first_position;
+    sequence->has_tail = lookup->has_tail;
+    sequence->tail = lookup->tail.id;
+    sequence->tail_begin = lookup->tail.first_position;
+    sequence->has_longer = last && last->n_use > 0 && last->n_use < last->meta.n_tokens;
+    if (sequence->has_longer) {
+        sequence->longer = last->meta.id;
+        sequence->longer_begin = last->meta.first_position;
     }
 }
 
@@ -357,6 +363,24 @@ static hth_restore_result row_not_read(hth_sequence *sequence, hearth_status sta
     return HTH_RESTORE_FAILED;
 }
 
+/*
+ * Where one row is refused for its signature the next ones will be: set them aside now, not one a request, so that all
+ * that is computed instead is saved. The first sound one ends this.
+ */
+static void check_next_rows(const hth_sequence *sequence, const hth_lookup_row *rows, size_t n)
+{
+    hth_cache *cache = sequence->place->cache;
+    hearth_status status = HEARTH_CORRUPT;
+
+    for (size_t i = 0; status == HEARTH_CORRUPT && i < n; i++) {
+        hth_borrowed_row borrowed;
+
+        status = hth_cache_borrow(cache, &sequence->keyspace, &rows[i].meta, &borrowed, NULL);
+        if (status == HEARTH_OK)
+            hth_cache_return_unused(cache, &borrowed);
+    }
+}
+
 static hth_restore_result restore_rows(hth_sequence *sequence, const hth_lookup_row *rows, size_t n,
                                        const hearth_token *prompt, void (*progress)(uint32_t n_tokens, void *user_data),
                                        void *user_data, hth_restored *out)
@@ -365,6 +389,7 @@ static hth_restore_result restore_rows(hth_sequence *sequence, const hth_lookup_
     uint32_t target = rows[n - 1].meta.first_position + rows[n - 1].n_use;
     hth_read_ahead *ahead = hth_read_ahead_begin(cache, &sequence->keyspace, rows, n);
     hth_restore_result result = ahead ? HTH_RESTORE_DONE : HTH_RESTORE_FAILED;
+    size_t damaged = n;
 
     for (size_t i = 0; result == HTH_RESTORE_DONE && i < n; i++) {
         hth_borrowed_row borrowed;
@@ -373,6 +398,8 @@ static hth_restore_result restore_rows(hth_sequence *sequence, const hth_lookup_
 
         if (status != HEARTH_OK) {
             result = row_not_read(sequence, status, &rows[i], n - i, &err);
+            if (status == HEARTH_CORRUPT)
+                damaged = i;
             break;
         }
         result = use_row(sequence, &borrowed, &rows[i], target, prompt);
@@ -386,6 +413,8 @@ static hth_restore_result restore_rows(hth_sequence *sequence, const hth_lookup_
             progress(sequence->n_tokens, user_data);
     }
     hth_read_ahead_end(ahead);
+    if (damaged < n)
+        check_next_rows(sequence, rows + damaged + 1, n - damaged - 1);
     return result;
 }
 
@@ -569,8 +598,28 @@ static const hth_row_id *superseded_by(hth_sequence *sequence, const hth_row_id 
     return &sequence->tail;
 }
 
-/* Save the cells from the last block boundary before the present end, as a row of that kind. */
-static void save_cells(hth_sequence *sequence, const hth_row_id *id, hearth_save_reason reason)
+/* Are the cells from begin to the present end the first ones of a longer row, which can be used in part? */
+static bool is_in_longer(const hth_sequence *sequence, uint32_t begin)
+{
+    uint32_t n_tokens = sequence->n_tokens - begin;
+    hearth_token theirs[HTH_BLOCK_TOKENS];
+
+    if (!sequence->has_longer || sequence->longer_begin != begin || !hth_sequence_can_be_shortened(sequence))
+        return false;
+    return hth_cache_peek_tokens(sequence->place->cache, &sequence->longer, theirs, HTH_BLOCK_TOKENS) > n_tokens &&
+           memcmp(theirs, sequence->tokens + begin, n_tokens * sizeof(*theirs)) == 0;
+}
+
+/* Is the block that ends at begin kept? A row that stands on nothing would never be found. */
+static bool has_parent(const hth_sequence *sequence, uint32_t begin)
+{
+    hth_row_id parent = { .key = sequence->boundary_keys[begin / HTH_BLOCK_TOKENS], .kind = HTH_ROW_BLOCK };
+
+    return begin == 0 || hth_cache_find(sequence->place->cache, &parent, NULL) != HEARTH_TIER_NONE;
+}
+
+/* Save the cells from the last block boundary before the present end, as a row of that kind; false when it is not. */
+static bool save_cells(hth_sequence *sequence, const hth_row_id *id, hearth_save_reason reason)
 {
     const hth_workplace *place = sequence->place;
     uint32_t end = sequence->n_tokens;
@@ -588,9 +637,15 @@ static void save_cells(hth_sequence *sequence, const hth_row_id *id, hearth_save
         .superseded = superseded_by(sequence, id, begin),
     };
     hearth_error err = { .message = "" };
-    bool saved = hth_cache_is_saved(place->cache, id);
+    bool saved;
 
-    if (!saved) {
+    if (id->kind == HTH_ROW_TAIL && is_in_longer(sequence, begin))
+        return true;
+    saved = hth_cache_is_saved(place->cache, id);
+    if (saved) {
+        if (save.superseded)
+            hth_cache_supersede(place->cache, id, save.superseded);
+    } else if (has_parent(sequence, begin)) {
         save.text = text_of(sequence, save.tokens, save.n_tokens, &save.n_text_bytes);
         if (place->backend->seq_copy(place->context, sequence->id, sequence->scratch, begin, end, &err) == HEARTH_OK)
             saved = pack(sequence, sequence->scratch, HTH_STATE_CELLS, &save); /* else it is computed again */
@@ -603,6 +658,7 @@ static void save_cells(hth_sequence *sequence, const hth_row_id *id, hearth_save
         sequence->tail = *id;
         sequence->tail_begin = begin;
     }
+    return saved;
 }
 
 /* Save the state after the present end; false when it could not be. Its key is given. */
@@ -631,8 +687,8 @@ void hth_sequence_save_block(hth_sequence *sequence, hearth_save_reason reason)
         return;
     catch_up_keys(sequence);
     id.key = sequence->boundary_keys[end / HTH_BLOCK_TOKENS];
-    if (has_blocks(sequence))
-        save_cells(sequence, &id, reason);
+    if (has_blocks(sequence) && !save_cells(sequence, &id, reason))
+        return;
     if (has_states(sequence) && !sequence->cannot_save && hth_policy_should_save_state(end, &sequence->place->policy))
         (void)save_state(sequence, &id.key, reason); /* a later boundary does, too */
 }
@@ -650,18 +706,25 @@ static void forget_stale(hth_sequence *sequence)
     sequence->n_stale = 0;
 }
 
-void hth_sequence_save_end(hth_sequence *sequence, hearth_save_reason reason)
+bool hth_sequence_save_end(hth_sequence *sequence, hearth_save_reason reason)
 {
     uint32_t end = sequence->n_tokens;
     hth_row_id id = { .kind = HTH_ROW_TAIL };
 
     if (!is_cached(sequence) || sequence->cannot_save || end == 0)
-        return;
+        return false;
     hth_sequence_key(sequence, &id.key);
-    if (has_blocks(sequence) && end % HTH_BLOCK_TOKENS != 0) /* else the last block is the end */
-        save_cells(sequence, &id, reason);
-    if (has_states(sequence) && !sequence->cannot_save && save_state(sequence, &id.key, reason))
-        forget_stale(sequence);
+    if (has_blocks(sequence)) {
+        bool kept = end % HTH_BLOCK_TOKENS != 0 ? save_cells(sequence, &id, reason)
+                                                : has_parent(sequence, end); /* the last block is the end */
+
+        if (!kept || !has_states(sequence))
+            return kept;
+    }
+    if (sequence->cannot_save || !save_state(sequence, &id.key, reason))
+        return false;
+    forget_stale(sequence);
+    return true;
 }
 
 void hth_sequence_save_logits(hth_sequence *sequence, const float *logits, hearth_save_reason reason)

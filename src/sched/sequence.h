@@ -110,8 +110,11 @@ hearth_status hth_sequence_evaluate(hth_sequence *sequence, const hearth_token *
  * due. Call after each evaluation: later it cannot be had any more.
  */
 void hth_sequence_save_block(hth_sequence *sequence, hearth_save_reason reason);
-/* Save what follows the last block, and the state; then drop the states that this one supersedes. */
-void hth_sequence_save_end(hth_sequence *sequence, hearth_save_reason reason);
+/*
+ * Save what follows the last block, and the state; then drop the states that this one supersedes. False when the present
+ * end is not kept, also where the block that it stands on is not.
+ */
+bool hth_sequence_save_end(hth_sequence *sequence, hearth_save_reason reason);
 /* Save the logits after the present end. */
 void hth_sequence_save_logits(hth_sequence *sequence, const float *logits, hearth_save_reason reason);
 

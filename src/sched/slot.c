@@ -23,6 +23,7 @@ struct hth_slot {
     float *saved_logits; /* [n_vocab], where the first token is sampled from a row */
     const float *logits; /* the next token is sampled from these; NULL: none yet */
     uint32_t n_reply_max;
+    uint32_t n_saved; /* tokens that the latest row that was saved of the reply covers */
     size_t text_capacity;
     size_t tokens_capacity;
     hearth_result result;
@@ -92,7 +93,7 @@ static void finish(hth_slot *slot, hearth_finish_reason reason)
         reason = HEARTH_FINISH_NONE;
     }
     if (hth_policy_should_save_finish(n_live, &slot->place->policy))
-        hth_sequence_save_end(slot->sequence, HEARTH_SAVE_FINISH);
+        (void)hth_sequence_save_end(slot->sequence, HEARTH_SAVE_FINISH); /* what is not kept is computed again */
     if (n_live > 0) {
         hth_key key;
 
@@ -344,6 +345,7 @@ hearth_status hth_slot_start(const hth_workplace *workplace, hth_sequence *seque
         fail(slot, status);
     else if (slot->logits)
         slot->state = HTH_SLOT_GENERATE;
+    slot->n_saved = request->n_prompt;
     if (slot->state == HTH_SLOT_GENERATE && slot->n_reply_max == 0)
         finish(slot, HEARTH_FINISH_LENGTH);
     return HEARTH_OK;
@@ -368,10 +370,10 @@ static bool evaluate(hth_slot *slot, const hearth_token *tokens, uint32_t n, boo
 /* The prompt's end: keep what makes the next exact hit need no evaluation at all. */
 static void prompt_is_evaluated(hth_slot *slot)
 {
-    if (slot->request->n_prompt >= slot->place->policy.min_tokens) {
-        hth_sequence_save_end(slot->sequence, HEARTH_SAVE_COLD);
+    if (hth_policy_should_save_prompt(slot->request->n_prompt, &slot->place->policy) &&
+        hth_sequence_save_end(slot->sequence, HEARTH_SAVE_COLD))
         hth_sequence_save_logits(slot->sequence, slot->logits, HEARTH_SAVE_COLD);
-    }
+    slot->n_saved = slot->request->n_prompt;
     slot->state = HTH_SLOT_GENERATE;
     if (slot->n_reply_max == 0)
         finish(slot, HEARTH_FINISH_LENGTH);
@@ -507,6 +509,24 @@ static bool generate_token(hth_slot *slot, hearth_token *token_out)
     return true;
 }
 
+/* Save a growing reply: each block when it is full, and in between where the policy asks for shorter intervals. */
+static void save_continued(hth_slot *slot)
+{
+    const hth_policy *policy = &slot->place->policy;
+    uint32_t n_live = hth_sequence_n_tokens(slot->sequence);
+
+    if (!hth_policy_should_save_finish(n_live, policy))
+        return;
+    hth_sequence_save_block(slot->sequence, HEARTH_SAVE_CONTINUED);
+    if (n_live % HTH_BLOCK_TOKENS == 0) {
+        slot->n_saved = n_live;
+    } else if (policy->continued_interval < HTH_BLOCK_TOKENS &&
+               hth_policy_should_save_continued(n_live, slot->n_saved, policy)) {
+        (void)hth_sequence_save_end(slot->sequence, HEARTH_SAVE_CONTINUED); /* the next one comes soon */
+        slot->n_saved = n_live;
+    }
+}
+
 static void step_generate(hth_slot *slot)
 {
     hth_decode_result result = HTH_DECODE_OK;
@@ -521,8 +541,7 @@ static void step_generate(hth_slot *slot)
         finish(slot, HEARTH_FINISH_LENGTH);
         return;
     }
-    if (hth_policy_should_save_finish(hth_sequence_n_tokens(slot->sequence), &slot->place->policy))
-        hth_sequence_save_block(slot->sequence, HEARTH_SAVE_CONTINUED);
+    save_continued(slot);
 }
 
 void hth_slot_step(hth_slot *slot)

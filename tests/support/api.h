@@ -1,0 +1,35 @@
+/*
+ * api.h - what the tests of the public interface share: greedy requests on the stub engine, and looks into a directory
+ *
+ * Every function fails the running test where something goes wrong.
+ */
+#ifndef HTH_TESTS_API_H
+#define HTH_TESTS_API_H
+
+#include "hearth.h"
+
+/* Options of a runtime that keeps its rows in that directory, with a small RAM tier and no demand on free space. */
+hearth_runtime_options hth_test_runtime_options(const char *directory);
+hearth_runtime *hth_test_runtime_open(const hearth_runtime_options *options);
+
+/* options may be NULL. */
+hearth_model *hth_test_model_load(hearth_runtime *runtime, const char *path, const hearth_model_options *options);
+
+/* The likeliest n_predict tokens, whatever they are. */
+hearth_request hth_test_greedy(const char *prompt, int32_t n_predict);
+hearth_result hth_test_complete(hearth_model *model, const hearth_request *request);
+
+/* A prompt of n bytes, released with free; the stub has a token for each, after one that begins every text. */
+char *hth_test_prompt(size_t n, unsigned variant);
+
+hearth_counters hth_test_counters(hearth_runtime *runtime);
+
+/* Wait until everything is written, and what that superseded is removed. */
+void hth_test_flush(hearth_runtime *runtime);
+
+/* Row files below the directory whose name ends so: "-tail.kvc", ".kvc". */
+size_t hth_test_n_files(const char *directory, const char *suffix);
+/* The first one that is found; released with free. */
+char *hth_test_file(const char *directory, const char *suffix);
+
+#endif
