@@ -294,6 +294,7 @@ typedef bool (*hearth_load_progress_fn)(float fraction, void *user_data);
  * Which prefixes of a model are saved, in tokens. The defaults keep nearly everything: a row costs only its own tokens.
  */
 typedef struct hearth_cache_policy {
+    size_t struct_size;
     int64_t min_tokens;            /* a shorter prefix is not saved at all; default 32 */
     int64_t cold_min_tokens;       /* nor a shorter prompt; at least min_tokens; default 32 */
     int64_t cold_max_tokens;       /* nor a longer one; 0 (default): the context */
@@ -308,6 +309,7 @@ static inline hearth_cache_policy hearth_cache_policy_default(void)
     hearth_cache_policy policy;
 
     memset(&policy, 0, sizeof(policy));
+    policy.struct_size = sizeof(policy);
     policy.min_tokens = 32;
     policy.cold_min_tokens = 32;
     policy.continued_interval = 256;

@@ -38,8 +38,15 @@ static const char *misfit(const hth_kvc_info *info, const hth_keyspace *keyspace
 
 void hth_cache_note_gone(hth_cache *cache, const hth_row_id *id)
 {
-    for (size_t i = 0; i < cache->n_levels; i++)
-        hth_rejected_add(&cache->rejected, id, cache->levels[i].tier);
+    for (size_t i = 0; i < cache->n_levels; i++) {
+        size_t n_bytes;
+        int fd = -1;
+
+        if (hth_file_tier_set_open_file(cache->levels[i].files, id, &fd, &n_bytes, NULL) == HEARTH_NOT_FOUND)
+            hth_rejected_add(&cache->rejected, id, cache->levels[i].tier);
+        if (fd >= 0)
+            hth_fs_close(cache->fs, fd);
+    }
 }
 
 static void say_rejected(hth_cache *cache, const hth_row_id *id, const char *reason)
@@ -69,7 +76,8 @@ void hth_cache_reject(hth_cache *cache, const hth_row_id *id, const char *reason
 void hth_cache_forget(hth_cache *cache, const hth_row_id *id)
 {
     hth_ram_tier_remove(cache->ram, id);
-    hth_cache_note_gone(cache, id); /* until the writer has come to it */
+    for (size_t i = 0; i < cache->n_levels; i++) /* until the writer has come to it */
+        hth_rejected_add(&cache->rejected, id, cache->levels[i].tier);
     if (cache->writer)
         hth_writer_remove(cache->writer, id);
 }
@@ -85,7 +93,7 @@ static void fill_faster(hth_cache *cache, size_t level, hth_ram_row *row)
 
 hearth_status hth_cache_file_open(hth_cache *cache, const hth_row_meta *expected, hth_row_read *out, hearth_error *err)
 {
-    hearth_status status = HEARTH_NOT_FOUND;
+    hearth_status status = HEARTH_NOT_FOUND, first = HEARTH_NOT_FOUND;
 
     for (size_t i = 0; i < cache->n_levels; i++) {
         const hth_level *level = &cache->levels[i];
@@ -99,8 +107,10 @@ hearth_status hth_cache_file_open(hth_cache *cache, const hth_row_meta *expected
             say_rejected(cache, &expected->id, "its size makes no sense");
             reject_file(cache, i, &expected->id, "its size makes no sense");
         }
-        if (status != HEARTH_OK)
+        if (status != HEARTH_OK) {
+            first = first == HEARTH_NOT_FOUND ? status : first;
             continue;
+        }
         *out = (hth_row_read){
             .ring = { .fd = fd, .n_bytes = n_bytes },
             .row = hth_ram_tier_reserve(cache->ram, n_bytes),
@@ -114,7 +124,7 @@ hearth_status hth_cache_file_open(hth_cache *cache, const hth_row_meta *expected
         out->ring.bytes = hth_ram_row_image(out->row);
         return HEARTH_OK;
     }
-    return status == HEARTH_NOT_FOUND ? hth_fail(err, status, "no tier holds the row") : status;
+    return first == HEARTH_NOT_FOUND ? hth_fail(err, first, "no tier holds the row") : first;
 }
 
 void hth_cache_file_abort(hth_cache *cache, hth_row_read *read)

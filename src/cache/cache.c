@@ -13,8 +13,6 @@
 
 #include "base/os.h"
 
-enum { ROOTS_LOOK_MS = 20 };
-
 /* ---- opening ---- */
 
 /* Half of what is free on the file system that a directory, which need not exist yet, will be on. */
@@ -27,10 +25,13 @@ static uint64_t half_of_free(const hth_fs *fs, const char *directory)
     if (snprintf(path, sizeof(path), "%s", directory) >= (int)sizeof(path))
         return 0; /* refused where it is opened */
     while (hth_fs_free_bytes(fs, path, &free_bytes) != 0) {
-        slash = strrchr(path, '/');
-        if (!slash || slash == path)
+        if (strcmp(path, "/") == 0 || strcmp(path, ".") == 0)
             return 0;
-        *slash = '\0';
+        slash = strrchr(path, '/');
+        if (!slash)
+            (void)snprintf(path, sizeof(path), ".");
+        else
+            slash[slash == path ? 1 : 0] = '\0';
     }
     return free_bytes / 2;
 }
@@ -211,8 +212,9 @@ bool hth_cache_close(hth_cache *cache, uint32_t timeout_ms)
     if (!cache)
         return true;
     if (!hth_writer_close(cache->writer, timeout_ms)) {
-        hth_warn(cache->log, "the last rows may not be written: another process that uses the cache is stopped while it "
-                             "writes; end it or let it go on");
+        hth_warn(cache->log,
+                 "the last rows may not be written: another process that uses the cache is stopped while it "
+                 "writes; end it or let it go on");
         return false;
     }
     close_levels(cache);
@@ -282,45 +284,28 @@ size_t hth_cache_children(hth_cache *cache, const hth_key *parent, hth_row_meta 
     return n;
 }
 
-static bool is_known(hth_cache *cache, const hth_key *key)
+/* What is published goes to the slowest tier, too, so its bell tells of all. Of several roots one is listened to. */
+static hth_index *listened_index(const hth_cache *cache)
 {
-    static const hth_row_kind kinds[] = { HTH_ROW_TAIL, HTH_ROW_BLOCK, HTH_ROW_STATE };
-
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-        if (hth_cache_find(cache, &(hth_row_id){ .key = *key, .kind = kinds[i] }, NULL) != HEARTH_TIER_NONE)
-            return true;
-    return false;
+    return hth_file_tier_index(hth_file_tier_set_roots(cache->levels[cache->n_levels - 1].files)[0]);
 }
 
-bool hth_cache_await(hth_cache *cache, const hth_key *key, uint32_t timeout_ms)
+uint32_t hth_cache_changes(hth_cache *cache)
 {
-    uint64_t now = hth_os_monotonic_ns(), end = now + (uint64_t)timeout_ms * 1000000u;
-    hth_index *index;
-    bool has_one_root;
+    return cache->n_levels > 0 ? hth_index_changes(listened_index(cache)) : 0;
+}
 
+bool hth_cache_wait_change(hth_cache *cache, uint32_t seen, uint32_t timeout_ms)
+{
     if (cache->n_levels == 0)
-        return is_known(cache, key);
-    /* What is published goes to the slowest tier, too. One root's bell is listened to, the others are looked at. */
-    index = hth_file_tier_index(hth_file_tier_set_roots(cache->levels[cache->n_levels - 1].files)[0]);
-    has_one_root = hth_file_tier_set_n_roots(cache->levels[cache->n_levels - 1].files) == 1;
-    for (;;) {
-        uint32_t seen = hth_index_changes(index);
-        uint64_t left_ms;
-
-        if (is_known(cache, key))
-            return true;
-        if (now >= end)
-            return false;
-        left_ms = (end - now + 999999) / 1000000;
-        if (!has_one_root && left_ms > ROOTS_LOOK_MS)
-            left_ms = ROOTS_LOOK_MS;
-        hth_index_wait_change(index, seen, (uint32_t)left_ms);
-        now = hth_os_monotonic_ns();
-    }
+        return false;
+    hth_index_wait_change(listened_index(cache), seen, timeout_ms);
+    return hth_cache_changes(cache) != seen;
 }
 
 void hth_cache_touch(hth_cache *cache, const hth_row_id *ids, size_t n)
 {
+    hth_ram_tier_count_uses(cache->ram, ids, n);
     for (size_t i = 0; i < cache->n_levels; i++)
         hth_file_tier_set_touch(cache->levels[i].files, ids, n);
 }
@@ -341,12 +326,28 @@ void hth_cache_write_limits_set(hth_cache *cache, const hth_writer_limits *limit
         hth_writer_limits_set(cache->writer, limits);
 }
 
+/* From all tiers, since they were opened. */
+static uint64_t rows_evicted(hth_cache *cache)
+{
+    hth_ram_tier_totals ram;
+    uint64_t n;
+
+    hth_ram_tier_totals_get(cache->ram, &ram);
+    n = ram.rows_evicted;
+    for (size_t i = 0; i < cache->n_levels; i++) {
+        hth_file_tier_counts files;
+
+        hth_file_tier_set_counts_get(cache->levels[i].files, &files);
+        n += files.rows_evicted;
+    }
+    return n;
+}
+
 void hth_cache_counters(hth_cache *cache, hearth_counters *out)
 {
     hth_ram_tier_totals ram;
 
     hth_ram_tier_totals_get(cache->ram, &ram);
-    out->rows_evicted = ram.rows_evicted;
     out->ram_rows = ram.rows;
     out->ram_bytes = ram.bytes;
     if (cache->writer) {
@@ -358,53 +359,74 @@ void hth_cache_counters(hth_cache *cache, hearth_counters *out)
     for (size_t i = 0; i < cache->n_levels; i++) {
         bool is_disk = cache->levels[i].tier == HEARTH_TIER_DISK;
         hth_index_totals totals;
-        hth_file_tier_counts files;
 
-        hth_file_tier_set_counts_get(cache->levels[i].files, &files);
-        out->rows_evicted += files.rows_evicted;
         if (hth_file_tier_set_totals(cache->levels[i].files, &totals, NULL) != HEARTH_OK)
             continue;
         *(is_disk ? &out->disk_rows : &out->ram_file_rows) = totals.rows;
         *(is_disk ? &out->disk_bytes : &out->ram_file_bytes) = totals.bytes;
     }
-    out->rows_evicted -= atomic_load(&cache->evicted_noted);
+    out->rows_evicted = rows_evicted(cache) - atomic_load(&cache->evicted_noted);
 }
 
+/* Rows of an index, collected before anybody is shown them: no callback runs inside a transaction. */
 typedef struct row_list {
-    hth_cache_row_fn on_row;
-    void *user_data;
-    hearth_tier tier;
-    bool ended;
+    hth_row_meta *rows;
+    size_t n;
+    size_t capacity;
+    bool out_of_memory;
 } row_list;
 
-static bool list_file(const hth_row_meta *meta, void *user_data)
+static bool collect_row(const hth_row_meta *meta, void *user_data)
 {
     row_list *list = user_data;
 
-    list->ended = !list->on_row(&(hth_cache_row){ .meta = *meta, .tier = list->tier }, list->user_data);
-    return !list->ended;
+    if (list->n == list->capacity) {
+        size_t capacity = list->capacity ? 2 * list->capacity : 256;
+        hth_row_meta *rows = realloc(list->rows, capacity * sizeof(*rows));
+
+        list->out_of_memory = !rows;
+        if (!rows)
+            return false;
+        list->rows = rows;
+        list->capacity = capacity;
+    }
+    list->rows[list->n++] = *meta;
+    return true;
+}
+
+static hearth_status list_root(hth_file_tier *root, hearth_tier tier, hth_cache_row_fn on_row, void *user_data,
+                               bool *ended, hearth_error *err)
+{
+    row_list list = { .n = 0 };
+    hearth_status status = hth_index_visit(hth_file_tier_index(root), true, collect_row, &list, err);
+
+    if (status == HEARTH_OK && list.out_of_memory)
+        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory to list the cache's rows");
+    for (size_t i = 0; status == HEARTH_OK && i < list.n && !*ended; i++)
+        *ended = !on_row(&(hth_cache_row){ .meta = list.rows[i], .tier = tier }, user_data);
+    free(list.rows);
+    return status;
 }
 
 hearth_status hth_cache_rows(hth_cache *cache, hth_cache_row_fn on_row, void *user_data, hearth_error *err)
 {
-    row_list list = { .on_row = on_row, .user_data = user_data };
     hth_ram_row_state *rows = NULL;
     size_t n = 0;
+    bool ended = false;
     hearth_status status = hth_ram_tier_dump(cache->ram, &rows, &n, err);
 
-    for (size_t i = n; i-- > 0 && !list.ended;) {
+    for (size_t i = n; i-- > 0 && !ended;) {
         hth_cache_row row = { .meta = rows[i].meta, .tier = HEARTH_TIER_RAM, .n_pins = rows[i].pins };
 
-        list.ended = !on_row(&row, user_data);
+        ended = !on_row(&row, user_data);
     }
     free(rows);
-    for (size_t i = 0; status == HEARTH_OK && !list.ended && i < cache->n_levels; i++) {
+    for (size_t i = 0; status == HEARTH_OK && !ended && i < cache->n_levels; i++) {
         hth_file_tier *const *roots = hth_file_tier_set_roots(cache->levels[i].files);
         size_t n_roots = hth_file_tier_set_n_roots(cache->levels[i].files);
 
-        list.tier = cache->levels[i].tier;
-        for (size_t j = 0; status == HEARTH_OK && !list.ended && j < n_roots; j++)
-            status = hth_index_visit(hth_file_tier_index(roots[j]), true, list_file, &list, err);
+        for (size_t j = 0; status == HEARTH_OK && !ended && j < n_roots; j++)
+            status = list_root(roots[j], cache->levels[i].tier, on_row, user_data, &ended, err);
     }
     return status;
 }
@@ -452,8 +474,5 @@ hth_counters *hth_cache_counters_of(hth_cache *cache)
 
 void hth_cache_counters_reset(hth_cache *cache)
 {
-    hearth_counters now = { .struct_size = sizeof(now) };
-
-    hth_cache_counters(cache, &now);
-    atomic_fetch_add(&cache->evicted_noted, now.rows_evicted);
+    atomic_store(&cache->evicted_noted, rows_evicted(cache));
 }

@@ -58,10 +58,12 @@ hearth_tier hth_cache_find(hth_cache *cache, const hth_row_id *id, hth_row_meta 
 size_t hth_cache_children(hth_cache *cache, const hth_key *parent, hth_row_meta *out, size_t capacity);
 
 /*
- * Wait until a prefix of that key can be found in some tier, at most timeout_ms: another process may be about to write
- * it. True when it is there. Without file tiers there is nobody to wait for.
+ * For waiting for rows that another process is about to write: read the number, look for them, then wait until the
+ * number is another one. False when nothing was published, given up or taken away by anybody for timeout_ms; at once
+ * without file tiers, where there is nobody to wait for.
  */
-bool hth_cache_await(hth_cache *cache, const hth_key *key, uint32_t timeout_ms);
+uint32_t hth_cache_changes(hth_cache *cache);
+bool hth_cache_wait_change(hth_cache *cache, uint32_t seen, uint32_t timeout_ms);
 
 /* ---- borrowing ---- */
 

@@ -24,6 +24,7 @@ struct hth_ram_row {
     bool unverified; /* adopted, and nobody has checked its bytes yet */
     bool inner;      /* idle and in the list of inner rows, else in that of leaves */
     uint32_t pins;
+    uint32_t n_uses;              /* since it came here */
     uint32_t slot;                /* in the directory; HTH_RAM_DIRECTORY_NO_SLOT */
     uint64_t used_at;             /* a later use has a larger number */
     hth_ram_row *prev, *next;     /* idle rows, the least recently used first */

@@ -488,6 +488,27 @@ hth_ram_row *hth_ram_tier_insert(hth_ram_tier *tier, hth_ram_row *row, const hth
     return row;
 }
 
+/* What a row was inserted as, with the uses since. */
+static hth_row_meta known_meta_locked(const hth_ram_row *row)
+{
+    hth_row_meta meta = row->meta;
+
+    meta.hit_count += row->n_uses;
+    return meta;
+}
+
+void hth_ram_tier_count_uses(hth_ram_tier *tier, const hth_row_id *ids, size_t n)
+{
+    pthread_mutex_lock(&tier->lock);
+    for (size_t i = 0; i < n; i++) {
+        hth_ram_row *row = hth_ram_table_find(&tier->table, &ids[i]);
+
+        if (row)
+            row->n_uses++;
+    }
+    pthread_mutex_unlock(&tier->lock);
+}
+
 bool hth_ram_tier_has(hth_ram_tier *tier, const hth_row_id *id, hth_row_meta *out)
 {
     const hth_ram_row *row;
@@ -495,7 +516,7 @@ bool hth_ram_tier_has(hth_ram_tier *tier, const hth_row_id *id, hth_row_meta *ou
     pthread_mutex_lock(&tier->lock);
     row = hth_ram_table_find(&tier->table, id);
     if (row && out)
-        *out = row->meta;
+        *out = known_meta_locked(row);
     pthread_mutex_unlock(&tier->lock);
     return row != NULL;
 }
@@ -555,7 +576,7 @@ size_t hth_ram_tier_children(hth_ram_tier *tier, const hth_key *parent, hth_row_
 
     pthread_mutex_lock(&tier->lock);
     for (const hth_ram_row *row = hth_ram_table_children(&tier->table, parent); row && n < capacity; row = row->older)
-        out[n++] = row->meta;
+        out[n++] = known_meta_locked(row);
     pthread_mutex_unlock(&tier->lock);
     return n;
 }
@@ -604,7 +625,7 @@ static void fill_dump_locked(const hth_ram_tier *tier, hth_ram_row_state *states
     for (size_t i = 0; i < tier->table.n_buckets; i++)
         for (const hth_ram_row *row = tier->table.by_id[i]; row; row = row->next_id)
             *states++ = (hth_ram_row_state){
-                .meta = row->meta,
+                .meta = known_meta_locked(row),
                 .bytes = slab_bytes_of(row),
                 .pins = row->pins,
                 .stored = hth_ram_row_is_stored(row),

@@ -71,6 +71,8 @@ bool hth_ram_tier_has(hth_ram_tier *tier, const hth_row_id *id, hth_row_meta *ou
  * whole; a damaged one is dropped and not here.
  */
 hth_ram_row *hth_ram_tier_pin(hth_ram_tier *tier, const hth_row_id *id);
+/* Count a use of each of these rows that is here; what is found of them tells. */
+void hth_ram_tier_count_uses(hth_ram_tier *tier, const hth_row_id *ids, size_t n);
 /* One more pin for another holder. */
 void hth_ram_tier_pin_again(hth_ram_tier *tier, hth_ram_row *row);
 /* Give a pin back. A row that was never inserted, or was removed while pinned, is freed with its last pin. */

@@ -19,7 +19,7 @@ enum {
     MAILBOX_ROWS = 65536, /* a thread; queue_rows_max holds before */
     MAINTAIN_EVERY_MS = 1000,
     LOOK_AGAIN_MS = 1000,
-    STUCK_MS = 10000, /* what one write may take when the writer closes */
+    STUCK_MS = 10000,  /* what one write may take when the writer closes */
     WARN_EVERY = 1000, /* failed writes between two warnings: a full disk fails every one of them */
 };
 
@@ -169,6 +169,12 @@ static void publish(hth_writer *writer, const job *next)
         hth_count(counters, HTH_COUNT_WRITES_FAILED, 1);
         if (atomic_fetch_add(&writer->n_failed, 1) % WARN_EVERY == 0)
             hth_warn(writer->options.log, "cache row not written, replies are not affected: %s", err.message);
+        return;
+    }
+    if (!published && !hth_file_tier_set_has(writer->options.tiers[next->tier], &hth_ram_row_meta(row)->id, NULL)) {
+        /* Somebody else is writing it, and may never come to its end: it is not stored as far as we know. */
+        if (is_last_tier(writer, next->tier))
+            hth_ram_row_set_stored(row, false);
         return;
     }
     if (published) {

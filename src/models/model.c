@@ -219,24 +219,34 @@ void hearth_model_unref(hearth_model *model)
 /* The policy that was asked for, in a context of n_ctx tokens. */
 static hth_policy policy_of(const hearth_cache_policy *given, uint32_t n_ctx)
 {
+    hearth_cache_policy policy = hearth_cache_policy_default();
+
     if (!given)
         return hth_policy_default(n_ctx);
+    memcpy(&policy, given, given->struct_size); /* checked when the options were read */
     return (hth_policy){
-        .min_tokens = given->min_tokens,
-        .cold_min_tokens = given->cold_min_tokens,
-        .cold_max_tokens = given->cold_max_tokens ? given->cold_max_tokens : hth_policy_default(n_ctx).cold_max_tokens,
-        .continued_interval = given->continued_interval,
-        .boundary_trim_tokens = given->boundary_trim_tokens,
-        .boundary_align_tokens = given->boundary_align_tokens,
-        .snapshot_interval = given->snapshot_interval,
+        .min_tokens = policy.min_tokens,
+        .cold_min_tokens = policy.cold_min_tokens,
+        .cold_max_tokens = policy.cold_max_tokens ? policy.cold_max_tokens : hth_policy_default(n_ctx).cold_max_tokens,
+        .continued_interval = policy.continued_interval,
+        .boundary_trim_tokens = policy.boundary_trim_tokens,
+        .boundary_align_tokens = policy.boundary_align_tokens,
+        .snapshot_interval = policy.snapshot_interval,
     };
 }
 
 static hearth_status check_policy(const hearth_cache_policy *given, hearth_error *err)
 {
-    hth_policy policy = policy_of(given, UINT32_MAX);
-    hearth_status status = hth_policy_validate(&policy, err);
+    hth_policy policy;
+    hearth_status status;
 
+    if (given && (given->struct_size < sizeof(size_t) || given->struct_size > sizeof(*given)))
+        return hth_fail(err, HEARTH_MISUSE,
+                        "hearth_cache_policy.struct_size is %zu; make the struct with its default function, compiled "
+                        "against this version of hearth.h",
+                        given->struct_size);
+    policy = policy_of(given, UINT32_MAX);
+    status = hth_policy_validate(&policy, err);
     if (status != HEARTH_OK)
         hth_fail_prefix(err, "the model's cache_policy cannot be used");
     return status;

@@ -192,10 +192,9 @@ static void note_found_tail(hth_sequence *sequence, const hth_lookup *lookup)
     }
 }
 
-hearth_status hth_sequence_lookup(hth_sequence *sequence, const hearth_token *prompt, size_t n_prompt, size_t n_limit,
-                                  bool read_cache, hth_lookup *lookup, hearth_error *err)
+static hth_lookup_options lookup_options(const hth_sequence *sequence, size_t n_limit, bool read_cache)
 {
-    hth_lookup_options options = {
+    return (hth_lookup_options){
         .way = !read_cache || !is_cached(sequence) ? HTH_LOOKUP_KEYS
              : !has_states(sequence)               ? HTH_LOOKUP_CELLS
              : has_blocks(sequence)                ? HTH_LOOKUP_CELLS_AND_STATES
@@ -203,6 +202,27 @@ hearth_status hth_sequence_lookup(hth_sequence *sequence, const hearth_token *pr
         .n_window = sequence->place->n_window,
         .n_limit = n_limit,
     };
+}
+
+hearth_status hth_sequence_peek(const hth_sequence *sequence, const hearth_token *prompt, size_t n_prompt,
+                                hth_lookup *lookup, hearth_error *err)
+{
+    hth_lookup_options options = lookup_options(sequence, n_prompt, true);
+    hth_key_stream *stream = hth_key_stream_new(&sequence->keyspace);
+    hearth_status status;
+
+    if (!stream)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for looking up a prompt of %zu tokens", n_prompt);
+    status =
+        hth_lookup_init(lookup, sequence->place->cache, &sequence->keyspace, stream, &options, prompt, n_prompt, err);
+    hth_key_stream_free(stream);
+    return status;
+}
+
+hearth_status hth_sequence_lookup(hth_sequence *sequence, const hearth_token *prompt, size_t n_prompt, size_t n_limit,
+                                  bool read_cache, hth_lookup *lookup, hearth_error *err)
+{
+    hth_lookup_options options = lookup_options(sequence, n_limit, read_cache);
     hearth_status status;
 
     assert(n_prompt <= sequence->place->n_ctx);
@@ -353,10 +373,9 @@ static size_t rows_to_restore(const hth_sequence *sequence, const hth_lookup *lo
 static hth_restore_result row_not_read(hth_sequence *sequence, hearth_status status, const hth_lookup_row *rows,
                                        size_t n, const hearth_error *err)
 {
-    /* Where one file is gone others are, too: what is computed instead is to be saved. */
+    /* Where one file is gone others may be, too: what is computed instead is to be saved. */
     for (size_t i = 0; status == HEARTH_NOT_FOUND && i < n; i++)
-        if (i == 0 || hth_sequence_can_be_shortened(sequence))
-            hth_cache_note_gone(sequence->place->cache, &rows[i].meta.id);
+        hth_cache_note_gone(sequence->place->cache, &rows[i].meta.id);
     if (status == HEARTH_CORRUPT || status == HEARTH_NOT_FOUND) /* those are told, or no trouble at all */
         return HTH_RESTORE_ROW_LOST;
     hth_warn(sequence->place->log, "cache row not read, the prompt is computed instead: %s", err->message);

@@ -81,6 +81,10 @@ typedef enum hth_restore_result {
     HTH_RESTORE_FAILED,   /* the engine or memory refused; the sequence is empty */
 } hth_restore_result;
 
+/* The same without taking the prompt over: the sequence is about what it was before. */
+hearth_status hth_sequence_peek(const hth_sequence *sequence, const hearth_token *prompt, size_t n_prompt,
+                                hth_lookup *lookup, hearth_error *err);
+
 /*
  * Put the rows of lookup that lie beyond the present end into the context. Where the sequence can be shortened, it stops
  * at the first row that cannot be used and hth_sequence_n_tokens tells how far it came; otherwise it is all of them or

@@ -224,20 +224,55 @@ static uint32_t without_last_chunk(const hth_slot *slot, uint32_t n_known)
     return slot->place->cache ? (n_known - 1) / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS : n_known - 1;
 }
 
-/* Wait for rows of the parent that another process has not written yet, in slices, so that a cancel is seen. */
+/* Are the parent's rows, or longer ones, among what a lookup finds for the prompt, or its cells in the context? */
+static bool parent_is_known(const hth_slot *slot, bool *failed_out)
+{
+    const hth_request *request = slot->request;
+    uint32_t n_live = hth_sequence_n_tokens(slot->sequence);
+    hth_lookup lookup;
+    bool known;
+
+    *failed_out = false;
+    if (n_live > 0 && hth_sequence_common(slot->sequence, request->prompt, request->n_prompt) == n_live) {
+        hth_key key;
+
+        hth_sequence_key(slot->sequence, &key);
+        if (memcmp(key.bytes, request->parent_key, sizeof(key.bytes)) == 0)
+            return true;
+    }
+    if (hth_sequence_peek(slot->sequence, request->prompt, request->n_prompt, &lookup, NULL) != HEARTH_OK) {
+        *failed_out = true; /* no memory: the real lookup says so */
+        return false;
+    }
+    known = lookup.n_cached == request->n_prompt;
+    for (size_t i = lookup.n_rows; i-- > 0 && !known;)
+        known = memcmp(lookup.rows[i].meta.id.key.bytes, request->parent_key, sizeof(request->parent_key)) == 0;
+    hth_lookup_deinit(&lookup);
+    return known;
+}
+
+/*
+ * A parent key that is not known yet may name rows that another process is still writing. Wait for them for as long as
+ * anything is written at all, at most resume_wait_ms: what is not heard of for QUIET_MS is not coming. Only this
+ * request's own lookup decides, so that the wait tells nothing of rows under other salts.
+ */
 static void await_parent(const hth_slot *slot)
 {
-    enum { SLICE_MS = 50 };
+    enum { QUIET_MS = 50 };
     const hth_request *request = slot->request;
-    uint32_t left_ms = slot->place->resume_wait_ms;
-    hth_key parent;
+    uint64_t end_ns = hth_os_monotonic_ns() + (uint64_t)slot->place->resume_wait_ms * 1000000u;
+    bool failed = false;
 
-    if (!request->has_parent_key || !slot->place->cache || request->no_cache_read)
+    if (!request->has_parent_key || !slot->place->cache || request->no_cache_read ||
+        slot->place->kind == HTH_MODEL_UNCACHED)
         return;
-    memcpy(parent.bytes, request->parent_key, sizeof(parent.bytes));
-    while (!hth_cache_await(slot->place->cache, &parent, left_ms < SLICE_MS ? left_ms : SLICE_MS) && left_ms > 0 &&
-           !is_cancelled(slot))
-        left_ms -= left_ms < SLICE_MS ? left_ms : SLICE_MS;
+    while (!is_cancelled(slot)) {
+        uint32_t seen = hth_cache_changes(slot->place->cache);
+
+        if (parent_is_known(slot, &failed) || failed || hth_os_monotonic_ns() >= end_ns ||
+            !hth_cache_wait_change(slot->place->cache, seen, QUIET_MS))
+            return;
+    }
 }
 
 /*

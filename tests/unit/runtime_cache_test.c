@@ -270,14 +270,14 @@ static void a_wrong_policy_is_refused_with_the_name_of_its_key(void **state)
         const char *key;
         hearth_cache_policy policy;
     } wrong[] = {
-        { "min_tokens", { -1, 32, 0, 256, 0, 256, 1024 } },
-        { "cold_min_tokens", { 64, 32, 0, 256, 0, 256, 1024 } },
-        { "cold_max_tokens", { 32, 64, 63, 256, 0, 256, 1024 } },
-        { "continued_interval", { 32, 32, 0, 0, 0, 256, 1024 } },
-        { "boundary_trim_tokens", { 32, 32, 0, 256, -1, 256, 1024 } },
-        { "boundary_align_tokens", { 32, 32, 0, 256, 0, 0, 1024 } },
-        { "snapshot_interval", { 32, 32, 0, 256, 0, 256, 0 } },
-        { "snapshot_interval", { 32, 32, 0, 256, 0, 256, 300 } },
+        { "min_tokens", { sizeof(hearth_cache_policy), -1, 32, 0, 256, 0, 256, 1024 } },
+        { "cold_min_tokens", { sizeof(hearth_cache_policy), 64, 32, 0, 256, 0, 256, 1024 } },
+        { "cold_max_tokens", { sizeof(hearth_cache_policy), 32, 64, 63, 256, 0, 256, 1024 } },
+        { "continued_interval", { sizeof(hearth_cache_policy), 32, 32, 0, 0, 0, 256, 1024 } },
+        { "boundary_trim_tokens", { sizeof(hearth_cache_policy), 32, 32, 0, 256, -1, 256, 1024 } },
+        { "boundary_align_tokens", { sizeof(hearth_cache_policy), 32, 32, 0, 256, 0, 0, 1024 } },
+        { "snapshot_interval", { sizeof(hearth_cache_policy), 32, 32, 0, 256, 0, 256, 0 } },
+        { "snapshot_interval", { sizeof(hearth_cache_policy), 32, 32, 0, 256, 0, 256, 300 } },
     };
     fixture *f = *state;
     hearth_runtime *runtime = hth_test_runtime_open(&f->options);
