@@ -127,7 +127,8 @@ typedef struct hearth_runtime_options {
     uint64_t write_queue_bytes_max;  /* likewise, in bytes; default 1 GiB */
     uint64_t disk_write_bytes_per_s; /* write no faster, to spare a device; 0 (default): no limit */
     bool save_on_second_use;         /* write a row when it is used for the first time, not when it is made */
-    uint32_t session_resume_wait_ms; /* wait for a parent_key that another process is writing; default 500 */
+    uint32_t session_resume_wait_ms; /* wait for a parent_key that another process writes; default 500; a
+                                        tenth of it without any write ends the wait */
     const char *signing_key_file;    /* sign rows with this key, refuse those without; NULL: no signatures */
     bool keep_prompt_text;           /* write the text of a row's tokens into it; default false: prompts are private */
     const char *engine_directory;    /* of the engine module; NULL: $HEARTH_ENGINE_DIRECTORY, else beside the library */

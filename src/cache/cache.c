@@ -290,6 +290,11 @@ static hth_index *listened_index(const hth_cache *cache)
     return hth_file_tier_index(hth_file_tier_set_roots(cache->levels[cache->n_levels - 1].files)[0]);
 }
 
+bool hth_cache_is_shared(const hth_cache *cache)
+{
+    return cache->n_levels > 0;
+}
+
 uint32_t hth_cache_changes(hth_cache *cache)
 {
     return cache->n_levels > 0 ? hth_index_changes(listened_index(cache)) : 0;

@@ -57,6 +57,8 @@ hearth_tier hth_cache_find(hth_cache *cache, const hth_row_id *id, hth_row_meta 
 /* Rows whose parent is that key, over all tiers, each once; at most capacity. */
 size_t hth_cache_children(hth_cache *cache, const hth_key *parent, hth_row_meta *out, size_t capacity);
 
+/* Can other processes put rows into it? */
+bool hth_cache_is_shared(const hth_cache *cache);
 /*
  * For waiting for rows that another process is about to write: read the number, look for them, then wait until the
  * number is another one. False when nothing was published, given up or taken away by anybody for timeout_ms; at once

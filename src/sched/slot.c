@@ -253,25 +253,32 @@ static bool parent_is_known(const hth_slot *slot, bool *failed_out)
 
 /*
  * A parent key that is not known yet may name rows that another process is still writing. Wait for them for as long as
- * anything is written at all, at most resume_wait_ms: what is not heard of for QUIET_MS is not coming. Only this
- * request's own lookup decides, so that the wait tells nothing of rows under other salts.
+ * anything is written at all, at most resume_wait_ms: what is not heard of for a tenth of that time is not coming. Only
+ * this request's own lookup decides, so that the wait tells nothing of rows under other salts.
  */
 static void await_parent(const hth_slot *slot)
 {
-    enum { QUIET_MS = 50 };
+    enum { SLICE_MS = 50, QUIET_PART = 10 }; /* a cancel is seen between two slices */
     const hth_request *request = slot->request;
-    uint64_t end_ns = hth_os_monotonic_ns() + (uint64_t)slot->place->resume_wait_ms * 1000000u;
-    bool failed = false;
+    uint64_t wait_ns = (uint64_t)slot->place->resume_wait_ms * 1000000u;
+    uint64_t now = hth_os_monotonic_ns(), end_ns = now + wait_ns;
+    uint64_t quiet_end_ns = now + wait_ns / QUIET_PART;
 
-    if (!request->has_parent_key || !slot->place->cache || request->no_cache_read ||
-        slot->place->kind == HTH_MODEL_UNCACHED)
+    if (!request->has_parent_key || !slot->place->cache || !hth_cache_is_shared(slot->place->cache) ||
+        request->no_cache_read || slot->place->kind == HTH_MODEL_UNCACHED)
         return;
     while (!is_cancelled(slot)) {
         uint32_t seen = hth_cache_changes(slot->place->cache);
+        bool failed = false;
 
-        if (parent_is_known(slot, &failed) || failed || hth_os_monotonic_ns() >= end_ns ||
-            !hth_cache_wait_change(slot->place->cache, seen, QUIET_MS))
+        if (parent_is_known(slot, &failed) || failed || now >= end_ns || now >= quiet_end_ns)
             return;
+        if (!hth_cache_wait_change(slot->place->cache, seen, SLICE_MS)) {
+            now = hth_os_monotonic_ns();
+            continue;
+        }
+        now = hth_os_monotonic_ns();
+        quiet_end_ns = now + wait_ns / QUIET_PART;
     }
 }
 
