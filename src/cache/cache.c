@@ -287,29 +287,38 @@ static bool is_known(hth_cache *cache, const hth_key *key)
     return false;
 }
 
+/* What is published goes to the slowest tier, too. One root's bell is listened to, the others are looked at. */
+static hth_index *bell_of(const hth_cache *cache)
+{
+    return hth_file_tier_index(hth_file_tier_set_roots(cache->levels[cache->n_levels - 1].files)[0]);
+}
+
+uint32_t hth_cache_changes(hth_cache *cache)
+{
+    return cache->n_levels > 0 ? hth_index_changes(bell_of(cache)) : 0;
+}
+
+bool hth_cache_wait_change(hth_cache *cache, uint32_t seen, uint32_t timeout_ms)
+{
+    if (cache->n_levels == 0)
+        return false;
+    if (hth_file_tier_set_n_roots(cache->levels[cache->n_levels - 1].files) > 1 && timeout_ms > ROOTS_LOOK_MS)
+        timeout_ms = ROOTS_LOOK_MS;
+    hth_index_wait_change(bell_of(cache), seen, timeout_ms);
+    return true;
+}
+
 bool hth_cache_await(hth_cache *cache, const hth_key *key, uint32_t timeout_ms)
 {
     uint64_t now = hth_os_monotonic_ns(), end = now + (uint64_t)timeout_ms * 1000000u;
-    hth_index *index;
-    bool has_one_root;
 
-    if (cache->n_levels == 0)
-        return is_known(cache, key);
-    /* What is published goes to the slowest tier, too. One root's bell is listened to, the others are looked at. */
-    index = hth_file_tier_index(hth_file_tier_set_roots(cache->levels[cache->n_levels - 1].files)[0]);
-    has_one_root = hth_file_tier_set_n_roots(cache->levels[cache->n_levels - 1].files) == 1;
     for (;;) {
-        uint32_t seen = hth_index_changes(index);
-        uint64_t left_ms;
+        uint32_t seen = hth_cache_changes(cache);
 
         if (is_known(cache, key))
             return true;
-        if (now >= end)
+        if (now >= end || !hth_cache_wait_change(cache, seen, (uint32_t)((end - now + 999999) / 1000000)))
             return false;
-        left_ms = (end - now + 999999) / 1000000;
-        if (!has_one_root && left_ms > ROOTS_LOOK_MS)
-            left_ms = ROOTS_LOOK_MS;
-        hth_index_wait_change(index, seen, (uint32_t)left_ms);
         now = hth_os_monotonic_ns();
     }
 }
@@ -410,8 +419,8 @@ static hearth_status evict_level(const hth_level *level, uint64_t n_bytes, uint6
     hearth_status status = hth_file_tier_set_totals(level->files, &before, err);
 
     if (status == HEARTH_OK)
-        status = hth_file_tier_set_evict_to(level->files, before.bytes > n_bytes ? before.bytes - n_bytes : 0, NULL,
-                                            err);
+        status =
+            hth_file_tier_set_evict_to(level->files, before.bytes > n_bytes ? before.bytes - n_bytes : 0, NULL, err);
     if (status == HEARTH_OK)
         status = hth_file_tier_set_totals(level->files, &after, err);
     if (status == HEARTH_OK)

@@ -59,6 +59,12 @@ size_t hth_cache_children(hth_cache *cache, const hth_key *parent, hth_row_meta 
  * it. True when it is there. Without file tiers there is nobody to wait for.
  */
 bool hth_cache_await(hth_cache *cache, const hth_key *key, uint32_t timeout_ms);
+/*
+ * The same for any condition: note the number of changes, look, and wait for a change since then, at most timeout_ms and
+ * perhaps less. Some process's row came or went, or nothing did. False at once without file tiers.
+ */
+uint32_t hth_cache_changes(hth_cache *cache);
+bool hth_cache_wait_change(hth_cache *cache, uint32_t seen, uint32_t timeout_ms);
 
 /* ---- borrowing ---- */
 

@@ -220,6 +220,37 @@ hearth_status hth_sequence_lookup(hth_sequence *sequence, const hearth_token *pr
     return HEARTH_OK;
 }
 
+/* Is that the key of a prefix that was found? It may be inside a longer row, which superseded the one of that name. */
+static bool has_prefix(const hth_sequence *sequence, const hth_lookup *lookup, const hearth_token *prompt,
+                       const hth_key *key)
+{
+    hth_key_stream *stream = hth_key_stream_new(&sequence->keyspace);
+    bool found = false;
+
+    for (uint32_t i = 0; stream && !found && i < lookup->n_cached; i++) {
+        hth_key prefix;
+
+        hth_key_stream_push(stream, &prompt[i], 1);
+        hth_key_stream_key(stream, &prefix);
+        found = hth_key_equal(&prefix, key);
+    }
+    hth_key_stream_free(stream);
+    return found;
+}
+
+bool hth_sequence_reaches(hth_sequence *sequence, const hearth_token *prompt, size_t n_prompt, const hth_key *key)
+{
+    hth_lookup lookup;
+    bool reaches;
+
+    if (hth_sequence_lookup(sequence, prompt, n_prompt, n_prompt, true, &lookup, NULL) != HEARTH_OK)
+        return true; /* no memory: there is nothing to wait for */
+    reaches = lookup.n_rows > 0 && (hth_key_equal(&lookup.rows[lookup.n_rows - 1].meta.id.key, key) ||
+                                    has_prefix(sequence, &lookup, prompt, key));
+    hth_lookup_deinit(&lookup);
+    return reaches;
+}
+
 /* Hash the tokens that were evaluated since; afterwards n_keyed >= n_tokens. */
 static void catch_up_keys(hth_sequence *sequence)
 {

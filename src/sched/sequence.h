@@ -69,6 +69,12 @@ typedef struct hth_restored {
 } hth_restored;
 
 /*
+ * Is there so much of the prompt in the cache that it ends at the prefix of that key, or goes on beyond it? Leaves the
+ * keys of this prompt behind, so a lookup must follow.
+ */
+bool hth_sequence_reaches(hth_sequence *sequence, const hearth_token *prompt, size_t n_prompt, const hth_key *key);
+
+/*
  * Find the longest known prefix of a prompt, of n_limit tokens at most. The sequence's keys become those of the prompt, so the prompt is what the
  * sequence is about from here on: shorten, restore and evaluate only toward it. *lookup is released by the caller.
  */

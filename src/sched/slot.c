@@ -224,20 +224,37 @@ static uint32_t without_last_chunk(const hth_slot *slot, uint32_t n_known)
     return slot->place->cache ? (n_known - 1) / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS : n_known - 1;
 }
 
-/* Wait for rows of the parent that another process has not written yet, in slices, so that a cancel is seen. */
+/*
+ * Wait for rows of the parent that another process has not written yet, in slices, so that a cancel is seen. Its last row
+ * may be there before those it stands on are.
+ */
 static void await_parent(const hth_slot *slot)
 {
     enum { SLICE_MS = 50 };
     const hth_request *request = slot->request;
-    uint32_t left_ms = slot->place->resume_wait_ms;
-    hth_key parent;
+    hth_cache *cache = slot->place->cache;
+    uint64_t end_ns = hth_os_monotonic_ns() + (uint64_t)slot->place->resume_wait_ms * 1000000u;
+    hth_key parent, live;
 
-    if (!request->has_parent_key || !slot->place->cache || request->no_cache_read)
+    if (!request->has_parent_key || !cache || request->no_cache_read)
         return;
     memcpy(parent.bytes, request->parent_key, sizeof(parent.bytes));
-    while (!hth_cache_await(slot->place->cache, &parent, left_ms < SLICE_MS ? left_ms : SLICE_MS) && left_ms > 0 &&
-           !is_cancelled(slot))
-        left_ms -= left_ms < SLICE_MS ? left_ms : SLICE_MS;
+    hth_sequence_key(slot->sequence, &live);
+    if (hth_key_equal(&live, &parent))
+        return;
+    while (!is_cancelled(slot)) {
+        uint32_t seen = hth_cache_changes(cache);
+        uint64_t left_ms, now;
+
+        if (hth_sequence_reaches(slot->sequence, request->prompt, request->n_prompt, &parent))
+            return;
+        now = hth_os_monotonic_ns();
+        if (now >= end_ns)
+            return;
+        left_ms = (end_ns - now + 999999) / 1000000;
+        if (!hth_cache_wait_change(cache, seen, left_ms < SLICE_MS ? (uint32_t)left_ms : SLICE_MS))
+            return;
+    }
 }
 
 /*

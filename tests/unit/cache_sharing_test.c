@@ -260,6 +260,32 @@ static void a_request_waits_for_the_parent_that_another_writes(void **state)
     continuation_free(c);
 }
 
+/* A turn that is asked for again: its own rows have superseded the one that its parent key names. */
+static void a_parent_inside_a_longer_row_is_not_waited_for(void **state)
+{
+    fixture *f = *state;
+    continuation *c = continuation_new(f);
+    hearth_runtime *runtime;
+    hearth_model *model;
+    hearth_result result;
+
+    f->options.session_resume_wait_ms = AGES_MS;
+    runtime = hth_test_runtime_open(&f->options);
+    model = hth_test_model_load(runtime, "stub:", NULL);
+    result = ask(model, f->prompt, NULL);
+    hearth_result_free(&result);
+    for (int i = 0; i < 2; i++) {
+        c->done = false;
+        assert_int_equal(hearth_submit(model, &c->request, NULL, NULL), HEARTH_OK);
+        await_done(c);
+        assert_int_equal(c->hit, i == 0 ? HEARTH_HIT_RESUME : HEARTH_HIT_EXACT);
+        assert_int_equal(hearth_model_save(model, HEARTH_SAVE_EVICT, AGES_MS, NULL), HEARTH_OK);
+    }
+    hearth_model_unref(model);
+    hearth_runtime_close(runtime);
+    continuation_free(c);
+}
+
 static void without_a_wait_an_unknown_parent_is_a_miss(void **state)
 {
     fixture *f = *state;
@@ -516,6 +542,7 @@ int main(void)
         TEST(a_shared_beginning_is_not_shared_with_another_salt),
         TEST(a_requests_salt_adds_to_its_models),
         TEST(a_request_waits_for_the_parent_that_another_writes),
+        TEST(a_parent_inside_a_longer_row_is_not_waited_for),
         TEST(without_a_wait_an_unknown_parent_is_a_miss),
         TEST(a_cancel_ends_the_wait),
         TEST(signed_rows_are_accepted_with_their_key_only),
