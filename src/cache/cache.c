@@ -153,6 +153,14 @@ static void close_levels(hth_cache *cache)
     cache->n_levels = 0;
 }
 
+/* The tiers know by themselves now that the row is not there. */
+static void forget_taken_away(const hth_row_id *id, void *user_data)
+{
+    hth_cache *cache = user_data;
+
+    hth_rejected_forget(&cache->rejected, id);
+}
+
 static void open_writer(hth_cache *cache, const hth_cache_options *options)
 {
     hearth_error trouble = { .message = "" };
@@ -161,6 +169,8 @@ static void open_writer(hth_cache *cache, const hth_cache_options *options)
         .n_tiers = cache->n_levels,
         .n_threads = options->n_writer_threads ? options->n_writer_threads : 1,
         .limits = options->write_limits,
+        .on_taken_away = forget_taken_away,
+        .user_data = cache,
         .counters = cache->counters,
         .key = cache->key,
         .log = cache->log,

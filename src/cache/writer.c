@@ -220,6 +220,8 @@ static void run_job(worker *self, job *next)
         break;
     case JOB_REMOVE: remove_row(writer, &next->id); break;
     }
+    if (!next->row && writer->options.on_taken_away)
+        writer->options.on_taken_away(&next->id, writer->options.user_data);
     free(next);
 
     pthread_mutex_lock(&writer->lock);

@@ -448,8 +448,9 @@ hth_restore_result hth_sequence_restore(hth_sequence *sequence, const hth_lookup
 
     if (n > 0)
         result = restore_rows(sequence, lookup->rows + first, n, prompt, progress, user_data, out);
-    if (hth_sequence_can_be_shortened(sequence))
-        return HTH_RESTORE_DONE;
+    if (hth_sequence_can_be_shortened(
+            sequence)) /* what came before a row that is lost is of use, and others may follow */
+        return result == HTH_RESTORE_ROW_LOST ? result : HTH_RESTORE_DONE;
     /* The engine has the last word on whether the parts make a whole. */
     if (result == HTH_RESTORE_DONE && place->backend->seq_end(place->context, sequence->id) != sequence->n_tokens)
         result = HTH_RESTORE_FAILED;

@@ -180,7 +180,8 @@ static hearth_status try_what_is_known(hth_slot *slot, uint32_t *n_limit, hth_re
     hearth_status status;
 
     slot->logits = NULL;
-    *restored = (hth_restored){ .tier = HEARTH_TIER_NONE };
+    if (!hth_sequence_can_be_shortened(slot->sequence)) /* else what an earlier attempt restored is live now */
+        *restored = (hth_restored){ .tier = HEARTH_TIER_NONE };
     *result = HTH_RESTORE_DONE;
     status = hth_sequence_lookup(slot->sequence, request->prompt, request->n_prompt, *n_limit, !request->no_cache_read,
                                  &lookup, &slot->result.error);
@@ -301,7 +302,7 @@ static hearth_status use_what_is_known(hth_slot *slot)
         if (status != HEARTH_OK)
             return status;
     }
-    if (result != HTH_RESTORE_DONE)
+    if (result != HTH_RESTORE_DONE && !hth_sequence_can_be_shortened(slot->sequence))
         (void)hth_sequence_shorten(slot->sequence, 0);
     n_known = hth_sequence_n_tokens(slot->sequence);
     if (n_known < request->n_prompt)
