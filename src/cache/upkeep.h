@@ -28,7 +28,8 @@ typedef struct hth_verify_counts {
 /*
  * Read every row in full and check it: its head, its payload's checksum, that it is the row of its file's name, and its
  * key. The key of a row that starts later than token 0 is computed from its ancestors' tokens where they are here; that
- * of a state or of logits is right when a row of tokens ends with it. What fails is quarantined; entries of the index without a file are dropped. *counts is written in any case.
+ * of a state or of logits is right when a row of tokens ends with it. What fails is quarantined; entries of the index
+ * without a file are dropped. *counts is written in any case.
  *
  * HEARTH_CANCELLED when progress (may be NULL) said so; HEARTH_NO_MEMORY; HEARTH_IO when the folder cannot be listed.
  */
