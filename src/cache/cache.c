@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/os.h"
+#include "cache/directory.h"
 
 /* ---- opening ---- */
 
@@ -36,43 +37,30 @@ static uint64_t half_of_free(const hth_fs *fs, const char *directory)
     return free_bytes / 2;
 }
 
-/*
- * A place of its own for the index of a root, below the directory for all of them. The root's path names it, so that
- * another order of roots, or two caches with one index directory, mix nothing up. False when it does not fit.
- */
-static bool index_place(const char *index_directory, const char *root, char *path, size_t capacity)
-{
-    uint8_t digest[32];
-    char hex[17];
-    int n;
-
-    hth_sha256_of(root, strlen(root), digest);
-    hth_hex_encode(digest, 8, hex);
-    n = snprintf(path, capacity, "%s/%s", index_directory, hex);
-    return n > 0 && (size_t)n < capacity;
-}
-
 typedef struct level_plan {
     hth_file_tier_options roots[HTH_FILE_TIER_ROOTS_MAX];
     char index[HTH_FILE_TIER_ROOTS_MAX][4096];
     size_t n;
 } level_plan;
 
-/* Open a file tier; one that cannot be used costs one warning. */
-static void open_level(hth_cache *cache, const level_plan *plan, hearth_tier tier)
+/* Open a file tier; one that cannot be used costs one warning, and there is none: NULL. */
+static hth_file_tier_set *open_files(hth_cache *cache, const level_plan *plan, hearth_tier tier)
 {
     hearth_error trouble = { .message = "" };
-    hth_level *level = &cache->levels[cache->n_levels];
+    hth_file_tier_set *files = NULL;
 
-    if (plan->n == 0)
-        return;
-    if (hth_file_tier_set_open(plan->roots, plan->n, &level->files, &trouble) == HEARTH_OK) {
-        level->tier = tier;
-        cache->n_levels++;
-        return;
+    if (plan->n > 0 && hth_file_tier_set_open(plan->roots, plan->n, &files, &trouble) != HEARTH_OK) {
+        hth_warn(cache->log, "nothing will be cached %s: %s", tier == HEARTH_TIER_DISK ? "on disk" : "in memory files",
+                 trouble.message);
+        return NULL;
     }
-    hth_warn(cache->log, "nothing will be cached %s: %s", tier == HEARTH_TIER_DISK ? "on disk" : "in memory files",
-             trouble.message);
+    return files;
+}
+
+static void add_level(hth_cache *cache, hth_file_tier_set *files, hearth_tier tier)
+{
+    if (files)
+        cache->levels[cache->n_levels++] = (hth_level){ .files = files, .tier = tier };
 }
 
 static void plan_ram_files(hth_cache *cache, const hth_cache_options *options, level_plan *plan)
@@ -106,24 +94,35 @@ static void plan_disk(const hth_cache_options *options, level_plan *plan)
             .log = options->log,
         };
         if (options->index_directory &&
-            index_place(options->index_directory, root->directory, plan->index[i], sizeof(plan->index[i])))
+            hth_cache_index_place(options->index_directory, root->directory, plan->index[i], sizeof(plan->index[i])))
             root->index_directory = plan->index[i];
     }
 }
 
-/* The file tiers; without memory for the plan there are none. */
+/*
+ * The file tiers; without memory for the plan there are none. The disk is opened first, since what lies there lasts: of
+ * two tiers in one directory the memory files are left out. One directory is never opened twice, because a process may
+ * not open an LMDB environment twice.
+ */
 static void open_levels(hth_cache *cache, const hth_cache_options *options)
 {
+    hth_file_tier_set *disk, *ram_files = NULL;
     level_plan *plan = calloc(1, sizeof(*plan));
 
     if (!plan) {
         hth_warn(cache->log, "nothing will be cached in files: no memory");
         return;
     }
-    plan_ram_files(cache, options, plan);
-    open_level(cache, plan, HEARTH_TIER_RAM_FILE);
     plan_disk(options, plan);
-    open_level(cache, plan, HEARTH_TIER_DISK);
+    disk = open_files(cache, plan, HEARTH_TIER_DISK);
+    plan_ram_files(cache, options, plan);
+    if (disk && plan->n > 0 && hth_file_tier_set_is_in(disk, plan->roots[0].directory))
+        hth_warn(cache->log, "nothing will be cached in memory files: '%s' is a directory of the disk's rows already",
+                 plan->roots[0].directory);
+    else
+        ram_files = open_files(cache, plan, HEARTH_TIER_RAM_FILE);
+    add_level(cache, ram_files, HEARTH_TIER_RAM_FILE);
+    add_level(cache, disk, HEARTH_TIER_DISK);
     free(plan);
 }
 

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/hash.h"
+
 static const char *variable(const char *name)
 {
     const char *value = getenv(name);
@@ -30,6 +32,21 @@ bool hth_cache_default_directory(char *path, size_t capacity)
         n = snprintf(found, sizeof(found), "%s/.cache/hearth/kv", home);
     else
         return false;
+    if (n < 0 || (size_t)n >= sizeof(found) || (size_t)n >= capacity)
+        return false;
+    memcpy(path, found, (size_t)n + 1);
+    return true;
+}
+
+bool hth_cache_index_place(const char *index_directory, const char *root, char *path, size_t capacity)
+{
+    uint8_t digest[HTH_SHA256_BYTES];
+    char hex[17], found[4096];
+    int n;
+
+    hth_sha256_of(root, strlen(root), digest);
+    hth_hex_encode(digest, 8, hex);
+    n = snprintf(found, sizeof(found), "%s/%s", index_directory, hex);
     if (n < 0 || (size_t)n >= sizeof(found) || (size_t)n >= capacity)
         return false;
     memcpy(path, found, (size_t)n + 1);

@@ -15,6 +15,13 @@
 bool hth_cache_default_directory(char *path, size_t capacity);
 
 /*
+ * A place of its own for the index of a root, below index_directory, which is for all of them. The root's path as it is
+ * written names it, so that another order of roots, or two caches with one index directory, mix nothing up. False, with
+ * path unchanged, when it does not fit.
+ */
+bool hth_cache_index_place(const char *index_directory, const char *root, char *path, size_t capacity);
+
+/*
  * May rows be kept in this directory: is it one, ours, and can nobody else write to it? *inode_out (may be NULL) tells
  * it from others of its name; it is written for one that is not safe, too. HEARTH_PERMISSION with a
  * remedy; without system_errno when the directory is there and is not safe.

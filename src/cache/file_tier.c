@@ -254,6 +254,14 @@ static void note_quota(hth_file_tier *tier)
         (void)hth_index_set_quota(tier->index, tier->bytes_max, NULL); /* only shown to people */
 }
 
+static void take_noted_quota(hth_file_tier *tier)
+{
+    uint64_t quota = 0;
+
+    if (hth_index_quota(tier->index, &quota, NULL) == HEARTH_OK && quota > 0)
+        tier->bytes_max = quota;
+}
+
 void hth_file_tier_recover(hth_file_tier *tier)
 {
     hth_scan scan = scan_of(tier);
@@ -420,6 +428,8 @@ static hearth_status open_files(hth_file_tier *tier, const hth_file_tier_options
         status = open_index(tier, err);
     if (status != HEARTH_OK)
         return status;
+    if (options->with_noted_quota)
+        take_noted_quota(tier);
     tier->publisher = (hth_publisher){
         .fs = tier->fs,
         .log = tier->log,
@@ -1256,6 +1266,11 @@ const hth_fs *hth_file_tier_fs(const hth_file_tier *tier)
 const char *hth_file_tier_rows_directory(const hth_file_tier *tier)
 {
     return tier->rows;
+}
+
+const char *hth_file_tier_quarantine_directory(const hth_file_tier *tier)
+{
+    return tier->quarantine;
 }
 
 uint64_t hth_file_tier_bytes_max(const hth_file_tier *tier)

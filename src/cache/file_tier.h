@@ -30,10 +30,11 @@ typedef struct hth_file_tier hth_file_tier;
 
 typedef struct hth_file_tier_options {
     const char *directory;
-    uint64_t bytes_max; /* quota; rows are evicted beyond it. UINT64_MAX: none, and the noted one stays */
-    uint64_t free_min;  /* a write that would leave less free on the device is HEARTH_FULL */
-    bool durable;       /* sync files and directories; false for tmpfs */
-    const hth_fs *fs;   /* NULL: the system's */
+    uint64_t bytes_max;    /* quota; rows are evicted beyond it. UINT64_MAX: none, and the noted one stays */
+    bool with_noted_quota; /* the one that was noted holds, bytes_max only where none was */
+    uint64_t free_min;     /* a write that would leave less free on the device is HEARTH_FULL */
+    bool durable;          /* sync files and directories; false for tmpfs */
+    const hth_fs *fs;      /* NULL: the system's */
     const hth_log *log;
     const char *index_directory; /* of index/ and owners/, on a local file system; NULL: directory */
     hth_publish_way publish_way; /* 0: the best that works */
@@ -154,6 +155,8 @@ bool hth_file_tier_path(const hth_file_tier *tier, const hth_row_id *id, char *p
 const hth_fs *hth_file_tier_fs(const hth_file_tier *tier);
 /* The folder of the fan-out folders; borrowed. */
 const char *hth_file_tier_rows_directory(const hth_file_tier *tier);
+/* The folder of rows that failed their checks; borrowed. */
+const char *hth_file_tier_quarantine_directory(const hth_file_tier *tier);
 uint64_t hth_file_tier_bytes_max(const hth_file_tier *tier);
 /* Remove the temporary files of dead processes, adopt what they linked. */
 void hth_file_tier_recover(hth_file_tier *tier);

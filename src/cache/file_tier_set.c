@@ -26,6 +26,7 @@ struct hth_file_tier_set {
     size_t n;
     hth_file_tier *roots[ROOTS_MAX];
     uint64_t free_min[ROOTS_MAX];
+    hth_fs_stat places[ROOTS_MAX];              /* where their directories are: device and inode */
     uint8_t names[ROOTS_MAX][HTH_SHA256_BYTES]; /* of their directories, for rendezvous hashing */
     root_link links[ROOTS_MAX];
 };
@@ -56,6 +57,40 @@ static bool is_needed_elsewhere(const hth_row_meta *meta, void *user_data)
 
 /* ---- opening ---- */
 
+/* The root that lies in that directory; set->n: none. */
+static size_t root_in(const hth_file_tier_set *set, const hth_fs *fs, const char *path)
+{
+    hth_fs_stat st;
+    size_t i = 0;
+
+    if (hth_fs_stat_path(fs, path, &st) != 0 || !st.is_directory)
+        return set->n;
+    while (i < set->n && (set->places[i].device != st.device || set->places[i].inode != st.inode))
+        i++;
+    return i;
+}
+
+bool hth_file_tier_set_is_in(const hth_file_tier_set *set, const char *path)
+{
+    return root_in(set, hth_file_tier_fs(set->roots[0]), path) < set->n;
+}
+
+/* Open the next root. */
+static hearth_status open_root(hth_file_tier_set *set, const hth_file_tier_options *options, hearth_error *err)
+{
+    hth_fs_stat *place = &set->places[set->n];
+    hearth_status status = hth_file_tier_open(options, &set->roots[set->n], err);
+
+    if (status != HEARTH_OK)
+        return status;
+    if (hth_fs_stat_path(hth_file_tier_fs(set->roots[set->n]), options->directory, place) != 0)
+        *place = (hth_fs_stat){ .inode = 0 }; /* gone already: no other is taken for it */
+    set->free_min[set->n] = options->free_min;
+    hth_sha256_of(options->directory, strlen(options->directory), set->names[set->n]);
+    set->n++;
+    return HEARTH_OK;
+}
+
 hearth_status hth_file_tier_set_open(const hth_file_tier_options *roots, size_t n, hth_file_tier_set **out,
                                      hearth_error *err)
 {
@@ -75,18 +110,19 @@ hearth_status hth_file_tier_set_open(const hth_file_tier_options *roots, size_t 
         hearth_status result;
 
         assert(!options.is_needed);
+        /* Where it is the same, it exists: the one before was opened. */
+        if (root_in(set, options.fs ? options.fs : hth_fs_system(), options.directory) < set->n) {
+            hth_warn(options.log, "the cache's directory '%s' was given twice; it is used once", options.directory);
+            continue;
+        }
         set->links[set->n] = (root_link){ .set = set, .number = set->n };
         if (n > 1) {
             options.is_needed = is_needed_elsewhere;
             options.user_data = &set->links[set->n];
         }
-        result = hth_file_tier_open(&options, &set->roots[set->n], &why);
-        if (result == HEARTH_OK) {
-            set->free_min[set->n] = options.free_min;
-            hth_sha256_of(options.directory, strlen(options.directory), set->names[set->n]);
-            set->n++;
+        result = open_root(set, &options, &why);
+        if (result == HEARTH_OK)
             continue;
-        }
         if (n > 1)
             hth_warn(options.log, "a directory of the cache is left out: %s", why.message);
         if (status == HEARTH_OK) {
@@ -396,7 +432,7 @@ void hth_file_tier_set_counts_get(const hth_file_tier_set *set, hth_file_tier_co
 /* ---- choosing a root ---- */
 
 /* Does the row fit without anything having to go? */
-static bool has_room(const hth_file_tier_set *set, size_t i, size_t n_bytes)
+static bool has_room(const hth_file_tier_set *set, size_t i, uint64_t n_bytes)
 {
     uint64_t bytes_max = hth_file_tier_bytes_max(set->roots[i]), free_bytes;
     hth_index_totals totals;
@@ -406,6 +442,15 @@ static bool has_room(const hth_file_tier_set *set, size_t i, size_t n_bytes)
            hth_fs_free_bytes(hth_file_tier_fs(set->roots[i]), hth_file_tier_rows_directory(set->roots[i]),
                              &free_bytes) == 0 &&
            free_bytes >= n_bytes && free_bytes - n_bytes >= set->free_min[i];
+}
+
+size_t hth_file_tier_set_with_room(const hth_file_tier_set *set, uint64_t n_bytes)
+{
+    size_t i = 0;
+
+    while (i < set->n && !has_room(set, i, n_bytes))
+        i++;
+    return i;
 }
 
 /*

@@ -24,12 +24,16 @@ typedef struct hth_file_tier_set hth_file_tier_set;
 
 /*
  * Open n roots (1 to HTH_FILE_TIER_ROOTS_MAX). is_needed and user_data of the options are the set's own and must be
- * NULL. A root that cannot be opened leaves a warning; when none can, the first one's status and message.
+ * NULL. A root that cannot be opened leaves a warning; when none can, the first one's status and message. So does one
+ * that is the same directory as one before it, under whatever name; it is opened once.
  */
 hearth_status hth_file_tier_set_open(const hth_file_tier_options *roots, size_t n, hth_file_tier_set **out,
                                      hearth_error *err);
 void hth_file_tier_set_close(hth_file_tier_set *set); /* accepts NULL */
 void hth_file_tier_set_settle(hth_file_tier_set *set);
+
+/* Is path, under whatever name, the directory of a root? What cannot be looked at is none. Any thread. */
+bool hth_file_tier_set_is_in(const hth_file_tier_set *set, const char *path);
 
 /* The roots that are open; borrowed. For `hearth cache`, with upkeep.h. */
 size_t hth_file_tier_set_n_roots(const hth_file_tier_set *set);
@@ -55,6 +59,9 @@ void hth_file_tier_set_touch(hth_file_tier_set *set, const hth_row_id *ids, size
 /* Sums over the roots; complete when all are. HEARTH_IO when a root's index cannot be read: then it is left out. */
 hearth_status hth_file_tier_set_totals(hth_file_tier_set *set, hth_index_totals *out, hearth_error *err);
 void hth_file_tier_set_counts_get(const hth_file_tier_set *set, hth_file_tier_counts *out);
+
+/* The first root into which n_bytes more fit without anything having to go; hth_file_tier_set_n_roots: none. */
+size_t hth_file_tier_set_with_room(const hth_file_tier_set *set, uint64_t n_bytes);
 
 /* ---- writer threads only ---- */
 

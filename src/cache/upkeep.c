@@ -283,9 +283,22 @@ static uint8_t *take_bytes(size_t n_bytes, void *user_data)
     return v->bytes;
 }
 
+/* What the row's key is computed from or told by; NULL: not here. */
+static checked_row *find_basis(const verification *v, const hth_row_meta *meta)
+{
+    bool has_cells = meta->id.kind != HTH_ROW_STATE && meta->id.kind != HTH_ROW_LOGITS;
+    checked_row *same_key;
+
+    if (meta->first_position == 0)
+        return NULL;
+    /* A state inside a block names the block's beginning as its parent; what ends with it is the tail of its own key. */
+    same_key = has_cells ? NULL : find_ended(v, &meta->id.key);
+    return same_key ? same_key : find_ended(v, &meta->parent);
+}
+
 static finding verify_row(verification *v, checked_row *row)
 {
-    checked_row *parent = row->meta.first_position > 0 ? find_ended(v, &row->meta.parent) : NULL;
+    checked_row *parent = find_basis(v, &row->meta);
     finding found = FINDING_BAD;
     size_t n = 0;
     hearth_status status = hth_file_tier_read(row->tier, &row->meta.id, take_bytes, v, &n, NULL);
@@ -404,12 +417,24 @@ hearth_status hth_file_tier_verify(hth_file_tier *tier, hth_upkeep_progress_fn p
 
 /* ---- gc ---- */
 
-hearth_status hth_file_tier_gc(hth_file_tier *tier, uint64_t bytes_max, uint64_t *evicted_out, hearth_error *err)
+static void tidy(hth_file_tier *tier)
 {
     hth_file_tier_maintain(tier); /* uses that the index does not know yet decide, too */
     hth_file_tier_settle(tier);   /* an incomplete index evicts nothing */
     hth_file_tier_recover(tier);
+}
+
+hearth_status hth_file_tier_gc(hth_file_tier *tier, uint64_t bytes_max, uint64_t *evicted_out, hearth_error *err)
+{
+    tidy(tier);
     return hth_file_tier_evict_to(tier, bytes_max, evicted_out, err);
+}
+
+hearth_status hth_file_tier_set_gc(hth_file_tier_set *set, uint64_t bytes_max, uint64_t *evicted_out, hearth_error *err)
+{
+    for (size_t i = 0; i < hth_file_tier_set_n_roots(set); i++)
+        tidy(hth_file_tier_set_roots(set)[i]);
+    return hth_file_tier_set_evict_to(set, bytes_max, evicted_out, err);
 }
 
 /* ---- repair ---- */
@@ -497,6 +522,18 @@ static bool list_tree(hth_file_tier *const *tiers, size_t n, const hth_row_id *i
     return true;
 }
 
+/* Of a row that no root could describe: it is damaged, or not there, and its removal says which. */
+static hearth_status remove_unlisted(hth_file_tier *const *tiers, size_t n, const hth_row_id *id, uint64_t *removed_out,
+                                     hearth_error *err)
+{
+    hearth_status status = HEARTH_NOT_FOUND;
+
+    for (size_t i = 0; i < n && status == HEARTH_NOT_FOUND; i++)
+        status = hth_file_tier_remove(tiers[i], id, err);
+    *removed_out = status == HEARTH_OK;
+    return status;
+}
+
 hearth_status hth_file_tiers_remove_tree(hth_file_tier *const *tiers, size_t n, const hth_row_id *id,
                                          hth_upkeep_progress_fn progress, void *user_data, uint64_t *removed_out,
                                          hearth_error *err)
@@ -508,7 +545,7 @@ hearth_status hth_file_tiers_remove_tree(hth_file_tier *const *tiers, size_t n, 
     if (!list_tree(tiers, n, id, &rows))
         status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for a list of %zu rows", rows.n);
     else if (rows.n == 0)
-        status = hth_file_tier_remove(tiers[0], id, err); /* damaged, or not there: it says which */
+        status = remove_unlisted(tiers, n, id, &done.n_rows, err);
     done.n_rows_total = rows.n;
     for (size_t i = rows.n; status == HEARTH_OK && i-- > 0;) {
         const placed_row *row = &((const placed_row *)rows.items)[i];

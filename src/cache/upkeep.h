@@ -7,7 +7,7 @@
 #ifndef HTH_CACHE_UPKEEP_H
 #define HTH_CACHE_UPKEEP_H
 
-#include "cache/file_tier.h"
+#include "cache/file_tier_set.h"
 
 /* How far it is; totals are what is known at the time. On the calling thread; false ends it. */
 typedef struct hth_upkeep_progress {
@@ -27,8 +27,9 @@ typedef struct hth_verify_counts {
 
 /*
  * Read every row in full and check it: its head, its payload's checksum, that it is the row of its file's name, and its
- * key. The key of a row that starts later than token 0 is computed from its ancestors' tokens where they are here. What
- * fails is quarantined; entries of the index without a file are dropped. *counts is written in any case.
+ * key. The key of a row that starts later than token 0 is computed from its ancestors' tokens where they are here; that
+ * of a state or of logits is right when a row of tokens ends with it. What fails is quarantined; entries of the index
+ * without a file are dropped. *counts is written in any case.
  *
  * HEARTH_CANCELLED when progress (may be NULL) said so; HEARTH_NO_MEMORY; HEARTH_IO when the folder cannot be listed.
  */
@@ -40,6 +41,8 @@ hearth_status hth_file_tiers_verify(hth_file_tier *const *tiers, size_t n, hth_u
 
 /* Remove what dead processes left, and evict until at most bytes_max bytes are left; *evicted_out (may be NULL) rows. */
 hearth_status hth_file_tier_gc(hth_file_tier *tier, uint64_t bytes_max, uint64_t *evicted_out, hearth_error *err);
+hearth_status hth_file_tier_set_gc(hth_file_tier_set *set, uint64_t bytes_max, uint64_t *evicted_out,
+                                   hearth_error *err);
 
 /*
  * Make the index anew from the files: adopts what it did not know, drops what is not there. Hit counts are what the

@@ -48,11 +48,12 @@ static void print_counts(const hth_verify_counts *counts, bool as_json)
            counts->quarantined > 0 ? ", now in the folder quarantine/" : "");
 }
 
-static int verify(const hth_cache_command_options *options, hth_file_tier *tier, work *w)
+static int verify(const hth_cache_command_options *options, hth_file_tier_set *files, work *w)
 {
     hearth_error err = { .message = "" };
     hth_verify_counts counts = { .sound = 0 };
-    hearth_status status = hth_file_tier_verify(tier, show_progress, w, &counts, &err);
+    hearth_status status = hth_file_tiers_verify(hth_file_tier_set_roots(files), hth_file_tier_set_n_roots(files),
+                                                 show_progress, w, &counts, &err);
 
     hth_progress_end(&w->progress);
     print_counts(&counts, options->as_json);
@@ -61,32 +62,42 @@ static int verify(const hth_cache_command_options *options, hth_file_tier *tier,
     return counts.quarantined > 0 ? HTH_EXIT_FAILED : HTH_EXIT_OK;
 }
 
-static int repair(hth_file_tier *tier, work *w)
+/* Every root, also where one fails: the first failure is told. */
+static int repair(hth_file_tier_set *files, work *w)
 {
     hearth_error err = { .message = "" };
     hth_index_totals totals;
     char size[32];
-    hearth_status status = hth_file_tier_repair(tier, show_progress, w, &err);
+    hearth_status status = HEARTH_OK;
 
-    hth_progress_end(&w->progress);
+    for (size_t i = 0; i < hth_file_tier_set_n_roots(files) && status != HEARTH_CANCELLED; i++) {
+        hearth_error why = { .message = "" };
+        hearth_status result = hth_file_tier_repair(hth_file_tier_set_roots(files)[i], show_progress, w, &why);
+
+        hth_progress_end(&w->progress);
+        if (result == HEARTH_CANCELLED || (result != HEARTH_OK && status == HEARTH_OK)) {
+            status = result;
+            err = why;
+        }
+    }
     if (status == HEARTH_OK)
-        status = hth_index_totals_get(hth_file_tier_index(tier), &totals, &err);
+        status = hth_file_tier_set_totals(files, &totals, &err);
     if (status != HEARTH_OK)
         return hth_cache_command_fail(status, &err);
     printf("the index has %" PRIu64 " rows, %s\n", totals.rows, hth_size_text(totals.bytes, size));
     return HTH_EXIT_OK;
 }
 
-static int collect_garbage(const hth_cache_command_options *options, hth_file_tier *tier)
+static int collect_garbage(const hth_cache_command_options *options, hth_file_tier_set *files)
 {
     hearth_error err = { .message = "" };
     hth_index_totals totals;
     uint64_t n_evicted = 0;
     char size[32];
-    hearth_status status = hth_file_tier_gc(tier, options->to_bytes, &n_evicted, &err);
+    hearth_status status = hth_file_tier_set_gc(files, options->to_bytes, &n_evicted, &err);
 
     if (status == HEARTH_OK)
-        status = hth_index_totals_get(hth_file_tier_index(tier), &totals, &err);
+        status = hth_file_tier_set_totals(files, &totals, &err);
     if (status != HEARTH_OK)
         return hth_cache_command_fail(status, &err);
     printf("%" PRIu64 " rows evicted, %s left\n", n_evicted, hth_size_text(totals.bytes, size));
@@ -94,7 +105,7 @@ static int collect_garbage(const hth_cache_command_options *options, hth_file_ti
 }
 
 /* Remove the rows of a key, of one kind or of all. */
-static int remove_rows(const hth_cache_command_options *options, hth_file_tier *tier, work *w)
+static int remove_rows(const hth_cache_command_options *options, hth_file_tier_set *files, work *w)
 {
     uint64_t n_removed = 0;
 
@@ -107,9 +118,10 @@ static int remove_rows(const hth_cache_command_options *options, hth_file_tier *
         if (options->has_kind && id.kind != options->kind)
             continue;
         if (options->with_descendants)
-            status = hth_file_tier_remove_tree(tier, &id, show_progress, w, &n, &err);
+            status = hth_file_tiers_remove_tree(hth_file_tier_set_roots(files), hth_file_tier_set_n_roots(files), &id,
+                                                show_progress, w, &n, &err);
         else
-            status = hth_file_tier_remove(tier, &id, &err);
+            status = hth_file_tier_set_remove(files, &id, &err);
         hth_progress_end(&w->progress);
         if (status == HEARTH_OK)
             n_removed += n;
@@ -125,7 +137,7 @@ static int remove_rows(const hth_cache_command_options *options, hth_file_tier *
 int hth_cache_care(const hth_cache_command_options *options)
 {
     hearth_error err = { .message = "" };
-    hth_file_tier *tier = NULL;
+    hth_file_tier_set *files = NULL;
     work w = { .label = options->verb == HTH_CACHE_VERIFY ? "verifying"
                       : options->verb == HTH_CACHE_REPAIR ? "repairing"
                                                           : "removing" };
@@ -134,16 +146,16 @@ int hth_cache_care(const hth_cache_command_options *options)
 
     hth_cache_command_watch();
     hth_progress_init(&w.progress, !options->quiet);
-    status = hth_cache_command_open(options, false, &tier, &err);
+    status = hth_cache_command_open(options, HTH_CACHE_TO_LOOK, &files, &err);
     if (status != HEARTH_OK)
         return hth_cache_command_fail(status, &err);
     switch (options->verb) {
-    case HTH_CACHE_VERIFY: result = verify(options, tier, &w); break;
-    case HTH_CACHE_REPAIR: result = repair(tier, &w); break;
-    case HTH_CACHE_GC: result = collect_garbage(options, tier); break;
-    default: result = remove_rows(options, tier, &w); break;
+    case HTH_CACHE_VERIFY: result = verify(options, files, &w); break;
+    case HTH_CACHE_REPAIR: result = repair(files, &w); break;
+    case HTH_CACHE_GC: result = collect_garbage(options, files); break;
+    default: result = remove_rows(options, files, &w); break;
     }
-    hth_file_tier_close(tier);
+    hth_file_tier_set_close(files);
     if (fflush(stdout) != 0 && result == HTH_EXIT_OK) {
         (void)fputs("hearth: the output could not be written\n", stderr);
         result = HTH_EXIT_FAILED;

@@ -4,11 +4,16 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "cache/directory.h"
 #include "cli/cache_verbs.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
+
+/* What an import leaves free on a device, as 'hearth run' does by default. */
+#define FREE_MIN (UINT64_C(1) << 30)
 
 /* Set by the thread that waits for signals. */
 static atomic_bool interrupted;
@@ -30,25 +35,100 @@ bool hth_cache_command_interrupted(void)
     return atomic_load(&interrupted);
 }
 
-hearth_status hth_cache_command_open(const hth_cache_command_options *options, bool make, hth_file_tier **out,
-                                     hearth_error *err)
+/* ---- opening ---- */
+
+typedef struct roots_plan {
+    hth_file_tier_options roots[HTH_FILE_TIER_ROOTS_MAX];
+    char index[HTH_FILE_TIER_ROOTS_MAX][HTH_CACHE_PATH_BYTES];
+    size_t n;
+} roots_plan;
+
+static void print_warning(hearth_log_level level, const char *source, const char *message, void *user_data)
 {
-    hth_file_tier_options tier_options = {
-        .directory = options->directory,
-        .bytes_max = UINT64_MAX,
-        .durable = true,
-    };
+    (void)level;
+    (void)source;
+    (void)user_data;
+    (void)fprintf(stderr, "hearth: %s\n", message);
+}
+
+/* What a single root has to say is the command's own message. */
+static const hth_log log_of_several = { .level = HEARTH_LOG_WARNING, .write = print_warning };
+
+static const char *directory_of(const hth_cache_command_options *options, size_t i)
+{
+    return i == 0 ? options->directory : options->more_directories[i - 1];
+}
+
+static bool was_used(const char *directory)
+{
     char path[HTH_CACHE_PATH_BYTES + 16];
-    hearth_status status;
     hth_fs_stat st;
 
-    (void)snprintf(path, sizeof(path), "%s/rows", options->directory);
-    if (!make && hth_fs_stat_path(hth_fs_system(), path, &st) == -ENOENT)
+    (void)snprintf(path, sizeof(path), "%s/rows", directory);
+    return hth_fs_stat_path(hth_fs_system(), path, &st) != -ENOENT;
+}
+
+static hearth_status plan_root(const hth_cache_command_options *options, const char *directory,
+                               hth_cache_purpose purpose, roots_plan *plan, hearth_error *err)
+{
+    hth_file_tier_options *root = &plan->roots[plan->n];
+    char *index = plan->index[plan->n];
+
+    *root = (hth_file_tier_options){
+        .directory = directory,
+        .bytes_max = UINT64_MAX,
+        .with_noted_quota = purpose == HTH_CACHE_TO_ADD,
+        .free_min = purpose == HTH_CACHE_TO_ADD ? FREE_MIN : 0,
+        .durable = true,
+        .log = options->n_more_directories > 0 ? &log_of_several : NULL,
+    };
+    if (options->index_directory) {
+        if (!hth_cache_index_place(options->index_directory, directory, index, sizeof(plan->index[0])))
+            return hth_fail(err, HEARTH_MISUSE, "the directory of --index, '%.200s...', is too long",
+                            options->index_directory);
+        root->index_directory = index;
+    }
+    plan->n++;
+    return HEARTH_OK;
+}
+
+/* The roots to open; without any, HEARTH_NOT_FOUND. */
+static hearth_status plan_roots(const hth_cache_command_options *options, hth_cache_purpose purpose, roots_plan *plan,
+                                hearth_error *err)
+{
+    hearth_status status = HEARTH_OK;
+    size_t n = 1 + options->n_more_directories, n_used = 0;
+
+    for (size_t i = 0; i < n; i++)
+        n_used += was_used(directory_of(options, i));
+    if (purpose == HTH_CACHE_TO_LOOK && n_used == 0)
         return hth_fail(err, HEARTH_NOT_FOUND, "nothing is cached in '%s' yet; 'hearth run' fills it",
                         options->directory);
-    status = hth_file_tier_open(&tier_options, out, err);
+    for (size_t i = 0; i < n && status == HEARTH_OK; i++) {
+        const char *directory = directory_of(options, i);
+
+        if (purpose == HTH_CACHE_TO_ADD || was_used(directory))
+            status = plan_root(options, directory, purpose, plan, err);
+        else
+            (void)fprintf(stderr, "hearth: nothing is cached in '%s' yet; it is left out\n", directory);
+    }
+    return status;
+}
+
+hearth_status hth_cache_command_open(const hth_cache_command_options *options, hth_cache_purpose purpose,
+                                     hth_file_tier_set **out, hearth_error *err)
+{
+    roots_plan *plan = calloc(1, sizeof(*plan));
+    hearth_status status;
+
+    if (!plan)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to open the cache in '%s'", options->directory);
+    status = plan_roots(options, purpose, plan, err);
     if (status == HEARTH_OK)
-        hth_file_tier_settle(*out);
+        status = hth_file_tier_set_open(plan->roots, plan->n, out, err);
+    if (status == HEARTH_OK)
+        hth_file_tier_set_settle(*out);
+    free(plan);
     return status;
 }
 

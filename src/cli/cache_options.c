@@ -33,6 +33,8 @@ static const char help[] =
     "  repair   make the index anew from the files\n"
     "\n"
     "  --cache DIR          cache directory (default: $HEARTH_CACHE or ~/.cache/hearth/kv)\n"
+    "  --more-cache DIR     one more directory of the same cache, as given to 'hearth run'; may be given 15 times\n"
+    "  --index DIR          where the index is, as given to 'hearth run'\n"
     "  --signing-key FILE   check and make signatures with this key (export, import)\n"
     "  --kind KIND          only rows of this kind: block, tail, snapshot, state, logits\n"
     "  --key HEX            only rows whose key begins like this\n"
@@ -49,6 +51,8 @@ static const char help[] =
 enum {
     OPTION_JSON = 256,
     OPTION_CACHE,
+    OPTION_MORE_CACHE,
+    OPTION_INDEX,
     OPTION_KIND,
     OPTION_KEY,
     OPTION_MIN_HITS,
@@ -62,6 +66,8 @@ enum {
 static const struct option long_options[] = {
     { "json", no_argument, NULL, OPTION_JSON },
     { "cache", required_argument, NULL, OPTION_CACHE },
+    { "more-cache", required_argument, NULL, OPTION_MORE_CACHE },
+    { "index", required_argument, NULL, OPTION_INDEX },
     { "kind", required_argument, NULL, OPTION_KIND },
     { "key", required_argument, NULL, OPTION_KEY },
     { "min-hits", required_argument, NULL, OPTION_MIN_HITS },
@@ -75,7 +81,7 @@ static const struct option long_options[] = {
     { NULL, 0, NULL, 0 },
 };
 
-/* What a verb takes besides --cache and --help. */
+/* What a verb takes besides --help and what says where the cache is. */
 typedef struct verb_form {
     const char *name;
     int options[6]; /* ends with 0 */
@@ -122,7 +128,7 @@ static bool takes(const verb_form *form, int option)
     for (size_t i = 0; i < sizeof(form->options) / sizeof(form->options[0]) && form->options[i]; i++)
         if (form->options[i] == option)
             return true;
-    return option == OPTION_CACHE || option == 'h';
+    return option == OPTION_CACHE || option == OPTION_MORE_CACHE || option == OPTION_INDEX || option == 'h';
 }
 
 static bool read_kind(const char *text, hth_row_kind *out)
@@ -153,11 +159,25 @@ static bool set_directory(const char *text, hth_cache_command_options *out)
     return true;
 }
 
+static bool add_directory(const char *text, hth_cache_command_options *out)
+{
+    const size_t n_max = sizeof(out->more_directories) / sizeof(out->more_directories[0]);
+
+    if (out->n_more_directories == n_max) {
+        (void)fprintf(stderr, "hearth: --more-cache '%s' is one too many; at most %zu are allowed\n", text, n_max);
+        return false;
+    }
+    out->more_directories[out->n_more_directories++] = text;
+    return (*text && strlen(text) < HTH_CACHE_PATH_BYTES) || hth_value_wrong("more-cache", text, "a directory");
+}
+
 static bool read_option(int option, const char *value, hth_cache_command_options *out)
 {
     switch (option) {
     case OPTION_JSON: out->as_json = true; return true;
     case OPTION_CACHE: return set_directory(value, out);
+    case OPTION_MORE_CACHE: return add_directory(value, out);
+    case OPTION_INDEX: out->index_directory = value; return *value || hth_value_wrong("index", value, "a directory");
     case OPTION_KIND: out->has_kind = true; return read_kind(value, &out->kind);
     case OPTION_KEY:
         out->key_prefix = value;

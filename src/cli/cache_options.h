@@ -4,7 +4,7 @@
 #ifndef HTH_CLI_CACHE_OPTIONS_H
 #define HTH_CLI_CACHE_OPTIONS_H
 
-#include "cache/file_tier.h"
+#include "cache/file_tier_set.h"
 
 enum { HTH_CACHE_PATH_BYTES = 4096 };
 
@@ -23,6 +23,8 @@ typedef enum hth_cache_verb {
 typedef struct hth_cache_command_options {
     hth_cache_verb verb;
     char directory[HTH_CACHE_PATH_BYTES];
+    const char *more_directories[HTH_FILE_TIER_ROOTS_MAX - 1];
+    size_t n_more_directories;
     const char *index_directory; /* NULL: beside the rows */
     bool as_json;
     bool quiet;

@@ -1,5 +1,5 @@
 /*
- * cache_show.c - `hearth cache stat` and `hearth cache ls`: look into a cache directory
+ * cache_show.c - `hearth cache stat` and `hearth cache ls`: look into a cache
  *
  * A directory that is no cache is never made into one. What is shown is collected first and printed afterwards, so that
  * a slow terminal keeps no transaction open and other processes write on meanwhile.
@@ -29,8 +29,8 @@ typedef struct contents {
     const options *filter;
     bool out_of_memory;
 
-    hth_index_totals totals;
-    uint64_t quota; /* 0: not known */
+    bool complete;
+    uint64_t quota; /* of all roots; 0: not known */
     size_t n_quarantined;
 } contents;
 
@@ -66,40 +66,74 @@ static bool collect(const hth_row_meta *meta, void *user_data)
     return true;
 }
 
-static hearth_status ask_index(hth_index *index, contents *out, hearth_error *err)
+/* Add what a root's index says; nothing is added on failure but memory. */
+static hearth_status ask_index(hth_index *index, contents *out, uint64_t *quota_out, hearth_error *err)
 {
-    hearth_status status = hth_index_totals_get(index, &out->totals, err);
+    size_t n_before = out->n_rows;
+    hth_index_totals totals;
+    hearth_status status = hth_index_totals_get(index, &totals, err);
 
-    out->n_rows = 0;
     out->out_of_memory = false;
     if (status == HEARTH_OK)
-        status = hth_index_quota(index, &out->quota, err);
+        status = hth_index_quota(index, quota_out, err);
     if (status == HEARTH_OK)
         status = hth_index_visit(index, true, collect, out, err);
     if (status == HEARTH_OK && out->out_of_memory)
         status = hth_fail(err, HEARTH_NO_MEMORY, "no memory to list the rows; use --limit or --kind");
+    if (status == HEARTH_OK)
+        out->complete = out->complete && totals.complete;
+    else
+        out->n_rows = n_before;
     return status;
+}
+
+static hearth_status look_at_root(hth_file_tier *tier, contents *out, uint64_t *quota_out, hearth_error *err)
+{
+    hearth_status status = ask_index(hth_file_tier_index(tier), out, quota_out, err);
+
+    if (status == HEARTH_CORRUPT || status == HEARTH_IO) { /* damaged: it is made anew */
+        hth_file_tier_maintain(tier);
+        hth_file_tier_settle(tier);
+        status = ask_index(hth_file_tier_index(tier), out, quota_out, err);
+    }
+    out->n_quarantined += hth_quarantine_count(hth_file_tier_fs(tier), hth_file_tier_quarantine_directory(tier));
+    return status;
+}
+
+static int compare_use(const void *a, const void *b)
+{
+    const hth_row_meta *left = a, *right = b;
+
+    if (left->last_used_time != right->last_used_time)
+        return left->last_used_time < right->last_used_time ? -1 : 1;
+    return memcmp(left->id.key.bytes, right->id.key.bytes, HTH_KEY_BYTES);
 }
 
 /* Free out->rows afterwards, in any case. */
 static hearth_status look(const options *o, contents *out, hearth_error *err)
 {
-    char path[HTH_CACHE_PATH_BYTES + 16];
-    hth_file_tier *tier = NULL;
-    hearth_status status = hth_cache_command_open(o, false, &tier, err);
+    hth_file_tier_set *files = NULL;
+    hearth_status status = hth_cache_command_open(o, HTH_CACHE_TO_LOOK, &files, err);
+    bool knows_quotas = true;
+    size_t n_roots;
 
     if (status != HEARTH_OK)
         return status;
     out->filter = o;
-    status = ask_index(hth_file_tier_index(tier), out, err);
-    if (status == HEARTH_CORRUPT || status == HEARTH_IO) { /* damaged: it is made anew */
-        hth_file_tier_maintain(tier);
-        hth_file_tier_settle(tier);
-        status = ask_index(hth_file_tier_index(tier), out, err);
+    out->complete = true;
+    n_roots = hth_file_tier_set_n_roots(files);
+    for (size_t i = 0; i < n_roots && status == HEARTH_OK; i++) {
+        uint64_t quota = 0;
+
+        status = look_at_root(hth_file_tier_set_roots(files)[i], out, &quota, err);
+        knows_quotas = knows_quotas && quota > 0;
+        out->quota += quota;
     }
-    (void)snprintf(path, sizeof(path), "%s/quarantine", o->directory);
-    out->n_quarantined = hth_quarantine_count(hth_fs_system(), path);
-    hth_file_tier_close(tier);
+    if (!knows_quotas)
+        out->quota = 0;
+    if (n_roots > 1 && out->n_rows > 0)
+        qsort(out->rows, out->n_rows, sizeof(*out->rows), compare_use);
+    hth_file_tier_set_close(files);
     return status;
 }
 
@@ -189,6 +223,16 @@ static json_t *prefixes_json(const contents *c)
     return array;
 }
 
+/* NULL without any, or without memory. */
+static json_t *more_directories_json(const options *o)
+{
+    json_t *array = o->n_more_directories > 0 ? json_array() : NULL;
+
+    for (size_t i = 0; i < o->n_more_directories; i++)
+        (void)json_array_append_new(array, json_string(o->more_directories[i])); /* one that is no UTF-8 is missing */
+    return array;
+}
+
 static bool print_stat_json(const options *o, const contents *c, const sums *s)
 {
     json_t *kinds = json_object();
@@ -198,15 +242,16 @@ static bool print_stat_json(const options *o, const contents *c, const sums *s)
         (void)json_object_set_new(kinds, hth_row_kind_name((hth_row_kind)kind),
                                   json_pack("{s:I, s:I}", "rows", (json_int_t)s->rows[kind], "bytes",
                                             (json_int_t)s->bytes[kind])); /* a lack of memory shows at the end */
-    object =
-        json_pack("{s:s, s:I, s:I, s:o, s:I, s:I, s:I, s:b, s:o}", "directory", o->directory, "rows",
-                  (json_int_t)c->n_rows, "bytes", (json_int_t)s->n_bytes, "kinds", kinds, "hits", (json_int_t)s->n_hits,
-                  "rows_used", (json_int_t)s->n_used, "quarantined", (json_int_t)c->n_quarantined, "complete",
-                  (int)c->totals.complete, "top_prefixes", prefixes_json(c));
+    object = json_pack("{s:s, s:I, s:I, s:o, s:I, s:I, s:I, s:b, s:o}", "directory", o->directory, "rows",
+                       (json_int_t)c->n_rows, "bytes", (json_int_t)s->n_bytes, "kinds", kinds, "hits",
+                       (json_int_t)s->n_hits, "rows_used", (json_int_t)s->n_used, "quarantined",
+                       (json_int_t)c->n_quarantined, "complete", (int)c->complete, "top_prefixes", prefixes_json(c));
     if (!object) {
         (void)fputs("hearth: the directory's name is no UTF-8, or there is no memory\n", stderr);
         return false;
     }
+    if (o->n_more_directories > 0)
+        (void)json_object_set_new(object, "more_directories", more_directories_json(o));
     (void)json_object_set_new(object, "quota_bytes", c->quota ? json_integer((json_int_t)c->quota) : json_null());
     (void)json_object_set_new(object, "oldest_use",
                               c->n_rows ? json_integer((json_int_t)c->rows[0].last_used_time) : json_null());
@@ -224,8 +269,10 @@ static bool print_stat(const options *o, const contents *c)
     if (o->as_json)
         return print_stat_json(o, c, &s);
     printf("directory    %s\n", o->directory);
+    for (size_t i = 0; i < o->n_more_directories; i++)
+        printf("and          %s\n", o->more_directories[i]);
     printf("rows         %zu, %s%s\n", c->n_rows, hth_size_text(s.n_bytes, a),
-           c->totals.complete ? "" : " (more are being counted)");
+           c->complete ? "" : " (more are being counted)");
     for (int kind = 0; kind < HTH_ROW_KINDS; kind++)
         if (s.rows[kind] > 0)
             printf("  %-10s %" PRIu64 ", %s\n", hth_row_kind_name((hth_row_kind)kind), s.rows[kind],

@@ -24,7 +24,7 @@ static bool show_progress(uint64_t bytes_done, uint64_t bytes_total, void *user_
     return !hth_cache_command_interrupted();
 }
 
-static int export_prefix(const hth_cache_command_options *options, hth_file_tier *tier, const hth_signing_key *key,
+static int export_prefix(const hth_cache_command_options *options, hth_file_tier_set *files, const hth_signing_key *key,
                          work *w)
 {
     hth_export_options export_options = {
@@ -36,7 +36,8 @@ static int export_prefix(const hth_cache_command_options *options, hth_file_tier
     hearth_error err = { .message = "" };
     hth_exported exported;
     char size[32];
-    hearth_status status = hth_row_export(&tier, 1, &options->key, options->file, &export_options, &exported, &err);
+    hearth_status status = hth_row_export(hth_file_tier_set_roots(files), hth_file_tier_set_n_roots(files),
+                                          &options->key, options->file, &export_options, &exported, &err);
 
     hth_progress_end(&w->progress);
     if (status != HEARTH_OK)
@@ -46,7 +47,26 @@ static int export_prefix(const hth_cache_command_options *options, hth_file_tier
     return HTH_EXIT_OK;
 }
 
-static int import_prefix(const hth_cache_command_options *options, hth_file_tier *tier, const hth_signing_key *key,
+/* Into the first root that has room for it; where none has, into the first that makes room. */
+static hearth_status import_somewhere(hth_file_tier_set *files, const char *path, const hth_import_options *options,
+                                      hth_imported *out, hearth_error *err)
+{
+    size_t n_roots = hth_file_tier_set_n_roots(files), with_room = n_roots;
+    hearth_status status = HEARTH_FULL;
+    hth_fs_stat st;
+
+    /* The file's size is about that of its rows; one that cannot be looked at is refused below. */
+    if (hth_fs_stat_path(hth_fs_system(), path, &st) == 0)
+        with_room = hth_file_tier_set_with_room(files, st.bytes);
+    if (with_room < n_roots)
+        status = hth_row_import(hth_file_tier_set_roots(files)[with_room], path, options, out, err);
+    for (size_t i = 0; i < n_roots && status == HEARTH_FULL; i++)
+        if (i != with_room)
+            status = hth_row_import(hth_file_tier_set_roots(files)[i], path, options, out, err);
+    return status;
+}
+
+static int import_prefix(const hth_cache_command_options *options, hth_file_tier_set *files, const hth_signing_key *key,
                          work *w)
 {
     hth_import_options import_options = {
@@ -57,7 +77,7 @@ static int import_prefix(const hth_cache_command_options *options, hth_file_tier
     hearth_error err = { .message = "" };
     char hex[2 * HTH_KEY_BYTES + 1];
     hth_imported imported;
-    hearth_status status = hth_row_import(tier, options->file, &import_options, &imported, &err);
+    hearth_status status = import_somewhere(files, options->file, &import_options, &imported, &err);
 
     hth_progress_end(&w->progress);
     if (status != HEARTH_OK)
@@ -74,7 +94,7 @@ int hth_cache_transfer(const hth_cache_command_options *options)
     work w = { .label = exports ? "exporting" : "importing" };
     hearth_error err = { .message = "" };
     hth_signing_key *key = NULL;
-    hth_file_tier *tier = NULL;
+    hth_file_tier_set *files = NULL;
     hearth_status status = HEARTH_OK;
     int result;
 
@@ -83,12 +103,12 @@ int hth_cache_transfer(const hth_cache_command_options *options)
     if (options->signing_key_file)
         status = hth_signing_key_load(NULL, options->signing_key_file, &key, &err);
     if (status == HEARTH_OK)
-        status = hth_cache_command_open(options, !exports, &tier, &err);
+        status = hth_cache_command_open(options, exports ? HTH_CACHE_TO_LOOK : HTH_CACHE_TO_ADD, &files, &err);
     if (status != HEARTH_OK)
         result = hth_cache_command_fail(status, &err);
     else
-        result = exports ? export_prefix(options, tier, key, &w) : import_prefix(options, tier, key, &w);
-    hth_file_tier_close(tier);
+        result = exports ? export_prefix(options, files, key, &w) : import_prefix(options, files, key, &w);
+    hth_file_tier_set_close(files);
     hth_signing_key_free(key);
     if (fflush(stdout) != 0 && result == HTH_EXIT_OK) {
         (void)fputs("hearth: the output could not be written\n", stderr);

@@ -6,12 +6,18 @@
 
 #include "cli/cache_options.h"
 
+typedef enum hth_cache_purpose {
+    HTH_CACHE_TO_LOOK, /* and to take away; makes no cache where there is none */
+    HTH_CACHE_TO_ADD,  /* makes one; the quota that was noted and a reserve of free space hold */
+} hth_cache_purpose;
+
 /*
- * Open the tier that options name, without making one where there is none, and wait until its index is complete.
- * HEARTH_NOT_FOUND when nothing was ever cached there, unless make says that a new one is welcome.
+ * Open the roots that options name and wait until their indexes are complete. One that is not there costs a warning;
+ * HEARTH_NOT_FOUND when nothing was ever cached in any, HEARTH_MISUSE when a path is too long, and as
+ * hth_file_tier_set_open.
  */
-hearth_status hth_cache_command_open(const hth_cache_command_options *options, bool make, hth_file_tier **out,
-                                     hearth_error *err);
+hearth_status hth_cache_command_open(const hth_cache_command_options *options, hth_cache_purpose purpose,
+                                     hth_file_tier_set **out, hearth_error *err);
 /* "46.3 MiB". */
 const char *hth_size_text(uint64_t bytes, char text[32]);
 /* True after Ctrl-C, once hth_cache_command_watch was called; what goes on for long asks now and then. */

@@ -54,7 +54,8 @@ typedef struct hth_exported {
  * when a row does not verify or is not signed with the key (it stays where it is); HEARTH_UNSUPPORTED when the rows
  * cannot be joined, as those of models with a window or recurrent layers and of other engines; HEARTH_MISUSE when the
  * file exists and is not to be replaced, or path is no name for a file; HEARTH_CANCELLED; HEARTH_FULL, HEARTH_PERMISSION,
- * HEARTH_IO, HEARTH_NO_MEMORY. After any failure what has the name is what had it before.
+ * HEARTH_IO, HEARTH_NO_MEMORY. After a failure what has the name is what had it before or, when only the sync of its
+ * folder failed, the whole file.
  */
 hearth_status hth_row_export(hth_file_tier *const *tiers, size_t n_tiers, const hth_key *key, const char *path,
                              const hth_export_options *options, hth_exported *out, hearth_error *err);

@@ -27,7 +27,9 @@ static hth_key key_at(uint32_t chain, uint32_t n_tokens)
     return key;
 }
 
-static test_row make(uint32_t chain, uint32_t begin, uint32_t n_tokens, hth_row_kind kind, size_t payload_bytes)
+/* parent_at: how many tokens the prefix has that the row names as its parent. */
+static test_row make(uint32_t chain, uint32_t parent_at, uint32_t begin, uint32_t n_tokens, hth_row_kind kind,
+                     size_t payload_bytes)
 {
     hearth_token tokens[TEST_BLOCK_TOKENS];
     test_row row = { .bytes = NULL };
@@ -38,7 +40,7 @@ static test_row make(uint32_t chain, uint32_t begin, uint32_t n_tokens, hth_row_
         .keyspace = keyspace,
         .tokens = { .data = (const uint8_t *)tokens, .n = n_tokens * 4 },
         .has_parent = begin > 0,
-        .parent = key_at(chain, begin),
+        .parent = key_at(chain, parent_at),
         .has_first_position = begin > 0,
         .first_position = begin,
         .has_kind = true,
@@ -73,12 +75,22 @@ static test_row make(uint32_t chain, uint32_t begin, uint32_t n_tokens, hth_row_
 
 test_row test_row_make(uint32_t chain, uint32_t i, size_t payload_bytes)
 {
-    return make(chain, i * TEST_BLOCK_TOKENS, TEST_BLOCK_TOKENS, HTH_ROW_BLOCK, payload_bytes);
+    return make(chain, i * TEST_BLOCK_TOKENS, i * TEST_BLOCK_TOKENS, TEST_BLOCK_TOKENS, HTH_ROW_BLOCK, payload_bytes);
 }
 
 test_row test_row_make_logits(uint32_t chain, uint32_t i, size_t payload_bytes)
 {
-    return make(chain, (i + 1) * TEST_BLOCK_TOKENS, 0, HTH_ROW_LOGITS, payload_bytes);
+    return make(chain, (i + 1) * TEST_BLOCK_TOKENS, (i + 1) * TEST_BLOCK_TOKENS, 0, HTH_ROW_LOGITS, payload_bytes);
+}
+
+test_row test_row_make_tail(uint32_t chain, uint32_t i, uint32_t n_tokens, size_t payload_bytes)
+{
+    return make(chain, i * TEST_BLOCK_TOKENS, i * TEST_BLOCK_TOKENS, n_tokens, HTH_ROW_TAIL, payload_bytes);
+}
+
+test_row test_row_make_state(uint32_t chain, uint32_t i, uint32_t n_tokens, size_t payload_bytes)
+{
+    return make(chain, i * TEST_BLOCK_TOKENS, i * TEST_BLOCK_TOKENS + n_tokens, 0, HTH_ROW_STATE, payload_bytes);
 }
 
 void test_row_free(test_row *row)

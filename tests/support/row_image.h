@@ -21,6 +21,9 @@ typedef struct test_row {
 test_row test_row_make(uint32_t chain, uint32_t i, size_t payload_bytes);
 /* The logits at the end of block i. */
 test_row test_row_make_logits(uint32_t chain, uint32_t i, size_t payload_bytes);
+/* The tail of n_tokens, fewer than a block's, that follows i blocks; and the state where that tail ends. */
+test_row test_row_make_tail(uint32_t chain, uint32_t i, uint32_t n_tokens, size_t payload_bytes);
+test_row test_row_make_state(uint32_t chain, uint32_t i, uint32_t n_tokens, size_t payload_bytes);
 void test_row_free(test_row *row);
 /* Does the image parse in full as that row? */
 bool test_row_verifies(const hth_row_id *id, const uint8_t *bytes, size_t n_bytes);

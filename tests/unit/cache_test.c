@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cache/cache.h"
@@ -401,6 +402,38 @@ static void a_file_tier_that_cannot_be_opened_costs_that_tier_only(void **state)
     assert_int_equal(borrow(f, 1, 40), HEARTH_TIER_DISK);
 }
 
+static void a_directory_for_both_file_tiers_is_the_disks_alone(void **state)
+{
+    fixture *f = *state;
+
+    assert_int_equal(symlink("disk", f->ram_files), 0);
+    assert_int_equal(mkdir(f->disk, 0700), 0);
+    open_cache(f);
+    assert_int_equal(f->n_warnings, 1);
+    assert_true(hth_cache_is_durable(f->cache));
+    assert_true(save_tail(f, 1, 40, NULL, HEARTH_SAVE_COLD));
+    close_cache(f);
+    f->options.ram_file_directory = NULL;
+    open_cache(f);
+    assert_int_equal(f->n_warnings, 1);
+    assert_int_equal(tier_of(f, 1, 40), HEARTH_TIER_DISK);
+}
+
+static void a_root_that_is_given_twice_is_opened_once(void **state)
+{
+    fixture *f = *state;
+    const char *more[] = { f->disk };
+
+    f->options.more_directories = more;
+    f->options.n_more_directories = 1;
+    open_cache(f);
+    assert_int_equal(f->n_warnings, 1);
+    assert_true(save_tail(f, 1, 40, NULL, HEARTH_SAVE_COLD));
+    close_cache(f);
+    open_cache(f);
+    assert_int_equal(tier_of(f, 1, 40), HEARTH_TIER_RAM_FILE);
+}
+
 static void a_row_of_another_keyspace_is_not_lent(void **state)
 {
     fixture *f = *state;
@@ -450,6 +483,8 @@ int main(void)
         TEST(a_row_that_was_dropped_is_queued_again_when_it_is_asked_for),
         TEST(with_save_on_second_use_only_used_rows_are_written),
         TEST(a_file_tier_that_cannot_be_opened_costs_that_tier_only),
+        TEST(a_directory_for_both_file_tiers_is_the_disks_alone),
+        TEST(a_root_that_is_given_twice_is_opened_once),
         TEST(a_row_of_another_keyspace_is_not_lent),
         TEST(children_are_listed_once_whatever_tiers_they_are_in),
     };

@@ -258,7 +258,70 @@ static void a_root_that_cannot_be_opened_costs_its_own_rows_only(void **state)
         test_row_free(&rows[i]);
 }
 
+static void a_directory_that_is_given_twice_is_opened_once(void **state)
+{
+    fixture *f = *state;
+
+    close_set(f);
+    (void)snprintf(f->paths[1], sizeof(f->paths[1]), "%s/./root-0/", f->directory);
+    (void)snprintf(f->paths[2], sizeof(f->paths[2]), "%s/link", f->directory);
+    assert_int_equal(symlink("root-0", f->paths[2]), 0);
+    assert_int_equal(open_set(f, NULL), HEARTH_OK);
+    assert_int_equal(f->n_warnings, 2);
+    assert_int_equal(hth_file_tier_set_n_roots(f->set), 1);
+    publish_into(f, 0, 1, 0, CHAIN_ROWS);
+    assert_int_equal(total_rows(f), CHAIN_ROWS);
+    assert_int_equal(hth_file_tier_set_evict_to(f->set, 0, NULL, NULL), HEARTH_OK); /* it waits for no other root */
+    assert_int_equal(total_rows(f), 0);
+}
+
+static void a_directory_is_known_as_a_roots_by_any_name(void **state)
+{
+    fixture *f = *state;
+    char path[8192];
+
+    assert_true(hth_file_tier_set_is_in(f->set, f->paths[1]));
+    (void)snprintf(path, sizeof(path), "%s/../root-2", f->paths[1]);
+    assert_true(hth_file_tier_set_is_in(f->set, path));
+    assert_false(hth_file_tier_set_is_in(f->set, f->directory));
+    (void)snprintf(path, sizeof(path), "%s/nowhere", f->directory);
+    assert_false(hth_file_tier_set_is_in(f->set, path));
+}
+
+static void the_first_root_with_room_is_told(void **state)
+{
+    fixture *f = *state;
+
+    assert_int_equal(hth_file_tier_set_with_room(f->set, 1000), 0);
+    close_set(f);
+    f->bytes_max[0] = 2500;
+    f->bytes_max[1] = 999;
+    assert_int_equal(open_set(f, NULL), HEARTH_OK);
+    publish_into(f, 0, 1, 0, 1);
+    assert_int_equal(hth_file_tier_set_with_room(f->set, 100), 0);
+    assert_int_equal(hth_file_tier_set_with_room(f->set, 2000), 2);
+    assert_int_equal(hth_file_tier_set_with_room(f->set, UINT64_C(2) << 30), ROOTS);
+}
+
 /* ---- taking away ---- */
+
+static void gc_counts_what_all_roots_hold_and_leaves_nothing_of_the_dead(void **state)
+{
+    fixture *f = *state;
+    char path[8192];
+    uint64_t n_evicted = 0;
+    FILE *file;
+
+    (void)snprintf(path, sizeof(path), "%s/temporary/00000000000000aa-1", f->paths[2]);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fclose(file), 0);
+    for (uint32_t i = 0; i < CHAIN_ROWS; i++)
+        publish_into(f, i % ROOTS, 1, i, i + 1);
+    assert_int_equal(hth_file_tier_set_gc(f->set, 0, &n_evicted, NULL), HEARTH_OK);
+    assert_int_equal(n_evicted, CHAIN_ROWS);
+    assert_int_equal(access(path, F_OK), -1);
+}
 
 static void a_row_on_which_one_in_another_root_stands_is_not_evicted(void **state)
 {
@@ -372,6 +435,10 @@ int main(void)
         TEST(a_row_is_published_once_in_all_roots),
         TEST(rows_of_all_roots_are_found_in_one_question),
         TEST(a_root_that_cannot_be_opened_costs_its_own_rows_only),
+        TEST(a_directory_that_is_given_twice_is_opened_once),
+        TEST(a_directory_is_known_as_a_roots_by_any_name),
+        TEST(the_first_root_with_room_is_told),
+        TEST(gc_counts_what_all_roots_hold_and_leaves_nothing_of_the_dead),
         TEST(a_row_on_which_one_in_another_root_stands_is_not_evicted),
         TEST(eviction_goes_round_until_what_is_asked_for_is_free),
         TEST(a_use_is_one_of_ancestors_in_other_roots_too),

@@ -554,6 +554,36 @@ static void a_row_larger_than_the_quota_is_refused_and_evicts_nothing(void **sta
     test_row_free(&large);
 }
 
+static void a_quota_that_was_noted_holds_for_those_who_ask_for_it(void **state)
+{
+    fixture *f = *state;
+    test_row small = test_row_make(1, 0, 100), large = test_row_make(2, 0, 100000);
+    hth_file_tier_options options = options_of(f);
+    uint64_t quota = 0;
+
+    options.bytes_max = 10000;
+    assert_int_equal(hth_file_tier_open(&options, &f->tier, NULL), HEARTH_OK);
+    hth_file_tier_settle(f->tier); /* notes it */
+    hth_file_tier_close(f->tier);
+    options.bytes_max = UINT64_MAX;
+    options.with_noted_quota = true;
+    assert_int_equal(hth_file_tier_open(&options, &f->tier, NULL), HEARTH_OK);
+    assert_int_equal(hth_file_tier_bytes_max(f->tier), 10000);
+    hth_file_tier_settle(f->tier);
+    assert_int_equal(publish(f, &large, NULL), HEARTH_FULL);
+    assert_published(f, &small);
+    hth_file_tier_close(f->tier);
+    /* Where none was, there is none. */
+    (void)snprintf(f->cache, sizeof(f->cache), "%s/other", f->directory);
+    assert_int_equal(hth_file_tier_open(&options, &f->tier, NULL), HEARTH_OK);
+    hth_file_tier_settle(f->tier);
+    assert_published(f, &large);
+    assert_int_equal(hth_index_quota(hth_file_tier_index(f->tier), &quota, NULL), HEARTH_OK);
+    assert_int_equal(quota, 0);
+    test_row_free(&small);
+    test_row_free(&large);
+}
+
 static void a_device_that_is_nearly_full_takes_no_row(void **state)
 {
     fixture *f = *state;
@@ -1333,6 +1363,7 @@ int main(void)
         OPEN(a_row_can_be_removed_once),
         CLOSED(a_full_tier_evicts_the_least_recently_used_leaf),
         CLOSED(a_row_larger_than_the_quota_is_refused_and_evicts_nothing),
+        CLOSED(a_quota_that_was_noted_holds_for_those_who_ask_for_it),
         OPEN(a_device_that_is_nearly_full_takes_no_row),
         OPEN(eviction_on_request_leaves_what_fits),
         OPEN(the_order_of_eviction_survives_the_loss_of_the_index),

@@ -217,6 +217,28 @@ static void entries_without_a_file_are_dropped_and_counted(void **state)
     assert_int_equal(totals_of(f).rows, CHAIN_ROWS);
 }
 
+static void a_state_inside_a_block_is_sound_when_the_tail_that_ends_with_it_is_here(void **state)
+{
+    fixture *f = *state;
+    test_row tail = test_row_make_tail(1, CHAIN_ROWS, 5, PAYLOAD_BYTES);
+    test_row middle = test_row_make_state(1, CHAIN_ROWS, 5, PAYLOAD_BYTES);
+    test_row boundary = test_row_make_state(1, CHAIN_ROWS, 0, PAYLOAD_BYTES);
+    hth_verify_counts counts;
+
+    publish(f, &middle);
+    publish(f, &boundary);
+    counts = verify(f);
+    assert_int_equal(counts.sound, CHAIN_ROWS + 2);
+    assert_int_equal(counts.unverifiable, 1); /* its tail went, as when a longer one took its place */
+    publish(f, &tail);
+    counts = verify(f);
+    assert_int_equal(counts.sound, CHAIN_ROWS + 4);
+    assert_int_equal(counts.unverifiable, 0);
+    test_row_free(&tail);
+    test_row_free(&middle);
+    test_row_free(&boundary);
+}
+
 static void verification_can_be_ended(void **state)
 {
     fixture *f = *state;
@@ -369,6 +391,7 @@ int main(void)
         TEST(a_row_with_a_damaged_head_is_quarantined_with_or_without_an_index_entry),
         TEST(a_row_whose_tokens_are_not_those_of_its_name_is_found_by_its_ancestors),
         TEST(entries_without_a_file_are_dropped_and_counted),
+        TEST(a_state_inside_a_block_is_sound_when_the_tail_that_ends_with_it_is_here),
         TEST(verification_can_be_ended),
         TEST(an_empty_tier_verifies),
         TEST(gc_leaves_what_fits_and_nothing_of_the_dead),
