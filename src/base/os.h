@@ -95,8 +95,11 @@ int64_t hth_os_read_now(int fd, void *bytes, size_t n_bytes, uint64_t offset);
 
 /*
  * A queue of reads that go out in one call. NULL where the system has none or forbids it. One thread uses it. add: false
- * when the queue is full. wait: the user_data of a read that came back, and in *n_out its bytes or -errno; NULL when the
- * queue is broken.
+ * when the queue is full or the system does not take any more.
+ *
+ * wait: the user_data of a read that came back, and in *n_out its bytes or -errno. Only while a read is out. It never
+ * gives up on one: as long as the system may still write into the read's memory, that must not be another's, so waiting
+ * without end is the lesser harm. What the system turns out not to take comes back with -EOPNOTSUPP, unread.
  */
 typedef struct hth_os_ring hth_os_ring;
 hth_os_ring *hth_os_ring_open(unsigned depth);
