@@ -41,10 +41,13 @@ void hth_os_random(void *bytes, size_t n_bytes);
 
 /* Name the calling thread, for debuggers and ps; cut at 15 bytes. */
 void hth_os_thread_name(const char *name);
-/* Let the calling thread run only when no other wants to; without effect where the system has no such thing. */
-void hth_os_thread_background(void);
-/* Let other threads run. */
-void hth_os_yield(void);
+/*
+ * Raise the nice value of the calling thread alone, which is what it began with, by steps; without effect where the
+ * system has no such thing. Work of threads that hold locks others wait for: a few steps give way to decoding without
+ * ever keeping such a thread from its turn.
+ */
+#define HTH_OS_NICE_HELPER 5
+void hth_os_thread_nice(int steps);
 /*
  * Sleep until somebody wakes those who sleep on word (four aligned bytes, perhaps in memory that processes share), the
  * value there is not expected, or timeout_ms are over; may return early. False, at once, where there is no such thing.

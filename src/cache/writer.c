@@ -238,6 +238,7 @@ static void *write_rows(void *context)
     uint64_t maintained_ns = hth_os_monotonic_ns();
 
     hth_os_thread_name("hearth-writer");
+    hth_os_thread_nice(HTH_OS_NICE_HELPER); /* decoding keeps its speed while rows are written */
     for (;;) {
         job *next = hth_mailbox_take(self->jobs, MAINTAIN_EVERY_MS);
         uint64_t now = hth_os_monotonic_ns();
