@@ -19,7 +19,7 @@ enum {
     MAILBOX_ROWS = 65536, /* a thread; queue_rows_max holds before */
     MAINTAIN_EVERY_MS = 1000,
     LOOK_AGAIN_MS = 1000,
-    STUCK_MS = 10000, /* what one write may take when the writer closes */
+    STUCK_MS = 10000,  /* what one write may take when the writer closes */
     WARN_EVERY = 1000, /* failed writes between two warnings: a full disk fails every one of them */
 };
 
@@ -132,8 +132,8 @@ static bool is_last_tier(const hth_writer *writer, size_t tier)
 
 /*
  * Sign a row's image in place. Readers of the image look at the signature only where they read it from a file. All jobs
- * of one row go through one thread, so nobody else signs it now. False without memory, and for a row of an earlier
- * process that has no room for a signature: it would be refused when it is read.
+ * of one row go through one thread, so nobody else signs it now. False without memory, and for a row of another process
+ * that has no room for a signature where our encoder has it: unsigned it would be refused when it is read.
  */
 static bool sign(hth_writer *writer, hth_ram_row *row)
 {
