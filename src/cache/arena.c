@@ -75,7 +75,10 @@ struct hth_arena {
     int fd;
     uint64_t fd_begin;
 
-    /* Guards the fields below. Innermost lock; no memory is touched while it is held. */
+    /*
+     * Guards the fields below. Innermost lock. Segments are mapped and pages given back to the system while it is held;
+     * pages are faulted in and slabs are read or written without it.
+     */
     pthread_mutex_t lock;
     pthread_cond_t wanted; /* wakes the warmer */
     pthread_cond_t warmed; /* a segment is ready */
