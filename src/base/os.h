@@ -41,10 +41,13 @@ void hth_os_random(void *bytes, size_t n_bytes);
 
 /* Name the calling thread, for debuggers and ps; cut at 15 bytes. */
 void hth_os_thread_name(const char *name);
-/* Let the calling thread run only when no other wants to; without effect where the system has no such thing. */
-void hth_os_thread_background(void);
-/* Let other threads run. */
-void hth_os_yield(void);
+/*
+ * Raise the nice value of the calling thread alone, which is what it began with, by steps; without effect where the
+ * system has no such thing. Work of threads that hold locks others wait for: a few steps give way to decoding without
+ * ever keeping such a thread from its turn.
+ */
+#define HTH_OS_NICE_HELPER 5
+void hth_os_thread_nice(int steps);
 /*
  * Sleep until somebody wakes those who sleep on word (four aligned bytes, perhaps in memory that processes share), the
  * value there is not expected, or timeout_ms are over; may return early. False, at once, where there is no such thing.
@@ -95,8 +98,11 @@ int64_t hth_os_read_now(int fd, void *bytes, size_t n_bytes, uint64_t offset);
 
 /*
  * A queue of reads that go out in one call. NULL where the system has none or forbids it. One thread uses it. add: false
- * when the queue is full. wait: the user_data of a read that came back, and in *n_out its bytes or -errno; NULL when the
- * queue is broken.
+ * when the queue is full or the system does not take any more.
+ *
+ * wait: the user_data of a read that came back, and in *n_out its bytes or -errno. Only while a read is out. It never
+ * gives up on one: as long as the system may still write into the read's memory, that must not be another's, so waiting
+ * without end is the lesser harm. What the system turns out not to take comes back with -EOPNOTSUPP, unread.
  */
 typedef struct hth_os_ring hth_os_ring;
 hth_os_ring *hth_os_ring_open(unsigned depth);

@@ -94,9 +94,10 @@ void hth_os_thread_name(const char *name)
     (void)pthread_setname_np(cut); /* for people only */
 }
 
-void hth_os_thread_background(void)
+void hth_os_thread_nice(int steps)
 {
-    (void)pthread_set_qos_class_self_np(QOS_CLASS_BACKGROUND, 0); /* a wish */
+    if (steps > 0)
+        (void)pthread_set_qos_class_self_np(QOS_CLASS_UTILITY, 0); /* a wish; threads have classes here, no steps */
 }
 
 bool hth_os_word_wait(const void *word, uint32_t expected, uint32_t timeout_ms)

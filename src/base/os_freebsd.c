@@ -116,9 +116,9 @@ void hth_os_thread_name(const char *name)
     pthread_set_name_np(pthread_self(), cut);
 }
 
-void hth_os_thread_background(void)
+void hth_os_thread_nice(int steps)
 {
-    /* Idle priority needs privileges here. */
+    (void)steps; /* a nice value is the whole process's here */
 }
 
 bool hth_os_word_wait(const void *word, uint32_t expected, uint32_t timeout_ms)

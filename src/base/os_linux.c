@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -168,11 +169,10 @@ void hth_os_thread_name(const char *name)
     (void)prctl(PR_SET_NAME, cut); /* for people only */
 }
 
-void hth_os_thread_background(void)
+void hth_os_thread_nice(int steps)
 {
-    struct sched_param priority = { .sched_priority = 0 };
-
-    (void)sched_setscheduler(0, SCHED_IDLE, &priority); /* forbidden in some containers: no harm */
+    /* Here 0 is the calling thread, not the process. The system cuts the sum at 19. */
+    (void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + steps); /* a wish */
 }
 
 bool hth_os_word_wait(const void *word, uint32_t expected, uint32_t timeout_ms)

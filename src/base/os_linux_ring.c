@@ -1,7 +1,13 @@
 /*
  * os_linux_ring.c - the queue of reads on Linux: io_uring
  *
- * Kernels and containers may lack or forbid it; then opening fails, and the caller reads with threads.
+ * Kernels and containers may lack or forbid it; then opening fails, and the caller reads with threads. What they forbid
+ * of it may show only when it is used, so the opening tries one read.
+ *
+ * A read is first in the queue that we share with the kernel and then the kernel's, which writes into its memory until
+ * its completion is there. A kernel that has no memory now is asked again; when that does not help, or it refuses for
+ * good, the ring is broken: it takes no more reads, and those that are still in the queue come back unread. For the
+ * kernel's own we look until their completions are there, however long that takes.
  */
 #include "base/os.h"
 
@@ -9,12 +15,24 @@
 #include <liburing.h>
 #include <stdlib.h>
 #include <sys/uio.h>
+#include <time.h>
 
 /* One read moves at most this much; the rest goes round again. */
 #define READ_BYTES_MAX ((size_t)1 << 30)
+enum {
+    PAUSE_NS = 1000000,
+    REFUSALS_MAX = 100, /* in a row: a tenth of a second, in which memory may be found */
+};
 
 struct hth_os_ring {
     struct io_uring uring;
+    bool broken;
+    unsigned n_refusals; /* of the kernel, in a row */
+    unsigned n_unsent;   /* of a broken ring: the last so many of those added never went to the kernel */
+    /* The user_data of the reads added last, in turn: as many as the queue has places. */
+    void **added;
+    unsigned n_places;
+    unsigned n_added; /* ever; wraps */
 };
 
 int64_t hth_os_read_now(int fd, void *bytes, size_t n_bytes, uint64_t offset)
@@ -25,14 +43,34 @@ int64_t hth_os_read_now(int fd, void *bytes, size_t n_bytes, uint64_t offset)
     return n < 0 ? -errno : n;
 }
 
+static void pause_shortly(void)
+{
+    (void)nanosleep(&(struct timespec){ .tv_nsec = PAUSE_NS }, NULL); /* woken early we only look early */
+}
+
+/* Does the kernel take a read? One of no file tells, by how it fails. */
+static bool takes_reads(hth_os_ring *ring)
+{
+    int64_t n = 0;
+
+    return hth_os_ring_add(ring, -1, NULL, 0, 0, ring) && hth_os_ring_wait(ring, &n) == ring && n == -EBADF;
+}
+
 hth_os_ring *hth_os_ring_open(unsigned depth)
 {
     hth_os_ring *ring = calloc(1, sizeof(*ring));
+    struct io_uring_params params = { .flags = 0 };
 
     if (!ring)
         return NULL;
-    if (io_uring_queue_init(depth, &ring->uring, 0) != 0) {
+    if (io_uring_queue_init_params(depth, &ring->uring, &params) != 0) {
         free(ring);
+        return NULL;
+    }
+    ring->n_places = params.sq_entries; /* a power of two, so that n_added may wrap */
+    ring->added = calloc(ring->n_places, sizeof(*ring->added));
+    if (!ring->added || !takes_reads(ring)) {
+        hth_os_ring_close(ring);
         return NULL;
     }
     return ring;
@@ -43,36 +81,57 @@ void hth_os_ring_close(hth_os_ring *ring)
     if (!ring)
         return;
     io_uring_queue_exit(&ring->uring);
+    free(ring->added);
     free(ring);
 }
 
 bool hth_os_ring_add(hth_os_ring *ring, int fd, void *bytes, size_t n_bytes, uint64_t offset, void *user_data)
 {
-    struct io_uring_sqe *entry = io_uring_get_sqe(&ring->uring);
+    struct io_uring_sqe *entry = ring->broken ? NULL : io_uring_get_sqe(&ring->uring);
 
     if (!entry)
         return false;
     io_uring_prep_read(entry, fd, bytes, (unsigned)(n_bytes < READ_BYTES_MAX ? n_bytes : READ_BYTES_MAX), offset);
     io_uring_sqe_set_data(entry, user_data);
+    ring->added[ring->n_added++ % ring->n_places] = user_data;
     return true;
 }
 
 void hth_os_ring_submit(hth_os_ring *ring)
 {
-    (void)io_uring_submit(&ring->uring); /* what did not go out goes with the wait */
+    if (!ring->broken)
+        (void)io_uring_submit(&ring->uring); /* what did not go out goes with the wait */
+}
+
+/* Send what is in the queue, and wait for a completion where the kernel can; returning tells neither. */
+static void enter_kernel(hth_os_ring *ring)
+{
+    int rc = ring->broken ? -EBADF : io_uring_submit_and_wait(&ring->uring, 1);
+
+    if (rc >= 0 || rc == -EINTR) {
+        ring->n_refusals = 0;
+        return;
+    }
+    if (!ring->broken && ((rc != -EAGAIN && rc != -EBUSY && rc != -ENOMEM) || ++ring->n_refusals == REFUSALS_MAX)) {
+        ring->broken = true;
+        ring->n_unsent = io_uring_sq_ready(&ring->uring);
+        return;
+    }
+    pause_shortly();
 }
 
 void *hth_os_ring_wait(hth_os_ring *ring, int64_t *n_out)
 {
     struct io_uring_cqe *entry = NULL;
     void *user_data;
-    int rc;
 
-    do
-        rc = io_uring_submit_and_wait(&ring->uring, 1);
-    while (rc == -EINTR || rc == -EAGAIN || rc == -EBUSY);
-    if (rc < 0 || io_uring_peek_cqe(&ring->uring, &entry) != 0)
-        return NULL;
+    while (io_uring_peek_cqe(&ring->uring, &entry) != 0) {
+        if (ring->n_unsent > 0) {
+            *n_out = -EOPNOTSUPP;
+            return ring->added[(ring->n_added - ring->n_unsent--) % ring->n_places];
+        }
+        enter_kernel(ring);
+    }
     user_data = io_uring_cqe_get_data(entry);
     *n_out = entry->res;
     io_uring_cqe_seen(&ring->uring, entry);

@@ -3,7 +3,6 @@
  */
 #include "base/os.h"
 
-#include <sched.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,9 +20,4 @@ bool hth_os_hostname(char *text, size_t capacity)
         return false;
     memcpy(text, name, strlen(name) + 1);
     return true;
-}
-
-void hth_os_yield(void)
-{
-    (void)sched_yield(); /* a wish */
 }

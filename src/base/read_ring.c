@@ -28,6 +28,8 @@ struct hth_read_ring {
     size_t n_out; /* added and not come back */
     fifo added;
     hth_os_ring *os; /* NULL: threads */
+    bool os_refuses; /* it did not read what can be read: threads from now on */
+    size_t n_at_os;
 
     pthread_t threads[THREADS_MAX];
     size_t n_threads;
@@ -146,7 +148,7 @@ hth_read_ring *hth_read_ring_open(const hth_fs *fs, unsigned depth)
     if (fs == hth_fs_system())
         ring->os = hth_os_ring_open(depth);
     if (!ring->os)
-        start_threads(ring); /* without even one, a submit reads by itself */
+        start_threads(ring);
     return ring;
 }
 
@@ -161,7 +163,7 @@ void hth_read_ring_close(hth_read_ring *ring)
 
 const char *hth_read_ring_way(const hth_read_ring *ring)
 {
-    return ring->os ? "io_uring" : "threads";
+    return ring->os && !ring->os_refuses ? "io_uring" : "threads";
 }
 
 /* ---- reading ---- */
@@ -174,35 +176,27 @@ void hth_read_ring_add(hth_read_ring *ring, hth_ring_read *read)
     put(&ring->added, ring->depth, read);
 }
 
-/* Hand one read to the system. What it refuses is read here and now. */
-static void send_to_os(hth_read_ring *ring, hth_ring_read *read)
+static void put_done(hth_read_ring *ring, hth_ring_read *read)
 {
-    if (hth_os_ring_add(ring->os, read->fd, read->bytes + read->n_done, read->n_bytes - read->n_done, read->n_done,
-                        read))
-        return;
-    read_all(ring->fs, read);
+    pthread_mutex_lock(&ring->lock);
     put(&ring->done, ring->depth, read);
+    pthread_mutex_unlock(&ring->lock);
 }
 
-void hth_read_ring_submit(hth_read_ring *ring)
+/* Hand one read to the system; false when it does not take it. */
+static bool send_to_os(hth_read_ring *ring, hth_ring_read *read)
+{
+    if (!hth_os_ring_add(ring->os, read->fd, read->bytes + read->n_done, read->n_bytes - read->n_done, read->n_done,
+                         read))
+        return false;
+    ring->n_at_os++;
+    return true;
+}
+
+static void send_to_threads(hth_read_ring *ring)
 {
     hth_ring_read *read;
 
-    if (ring->added.n == 0)
-        return;
-    if (ring->os) {
-        while ((read = take(&ring->added, ring->depth)))
-            send_to_os(ring, read);
-        hth_os_ring_submit(ring->os);
-        return;
-    }
-    if (ring->n_threads == 0) {
-        while ((read = take(&ring->added, ring->depth))) {
-            read_all(ring->fs, read);
-            put(&ring->done, ring->depth, read);
-        }
-        return;
-    }
     pthread_mutex_lock(&ring->lock);
     while ((read = take(&ring->added, ring->depth)))
         put(&ring->queued, ring->depth, read);
@@ -210,30 +204,67 @@ void hth_read_ring_submit(hth_read_ring *ring)
     pthread_mutex_unlock(&ring->lock);
 }
 
+void hth_read_ring_submit(hth_read_ring *ring)
+{
+    bool to_os = ring->os && !ring->os_refuses;
+    hth_ring_read *read;
+
+    if (ring->added.n == 0)
+        return;
+    if (!to_os && ring->n_threads > 0) {
+        send_to_threads(ring);
+        return;
+    }
+    while ((read = take(&ring->added, ring->depth)))
+        if (!to_os || !send_to_os(ring, read)) { /* nobody else reads it */
+            read_all(ring->fs, read);
+            put_done(ring, read);
+        }
+    if (to_os)
+        hth_os_ring_submit(ring->os);
+}
+
+/* Not of the file, as a rule, but of a kernel that does not know the operation or of a filter that forbids it. */
+static bool is_refusal(int64_t n)
+{
+    return n == -EINVAL || n == -EOPNOTSUPP || n == -EPERM;
+}
+
+/* Wait for the system to be done with one read. NULL when that went out again, for its rest. */
 static hth_ring_read *wait_for_os(hth_read_ring *ring)
 {
-    for (;;) {
-        hth_ring_read *read = take(&ring->done, ring->depth);
-        int64_t n = 0;
+    int64_t n = 0;
+    hth_ring_read *read = hth_os_ring_wait(ring->os, &n);
+    bool again;
 
-        if (read)
-            return read;
-        read = hth_os_ring_wait(ring->os, &n);
-        if (!read) { /* the ring broke: nothing that is out can be waited for any more, which only a bug could cause */
-            assert(!"the system's ring failed");
-            return NULL;
-        }
-        if (n > 0)
-            read->n_done += (size_t)n;
-        read->result = n < 0 ? (int)n : 0;
-        if (n == -EINTR || n == -EAGAIN || (n > 0 && read->n_done < read->n_bytes)) {
-            read->result = 0;
-            send_to_os(ring, read);
-            hth_os_ring_submit(ring->os);
-            continue;
-        }
-        return read;
+    ring->n_at_os--;
+    if (n > 0)
+        read->n_done += (size_t)n;
+    read->result = n < 0 ? (int)n : 0;
+    again = n == -EINTR || n == -EAGAIN || (n > 0 && read->n_done < read->n_bytes);
+    if (again && !ring->os_refuses && send_to_os(ring, read)) {
+        hth_os_ring_submit(ring->os);
+        return NULL;
     }
+    if (again || is_refusal(n))
+        read_all(ring->fs, read);
+    if (is_refusal(n) && read->result == 0 && !ring->os_refuses) {
+        ring->os_refuses = true;
+        start_threads(ring);
+    }
+    return read;
+}
+
+/* A read that threads or this one have done; NULL when there is none and not to be waited for one. */
+static hth_ring_read *wait_for_done(hth_read_ring *ring, bool wait)
+{
+    hth_ring_read *read;
+
+    pthread_mutex_lock(&ring->lock);
+    while (!(read = take(&ring->done, ring->depth)) && wait)
+        pthread_cond_wait(&ring->came_back, &ring->lock);
+    pthread_mutex_unlock(&ring->lock);
+    return read;
 }
 
 hth_ring_read *hth_read_ring_wait(hth_read_ring *ring)
@@ -243,14 +274,9 @@ hth_ring_read *hth_read_ring_wait(hth_read_ring *ring)
     hth_read_ring_submit(ring);
     if (ring->n_out == 0)
         return NULL;
-    if (ring->os) {
+    read = wait_for_done(ring, ring->n_at_os == 0);
+    while (!read && ring->n_at_os > 0)
         read = wait_for_os(ring);
-    } else {
-        pthread_mutex_lock(&ring->lock);
-        while (!(read = take(&ring->done, ring->depth)))
-            pthread_cond_wait(&ring->came_back, &ring->lock);
-        pthread_mutex_unlock(&ring->lock);
-    }
     ring->n_out--;
     return read;
 }

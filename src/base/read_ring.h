@@ -2,8 +2,12 @@
  * read_ring.h - many reads of files at once, and their results as they come
  *
  * Where the system has a submission queue (io_uring on Linux) all reads that were added go out in one call and are the
- * device's to order. Where it has none, or forbids it (containers often do), a few threads read with pread. A file layer
- * other than the system's, as tests have it, is always read through its own functions.
+ * device's to order. Where it has none, or forbids it (containers often do), a few threads read with pread; so they do
+ * from the first read on that the queue turns out not to carry out though the file can be read. A file layer other than
+ * the system's, as tests have it, is always read through its own functions.
+ *
+ * The memory of a read is the ring's until the read came back: a wait ends only then, even where the system has broken
+ * its queue, because the system might still write there.
  *
  * One thread uses a ring.
  */

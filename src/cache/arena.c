@@ -10,10 +10,14 @@
  * follows from its offset and length alone.
  *
  * The helper thread sleeps until fewer than half a segment of held memory is free, then maps and touches one more, if
- * the limit allows. Slabs taken before it is done still work: they fault as they are written.
+ * the limit allows. Slabs taken before it is done still work: they fault as they are written. Whoever can have a slab in
+ * its segment only waits until it has touched the piece in hand, perhaps with locks of their own. So it gives way to
+ * others by a nice value only: a thread that runs when nobody else wants to could keep them waiting for as long as all
+ * cores decode.
  *
  * Invariant: held_bytes is the sum over the segments (and one whole segment while it is being warmed), and exceeds
- * bytes_max by more than its spare part only by what is in slabs. A range of the file that is given back is in no segment's hands meanwhile.
+ * bytes_max by more than its spare part only by what is in slabs. A range of the file that is given back is in no
+ * segment's hands meanwhile.
  */
 #include "cache/arena.h"
 
@@ -71,7 +75,10 @@ struct hth_arena {
     int fd;
     uint64_t fd_begin;
 
-    /* Guards the fields below. Innermost lock; no memory is touched while it is held. */
+    /*
+     * Guards the fields below. Innermost lock. Segments are mapped and pages given back to the system while it is held;
+     * pages are faulted in and slabs are read or written without it.
+     */
     pthread_mutex_t lock;
     pthread_cond_t wanted; /* wakes the warmer */
     pthread_cond_t warmed; /* a segment is ready */
@@ -448,9 +455,9 @@ static void *warm_segments(void *context)
             continue;
         if (!warm_one_locked(arena) && !arena->closing)
             pthread_cond_wait(&arena->wanted, &arena->lock); /* no memory now; try at the next wish */
-        /* The first segment is wanted soon; the others must not take a core from the restore that asked for them. */
+        /* The first segment is wanted soon; for the others it is the restore that asked for them that goes first. */
         if (first)
-            hth_os_thread_background();
+            hth_os_thread_nice(HTH_OS_NICE_HELPER);
         first = false;
     }
     pthread_mutex_unlock(&arena->lock);

@@ -44,7 +44,8 @@ void hth_arena_close(hth_arena *arena);
 
 /*
  * A slab of at least n_bytes, aligned to 4 KiB; NULL when bytes_max, the address range or the system does not allow one.
- * *cold_out (may be NULL): some of its pages are not there yet; see hth_arena_commit. Any thread.
+ * *cold_out (may be NULL): some of its pages are not there yet; see hth_arena_commit. Faults no page in, but may map a
+ * segment, give pages back to the system, and wait while the helper thread touches one piece of 2 MiB. Any thread.
  */
 uint8_t *hth_arena_take(hth_arena *arena, size_t n_bytes, bool *cold_out);
 /*
@@ -55,7 +56,7 @@ uint8_t *hth_arena_take(hth_arena *arena, size_t n_bytes, bool *cold_out);
 bool hth_arena_commit(hth_arena *arena, uint8_t *slab, size_t n_bytes);
 /* Give the end of a slab back: it was of n_bytes and is of n_bytes_left, > 0, from now on. Any thread. */
 void hth_arena_shrink(hth_arena *arena, uint8_t *slab, size_t n_bytes, size_t n_bytes_left);
-/* Give a slab back; n_bytes as taken or left. Accepts NULL. Any thread. */
+/* Give a slab back; n_bytes as taken or left. May unmap a segment or give pages back. Accepts NULL. Any thread. */
 void hth_arena_give(hth_arena *arena, uint8_t *slab, size_t n_bytes);
 
 /* Give up to n_bytes of free memory back to the system; returns how many it was. Any thread. */

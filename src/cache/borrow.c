@@ -26,8 +26,7 @@ static const char *misfit(const hth_kvc_info *info, const hth_keyspace *keyspace
         return "it has no checksum of its head";
     if (memcmp(info->keyspace.fingerprint, keyspace->fingerprint, sizeof(keyspace->fingerprint)) != 0)
         return "it belongs to another model";
-    if (info->keyspace.quant_byte != keyspace->quant_byte ||
-        memcmp(info->keyspace.ctx_params_hash, keyspace->ctx_params_hash, sizeof(keyspace->ctx_params_hash)) != 0)
+    if (!hth_keyspace_equal(&info->keyspace, keyspace))
         return "it was made with other context parameters or by another build";
     if (first_position != expected->first_position || hth_kvc_n_tokens(info) != expected->n_tokens)
         return "it covers other positions than expected";

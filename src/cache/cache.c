@@ -133,6 +133,7 @@ static hearth_status open_ram(hth_cache *cache, const hth_cache_options *options
         .bytes_max = options->ram_bytes_max,
         .warm = true,
         .memory_fd = options->ram_memory_fd,
+        .key = options->key,
     };
     hearth_error trouble = { .message = "" };
 

@@ -92,10 +92,6 @@ struct hth_file_tier {
     bool rebuild_wanted;
     _Atomic bool stop;
 
-    _Atomic bool rebuild_runs;
-    _Atomic uint64_t n_rows_rebuilt;
-    _Atomic uint64_t n_rows_estimated;
-
     _Atomic uint64_t bytes_known; /* in rows, when the index was last asked; for when it cannot be */
     _Atomic uint64_t n_rows_written;
     _Atomic uint64_t n_bytes_written;
@@ -205,15 +201,6 @@ static hearth_status make_parts(hth_file_tier *tier, hearth_error *err)
 
 static int start_scan_locked(hth_file_tier *tier, bool rebuild);
 
-static bool note_progress(uint64_t n_rows, uint64_t n_rows_estimated, void *user_data)
-{
-    hth_file_tier *tier = user_data;
-
-    atomic_store(&tier->n_rows_rebuilt, n_rows);
-    atomic_store(&tier->n_rows_estimated, n_rows_estimated);
-    return true;
-}
-
 static hth_scan scan_of(hth_file_tier *tier)
 {
     return (hth_scan){
@@ -225,21 +212,14 @@ static hth_scan scan_of(hth_file_tier *tier)
         .durable = tier->durable,
         .foreign_s = strcmp(tier->index_directory, tier->directory) == 0 ? 0 : FOREIGN_S,
         .stop = &tier->stop,
-        .progress = note_progress,
-        .user_data = tier,
     };
 }
 
 /* Fill the index; whether it is complete then is still to be told to it. */
 static bool fill_index(hth_file_tier *tier, hth_scan *scan)
 {
-    bool complete;
+    bool complete = hth_scan_rebuild(scan);
 
-    atomic_store(&tier->n_rows_rebuilt, 0);
-    atomic_store(&tier->n_rows_estimated, 0);
-    atomic_store(&tier->rebuild_runs, true);
-    complete = hth_scan_rebuild(scan);
-    atomic_store(&tier->rebuild_runs, false);
     atomic_store(&tier->bytes_known, scan->bytes);
     atomic_fetch_add(&tier->n_rows_adopted, scan->n_adopted);
     return complete;
@@ -291,24 +271,13 @@ static void scan_once(hth_file_tier *tier, bool rebuild)
     pthread_mutex_unlock(&tier->scan_lock);
 }
 
-void hth_file_tier_rebuild_get(const hth_file_tier *tier, hth_file_tier_rebuild *out)
-{
-    *out = (hth_file_tier_rebuild){
-        .running = atomic_load(&tier->rebuild_runs),
-        .n_rows = atomic_load(&tier->n_rows_rebuilt),
-        .n_rows_estimated = atomic_load(&tier->n_rows_estimated),
-    };
-}
-
 bool hth_file_tier_rebuild_index(hth_file_tier *tier, hth_scan_progress_fn progress, void *user_data)
 {
     hth_scan scan = scan_of(tier);
     bool complete = false;
 
-    if (progress) {
-        scan.progress = progress;
-        scan.user_data = user_data;
-    }
+    scan.progress = progress;
+    scan.user_data = user_data;
     /* Like the tier's own thread, which does not start meanwhile. */
     pthread_mutex_lock(&tier->scan_lock);
     while (tier->scanner_is_busy)
@@ -791,28 +760,9 @@ static void bring_uses(hth_file_tier *tier, hth_index_use *uses, size_t n)
             set_last_used(tier, &uses[i].id, path, uses[i].last_used_time);
 }
 
-/* For the index, inside its transactions. */
-static bool file_is_there(const hth_row_id *id, void *user_data)
-{
-    hth_file_tier *tier = user_data;
-    char path[PATH_BYTES];
-    hth_fs_stat st;
-
-    return hth_file_tier_path(tier, id, path, sizeof(path)) && hth_fs_stat_path(tier->fs, path, &st) == 0 &&
-           st.is_regular;
-}
-
-static bool file_is_gone(const hth_row_id *id, void *user_data)
-{
-    hth_file_tier *tier = user_data;
-    char path[PATH_BYTES];
-    hth_fs_stat st;
-
-    return hth_file_tier_path(tier, id, path, sizeof(path)) && hth_fs_stat_path(tier->fs, path, &st) == -ENOENT;
-}
-
 static void adopt_found(hth_file_tier *tier, const hth_row_meta *found, size_t n)
 {
+    hth_row_files files = hth_file_tier_files(tier);
     bool synced[256] = { false };
     size_t n_adopted = 0;
 
@@ -822,7 +772,7 @@ static void adopt_found(hth_file_tier *tier, const hth_row_meta *found, size_t n
             (void)hth_publish_sync_folder(&tier->publisher, &found[i].id); /* a row is not worth more */
         synced[found[i].id.key.bytes[0]] = true;
     }
-    if (n > 0 && hth_index_adopt(tier->index, found, n, file_is_there, tier, &n_adopted, NULL) == HEARTH_OK)
+    if (n > 0 && hth_index_adopt(tier->index, found, n, hth_row_file_is_there, &files, &n_adopted, NULL) == HEARTH_OK)
         atomic_fetch_add(&tier->n_rows_adopted, n_adopted);
     else
         for (size_t i = 0; i < n; i++)
@@ -831,6 +781,7 @@ static void adopt_found(hth_file_tier *tier, const hth_row_meta *found, size_t n
 
 static void bring_notes(hth_file_tier *tier)
 {
+    hth_row_files files = hth_file_tier_files(tier);
     notes noted, empty;
 
     if (!notes_init(&empty)) {
@@ -845,7 +796,7 @@ static void bring_notes(hth_file_tier *tier)
 
     adopt_found(tier, noted.found, noted.n_found);
     if (noted.n_lost > 0) /* if it fails, the next read notes them again */
-        (void)hth_index_remove_lost(tier->index, noted.lost, noted.n_lost, file_is_gone, tier, NULL, NULL);
+        (void)hth_index_remove_lost(tier->index, noted.lost, noted.n_lost, hth_row_file_is_gone, &files, NULL, NULL);
     bring_uses(tier, noted.uses, noted.n_uses);
     notes_deinit(&noted);
 }
@@ -1261,6 +1212,11 @@ hth_index *hth_file_tier_index(hth_file_tier *tier)
 const hth_fs *hth_file_tier_fs(const hth_file_tier *tier)
 {
     return tier->fs;
+}
+
+hth_row_files hth_file_tier_files(const hth_file_tier *tier)
+{
+    return (hth_row_files){ .fs = tier->fs, .rows_directory = tier->rows };
 }
 
 const char *hth_file_tier_rows_directory(const hth_file_tier *tier)

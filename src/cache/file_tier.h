@@ -24,6 +24,7 @@
 #include "cache/index.h"
 #include "cache/kvc.h"
 #include "cache/publish.h"
+#include "cache/row_file.h"
 #include "cache/scan.h"
 
 typedef struct hth_file_tier hth_file_tier;
@@ -52,14 +53,6 @@ hearth_status hth_file_tier_open(const hth_file_tier_options *options, hth_file_
 void hth_file_tier_close(hth_file_tier *tier); /* accepts NULL; ends what the thread is doing */
 /* Wait until that thread has nothing left to do. Any thread. */
 void hth_file_tier_settle(hth_file_tier *tier);
-
-/* How far the filling of the index is; n_rows_estimated is a guess until it is done. Any thread. */
-typedef struct hth_file_tier_rebuild {
-    bool running;
-    uint64_t n_rows;
-    uint64_t n_rows_estimated;
-} hth_file_tier_rebuild;
-void hth_file_tier_rebuild_get(const hth_file_tier *tier, hth_file_tier_rebuild *out);
 
 /* ---- any thread; no write transaction, no lock held across input or output ---- */
 
@@ -152,6 +145,8 @@ hearth_status hth_file_tier_evict_to(hth_file_tier *tier, uint64_t bytes_max, ui
 hth_index *hth_file_tier_index(hth_file_tier *tier); /* borrowed; lives as long as the tier */
 /* Path of a row's file into path[capacity]; false when it does not fit. */
 bool hth_file_tier_path(const hth_file_tier *tier, const hth_row_id *id, char *path, size_t capacity);
+/* Where its rows are, for hth_row_file_is_there and hth_row_file_is_gone; borrows from the tier. */
+hth_row_files hth_file_tier_files(const hth_file_tier *tier);
 const hth_fs *hth_file_tier_fs(const hth_file_tier *tier);
 /* The folder of the fan-out folders; borrowed. */
 const char *hth_file_tier_rows_directory(const hth_file_tier *tier);

@@ -29,6 +29,13 @@ typedef struct hth_keyspace {
     uint8_t ctx_params_hash[32];
 } hth_keyspace;
 
+/* Are equal tokens the same prefix in both? How the fingerprint was made does not matter. */
+static inline bool hth_keyspace_equal(const hth_keyspace *a, const hth_keyspace *b)
+{
+    return memcmp(a->fingerprint, b->fingerprint, sizeof(a->fingerprint)) == 0 && a->quant_byte == b->quant_byte &&
+           memcmp(a->ctx_params_hash, b->ctx_params_hash, sizeof(a->ctx_params_hash)) == 0;
+}
+
 /* ---- one pass over a prompt's tokens ---- */
 
 typedef struct hth_key_stream hth_key_stream; /* one thread at a time */

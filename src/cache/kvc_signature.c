@@ -1,12 +1,14 @@
 /*
  * kvc_signature.c - signing and checking KVC files
  *
- * The encoder puts the HMAC record right before the record of the head's checksum, which ends the head; a file that was
- * parsed says itself where its HMAC is.
+ * The encoder puts the HMAC record right before the record of the head's checksum, which ends the head, and only there is
+ * one signed: images may come from files and adopted memory, so nothing about their heads is taken for granted. A file
+ * that was parsed says itself where its HMAC is.
  */
 #include "cache/kvc_signature.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "base/bytes.h"
 
@@ -17,6 +19,7 @@ enum {
     /* From the HMAC's value to the payload, in what the encoder writes. */
     FROM_VALUE_TO_PAYLOAD = HTH_HMAC_BYTES + HEAD_CRC_RECORD_BYTES,
     TAG_HMAC = 0x86,
+    TAG_HEAD_CRC = 0x87,
 };
 
 static const uint8_t zeros[HTH_HMAC_BYTES];
@@ -41,22 +44,25 @@ static void feed(hth_hmac *mac, const uint8_t *bytes, size_t n_bytes, size_t val
     hth_hmac_update(mac, bytes + at, n_bytes - at);
 }
 
-/* Where the encoder put the HMAC's value in a head of ours. */
+/* Where the HMAC's value is in a head that is laid out as the encoder does it; 0 for another one. */
 static size_t value_in_head(const uint8_t *head, size_t n_head)
 {
-    size_t value = n_head - FROM_VALUE_TO_PAYLOAD;
+    size_t value;
 
-    assert(n_head > HTH_KVC_HEADER_BYTES + HTH_KVC_TRAILER_BYTES + FROM_VALUE_TO_PAYLOAD);
-    assert(hth_get_u64(head + PAYLOAD_OFFSET_OFFSET) == n_head);
-    assert(head[value - RECORD_HEAD_BYTES] == TAG_HMAC);
-    assert(hth_get_u32(head + value - 4) == HTH_HMAC_BYTES);
+    if (n_head <= HTH_KVC_HEADER_BYTES + HTH_KVC_TRAILER_BYTES + RECORD_HEAD_BYTES + FROM_VALUE_TO_PAYLOAD ||
+        hth_get_u64(head + PAYLOAD_OFFSET_OFFSET) != n_head)
+        return 0;
+    value = n_head - FROM_VALUE_TO_PAYLOAD;
+    if (head[value - RECORD_HEAD_BYTES] != TAG_HMAC || hth_get_u32(head + value - 4) != HTH_HMAC_BYTES ||
+        head[n_head - HEAD_CRC_RECORD_BYTES] != TAG_HEAD_CRC)
+        return 0;
     return value;
 }
 
 hth_hmac *hth_kvc_sign_begin(const uint8_t *head, size_t n_head, const hth_signing_key *key)
 {
     size_t value = value_in_head(head, n_head);
-    hth_hmac *mac = hth_hmac_new(hth_signing_key_hmac(key));
+    hth_hmac *mac = value > 0 ? hth_hmac_new(hth_signing_key_hmac(key)) : NULL;
 
     if (mac)
         feed(mac, head, n_head, value);
@@ -65,21 +71,26 @@ hth_hmac *hth_kvc_sign_begin(const uint8_t *head, size_t n_head, const hth_signi
 
 void hth_kvc_sign_end(hth_hmac *signing, uint8_t *head, size_t n_head)
 {
-    hth_hmac_final(signing, head + value_in_head(head, n_head));
+    size_t value = value_in_head(head, n_head);
+    uint8_t computed[HTH_HMAC_BYTES];
+
+    assert(value > 0); /* else it had not begun */
+    hth_hmac_final(signing, computed);
     hth_hmac_free(signing);
+    if (memcmp(head + value, computed, sizeof(computed)) != 0)
+        memcpy(head + value, computed, sizeof(computed));
 }
 
 bool hth_kvc_sign(uint8_t *bytes, size_t n_bytes, const hth_signing_key *key)
 {
-    size_t n_head = (size_t)hth_get_u64(bytes + PAYLOAD_OFFSET_OFFSET);
-    hth_hmac *mac;
+    bool has_trailer = n_bytes >= HTH_KVC_HEADER_BYTES + HTH_KVC_TRAILER_BYTES;
+    uint64_t n_head = has_trailer ? hth_get_u64(bytes + PAYLOAD_OFFSET_OFFSET) : UINT64_MAX;
+    hth_hmac *mac = n_head <= n_bytes ? hth_kvc_sign_begin(bytes, (size_t)n_head, key) : NULL;
 
-    assert(n_head <= n_bytes);
-    mac = hth_kvc_sign_begin(bytes, n_head, key);
     if (!mac)
         return false;
-    hth_hmac_update(mac, bytes + n_head, n_bytes - n_head);
-    hth_kvc_sign_end(mac, bytes, n_head);
+    hth_hmac_update(mac, bytes + n_head, n_bytes - (size_t)n_head);
+    hth_kvc_sign_end(mac, bytes, (size_t)n_head);
     return true;
 }
 

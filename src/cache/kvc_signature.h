@@ -21,15 +21,16 @@
 hth_kvc_bytes hth_kvc_signature_room(void);
 
 /*
- * Sign a complete image, made by hth_kvc_encode_head from an info with an hmac (asserted: bytes of unknown origin do
- * not belong here). Writes the HMAC into the image and touches nothing else; signing again gives the same bytes. False,
- * with the image unchanged, when there is no memory. Thread-safe.
+ * Sign a complete image, made by hth_kvc_encode_head from an info with an hmac. Writes the HMAC into the image and
+ * touches nothing else; of an image that is signed with that key already nothing is written. False, with the image
+ * unchanged, when there is no memory, and for any bytes that are no such image. Thread-safe.
  */
 bool hth_kvc_sign(uint8_t *bytes, size_t n_bytes, const hth_signing_key *key);
 
 /*
  * The same for a file whose payload does not lie behind its head in memory: begin with the head, feed the payload with
- * hth_hmac_update, end. begin gives NULL when there is no memory; end writes the HMAC into the head and frees signing.
+ * hth_hmac_update, end. begin gives NULL when there is no memory, or the head is no such head; end writes the HMAC into
+ * the head and frees signing.
  */
 hth_hmac *hth_kvc_sign_begin(const uint8_t *head, size_t n_head, const hth_signing_key *key);
 void hth_kvc_sign_end(hth_hmac *signing, uint8_t *head, size_t n_head);

@@ -299,9 +299,7 @@ static bool is_same_row(const hth_kvc_info *a, const hth_kvc_info *b)
            hth_key_equal(&a->own_key, &b->own_key) && a->first_position == b->first_position &&
            a->has_parent == b->has_parent && hth_key_equal(&a->parent, &b->parent) && a->tokens.n == b->tokens.n &&
            (a->tokens.n == 0 || memcmp(a->tokens.data, b->tokens.data, a->tokens.n) == 0) &&
-           memcmp(a->keyspace.fingerprint, b->keyspace.fingerprint, sizeof(a->keyspace.fingerprint)) == 0 &&
-           a->keyspace.quant_byte == b->keyspace.quant_byte &&
-           memcmp(a->keyspace.ctx_params_hash, b->keyspace.ctx_params_hash, sizeof(a->keyspace.ctx_params_hash)) == 0;
+           hth_keyspace_equal(&a->keyspace, &b->keyspace);
 }
 
 /* Parse a whole image as a row; on failure the message says what it is not. */
@@ -377,21 +375,11 @@ typedef struct passage {
     char path[PATH_BYTES]; /* its final name */
 } passage;
 
-/* For hth_index_remove_lost. */
-static bool file_is_gone(const hth_row_id *id, void *user_data)
-{
-    const hth_publisher *publisher = user_data;
-    char path[PATH_BYTES];
-    hth_fs_stat st;
-
-    return hth_row_file_path(publisher->rows_directory, id, path, sizeof(path)) &&
-           hth_fs_stat_path(publisher->fs, path, &st) == -ENOENT;
-}
-
 /* Step 1. *done_out: there is nothing to do, and *result_out says why. */
 static void reserve(passage *p, bool *done_out, hth_publish_result *result_out)
 {
     hth_index *index = p->publisher->index;
+    hth_row_files files = { .fs = p->publisher->fs, .rows_directory = p->publisher->rows_directory };
     const hth_row_id *id = &p->meta->id;
     hth_reserve_result result = HTH_RESERVE_TAKEN;
     hth_fs_stat st;
@@ -403,8 +391,8 @@ static void reserve(passage *p, bool *done_out, hth_publish_result *result_out)
             return;
         if (result != HTH_RESERVE_EXISTS || hth_fs_stat_path(p->publisher->fs, p->path, &st) != -ENOENT)
             break;
-        (void)hth_index_remove_lost(index, id, 1, file_is_gone, p->publisher, NULL,
-                                    NULL); /* somebody took the file away: it may be written again */
+        /* Somebody took the file away: it may be written again. */
+        (void)hth_index_remove_lost(index, id, 1, hth_row_file_is_gone, &files, NULL, NULL);
     }
     p->is_reserved = result == HTH_RESERVED;
     *done_out = result != HTH_RESERVED;

@@ -1,8 +1,8 @@
 /*
  * ram_tier.c - rows over slabs: pins, ages, eviction, adoption
  *
- * All bookkeeping is guarded by one lock that is held for pointer work only: slabs are filled, read, checksummed and
- * written without it.
+ * All bookkeeping is guarded by one lock: slabs are filled, read, checksummed, faulted in and written without it. What
+ * is done under it besides bookkeeping is that the arena may map and unmap segments and give pages back to the system.
  *
  * Idle rows (visible, no pins) are in one of two lists by their last use: leaves, and inner rows, which something in the
  * tier stands on. Evicting takes the first leaf, or the first inner row when all leaves are pinned, so it looks at one
@@ -25,7 +25,7 @@
 #include <utlist.h>
 
 #include "cache/arena.h"
-#include "cache/kvc.h"
+#include "cache/kvc_signature.h"
 #include "cache/ram_directory.h"
 #include "cache/ram_row.h"
 #include "cache/ram_table.h"
@@ -34,6 +34,7 @@
 struct hth_ram_tier {
     hth_arena *arena;
     hth_ram_directory *directory; /* NULL: private memory; guarded by the lock */
+    const hth_signing_key *key;   /* NULL: none; fixed at opening */
 
     /* Guards the fields below and the rows' guarded fields. Held around the arena's lock, no other. */
     pthread_mutex_t lock;
@@ -275,8 +276,8 @@ static hearth_status adopt_all(hth_ram_tier *tier, hearth_error *err)
     return HEARTH_OK;
 }
 
-/* Read a row whole, as a file would be. */
-static bool verifies(const hth_ram_row *row)
+/* Read a row whole, as a file would be: with a key it must be signed. */
+static bool verifies(const hth_ram_tier *tier, const hth_ram_row *row)
 {
     hth_kvc_info info;
     hth_kvc_fault fault;
@@ -284,13 +285,14 @@ static bool verifies(const hth_ram_row *row)
 
     return hth_kvc_parse(row->image, row->bytes, NULL, &info, &fault) && read_head(row->image, row->bytes, &meta) &&
            hth_row_id_equal(&meta.id, &row->meta.id) && hth_key_equal(&meta.parent, &row->meta.parent) &&
-           meta.first_position == row->meta.first_position && meta.n_tokens == row->meta.n_tokens;
+           meta.first_position == row->meta.first_position && meta.n_tokens == row->meta.n_tokens &&
+           (!tier->key || hth_kvc_verify_signature(row->image, row->bytes, &info, tier->key, &fault));
 }
 
 /* The row is pinned by the caller and was adopted. True when it may be used; else it is gone, pin and all. */
 static bool check_adopted(hth_ram_tier *tier, hth_ram_row *row)
 {
-    bool sound = verifies(row); /* two threads may do this at once, and agree */
+    bool sound = verifies(tier, row); /* two threads may do this at once, and agree */
 
     pthread_mutex_lock(&tier->lock);
     if (sound) {
@@ -316,6 +318,7 @@ hearth_status hth_ram_tier_open(const hth_ram_tier_options *options, hth_ram_tie
     if (!tier)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the RAM tier");
     tier->bytes_max = options->bytes_max;
+    tier->key = options->key;
     pthread_mutex_init(&tier->lock, NULL);
     if (!hth_ram_table_init(&tier->table))
         status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the RAM tier");
@@ -383,34 +386,64 @@ static uint8_t *slab_locked(hth_ram_tier *tier, size_t n_bytes, bool *cold_out)
     return slab;
 }
 
+/* Give the row a slab of its size; false when the quota has no room for it. */
+static bool slab_take(hth_ram_tier *tier, hth_ram_row *row, bool *cold_out)
+{
+    pthread_mutex_lock(&tier->lock);
+    row->image = slab_locked(tier, row->bytes, cold_out);
+    if (row->image) {
+        tier->bytes += slab_bytes_of(row);
+        tier->bytes_pinned += slab_bytes_of(row);
+    }
+    pthread_mutex_unlock(&tier->lock);
+    return row->image != NULL;
+}
+
+static void slab_give(hth_ram_tier *tier, hth_ram_row *row)
+{
+    pthread_mutex_lock(&tier->lock);
+    tier->bytes -= slab_bytes_of(row);
+    tier->bytes_pinned -= slab_bytes_of(row);
+    hth_arena_give(tier->arena, row->image, row->bytes);
+    row->image = NULL;
+    keep_quota_locked(tier); /* it may have been lowered meanwhile */
+    pthread_mutex_unlock(&tier->lock);
+}
+
+/* A slab whose pages are there. */
+static bool slab_take_committed(hth_ram_tier *tier, hth_ram_row *row)
+{
+    bool cold = false;
+
+    if (!slab_take(tier, row, &cold))
+        return false;
+    if (!cold || hth_arena_commit(tier->arena, row->image, row->bytes))
+        return true;
+    slab_give(tier, row);
+    /*
+     * The system has no memory for the file now. That may pass, so the quota stays as it is; this time, as at every one
+     * until then, older rows make room in the system itself. Once: if somebody else takes that, this reserve fails.
+     */
+    (void)hth_ram_tier_evict_bytes(tier, slab_bytes_of(row)); /* fewer where the rest is pinned: the next try says */
+    if (!slab_take(tier, row, &cold))
+        return false;
+    if (!cold || hth_arena_commit(tier->arena, row->image, row->bytes))
+        return true;
+    slab_give(tier, row);
+    return false;
+}
+
 hth_ram_row *hth_ram_tier_reserve(hth_ram_tier *tier, size_t n_bytes)
 {
     hth_ram_row *row = calloc(1, sizeof(*row));
-    bool cold = false;
 
     if (!row)
         return NULL;
     row->bytes = n_bytes;
     row->pins = 1;
     row->slot = HTH_RAM_DIRECTORY_NO_SLOT;
-
-    pthread_mutex_lock(&tier->lock);
-    row->image = slab_locked(tier, n_bytes, &cold);
-    if (row->image) {
-        tier->bytes += slab_bytes_of(row);
-        tier->bytes_pinned += slab_bytes_of(row);
-    }
-    pthread_mutex_unlock(&tier->lock);
-    if (!row->image) {
+    if (!slab_take_committed(tier, row)) {
         free(row);
-        return NULL;
-    }
-    if (cold && !hth_arena_commit(tier->arena, row->image, n_bytes)) {
-        pthread_mutex_lock(&tier->lock);
-        drop_pin_locked(tier, row);
-        tier->bytes_max = tier->bytes; /* so that the next row takes the place of others */
-        hth_arena_set_bytes_max(tier->arena, tier->bytes_max);
-        pthread_mutex_unlock(&tier->lock);
         return NULL;
     }
     return row;

@@ -9,7 +9,8 @@
  *
  * The memory may come from outside, as a file in memory that outlives the process. The tier then begins with the rows
  * that an earlier process, ended in whatever way, left in it. Each of those is checked in full before its first use, and
- * dropped when it is damaged.
+ * dropped when it is damaged. With a signing key it must carry a right signature, too. Rows get theirs when they are
+ * written to a file, so with a key those that were saved and not yet written when the process ended are dropped.
  *
  * Every function may be called from any thread.
  */
@@ -17,6 +18,7 @@
 #define HTH_CACHE_RAM_TIER_H
 
 #include "cache/row.h"
+#include "cache/signing_key.h"
 
 typedef struct hth_ram_tier hth_ram_tier;
 typedef struct hth_ram_row hth_ram_row;
@@ -25,6 +27,8 @@ typedef struct hth_ram_tier_options {
     uint64_t bytes_max; /* of slabs; memory between them may come to a sixteenth more */
     bool warm;          /* fault memory in ahead of use, on a helper thread */
     int memory_fd; /* -1: private memory; else a file in memory (hth_os_memory_file_new), which stays the caller's */
+    const hth_signing_key
+        *key; /* what adopted rows must be signed with; borrowed until the close. NULL: they need not */
 } hth_ram_tier_options;
 
 /*
@@ -41,8 +45,9 @@ void hth_ram_tier_close(hth_ram_tier *tier);
 
 /*
  * A slab of n_bytes for a row that is to be filled by the caller, evicting what must go. The row is pinned once and
- * nobody else sees it until hth_ram_tier_insert. NULL when pinned rows leave no room. A memory file that cannot grow to
- * the quota lowers the quota to what it holds.
+ * nobody else sees it until hth_ram_tier_insert. NULL when pinned rows leave no room. Where the system has no memory for
+ * a memory file to grow, though the quota would allow it, older rows are evicted instead; NULL when that was not enough.
+ * The quota stays: as soon as there is memory again, it is used.
  */
 hth_ram_row *hth_ram_tier_reserve(hth_ram_tier *tier, size_t n_bytes);
 /* A reserved row turned out to need only its first n_bytes, > 0; the pages behind them are free again. */
@@ -68,7 +73,7 @@ void hth_ram_row_set_stored(hth_ram_row *row, bool stored);
 bool hth_ram_tier_has(hth_ram_tier *tier, const hth_row_id *id, hth_row_meta *out);
 /*
  * The row of that id, pinned and marked as just used; NULL when it is not here. The first pin of an adopted row reads it
- * whole; a damaged one is dropped and not here.
+ * whole; a damaged one, or with a key one that is not signed with it, is dropped and not here.
  */
 hth_ram_row *hth_ram_tier_pin(hth_ram_tier *tier, const hth_row_id *id);
 /* Count a use of each of these rows that is here; what is found of them tells. */
@@ -120,7 +125,7 @@ typedef struct hth_ram_tier_totals {
     uint64_t bytes_pinned; /* of slabs that somebody holds */
     uint64_t rows_evicted;
     uint64_t rows_adopted;         /* found in the memory file, with a sound head */
-    uint64_t rows_adopted_dropped; /* found there and damaged, at once or at their first use */
+    uint64_t rows_adopted_dropped; /* found there and damaged or not signed, at once or at their first use */
 } hth_ram_tier_totals;
 void hth_ram_tier_totals_get(hth_ram_tier *tier, hth_ram_tier_totals *out);
 

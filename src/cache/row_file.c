@@ -7,15 +7,18 @@
 #include "cache/row_file.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/os.h"
+
 enum {
     HEAD_BYTES = 8192,          /* holds the whole head of any row of one block */
     HEAD_BYTES_MAX = 256 << 20, /* of a snapshot: four bytes a token and its prompt */
     KEY_DIGITS = 2 * HTH_KEY_BYTES,
+    PATH_BYTES = 4096,
 };
 
 void hth_row_file_name(const hth_row_id *id, char name[HTH_ROW_FILE_NAME_BYTES])
@@ -61,6 +64,26 @@ bool hth_row_file_path(const char *rows_directory, const hth_row_id *id, char *p
     hth_row_file_name(id, name);
     n = snprintf(path, capacity, "%s/%.2s/%s", rows_directory, name, name);
     return n > 0 && (size_t)n < capacity;
+}
+
+bool hth_row_file_is_there(const hth_row_id *id, void *user_data)
+{
+    const hth_row_files *files = user_data;
+    char path[PATH_BYTES];
+    hth_fs_stat st;
+
+    return hth_row_file_path(files->rows_directory, id, path, sizeof(path)) &&
+           hth_fs_stat_path(files->fs, path, &st) == 0 && st.is_regular;
+}
+
+bool hth_row_file_is_gone(const hth_row_id *id, void *user_data)
+{
+    const hth_row_files *files = user_data;
+    char path[PATH_BYTES];
+    hth_fs_stat st;
+
+    return hth_row_file_path(files->rows_directory, id, path, sizeof(path)) &&
+           hth_fs_stat_path(files->fs, path, &st) == -ENOENT;
 }
 
 hearth_status hth_row_file_open(const hth_fs *fs, const char *path, int *fd_out, hth_fs_stat *stat_out,

@@ -20,6 +20,20 @@ bool hth_row_file_path(const char *rows_directory, const hth_row_id *id, char *p
 /* <rows_directory>/ab; false when it does not fit. */
 bool hth_row_file_folder(const char *rows_directory, const hth_row_id *id, char *path, size_t capacity);
 
+/* Where row files are looked for: what the two functions below want as their user_data. */
+typedef struct hth_row_files {
+    const hth_fs *fs;
+    const char *rows_directory;
+} hth_row_files;
+
+/*
+ * Is there a regular file of the row's name; is there nothing of that name for certain? Both false when nobody can
+ * tell. For the index, which asks inside its transactions (hth_index_adopt, hth_index_remove_lost); user_data is a
+ * hth_row_files.
+ */
+bool hth_row_file_is_there(const hth_row_id *id, void *user_data);
+bool hth_row_file_is_gone(const hth_row_id *id, void *user_data);
+
 /*
  * Open a row's file and learn its size. HEARTH_NOT_FOUND; HEARTH_CORRUPT when it is no file or its size makes no sense;
  * HEARTH_PERMISSION, HEARTH_IO. Close with hth_fs_close.

@@ -58,20 +58,15 @@ static bool remove_temporary(const char *name, void *user_data)
     return true;
 }
 
-/* For hth_index_adopt. */
-static bool file_is_there(const hth_row_id *id, void *user_data)
+static hth_row_files files_of(const hth_scan *scan)
 {
-    const hth_scan *scan = user_data;
-    char path[PATH_BYTES];
-    hth_fs_stat st;
-
-    return hth_row_file_path(scan->rows_directory, id, path, sizeof(path)) &&
-           hth_fs_stat_path(scan->fs, path, &st) == 0 && st.is_regular;
+    return (hth_row_files){ .fs = scan->fs, .rows_directory = scan->rows_directory };
 }
 
 /* Adopt what a dead owner linked, and drop its reservation in any case. */
 static bool recover_rows(hth_scan *scan, const hth_row_id *ids, size_t n)
 {
+    hth_row_files files = files_of(scan);
     hth_row_meta found[BATCH_ROWS];
     size_t n_found = 0, n_adopted = 0;
     char path[PATH_BYTES];
@@ -86,7 +81,8 @@ static bool recover_rows(hth_scan *scan, const hth_row_id *ids, size_t n)
                 (void)hth_fs_sync_directory(scan->fs, folder); /* a row is not worth more than the attempt */
             n_found++;
         }
-    if (n_found > 0 && hth_index_adopt(scan->index, found, n_found, file_is_there, scan, &n_adopted, NULL) != HEARTH_OK)
+    if (n_found > 0 &&
+        hth_index_adopt(scan->index, found, n_found, hth_row_file_is_there, &files, &n_adopted, NULL) != HEARTH_OK)
         return false;
     scan->n_adopted += n_adopted;
     return hth_index_release_dead(scan->index, ids, n, NULL) == HEARTH_OK;
@@ -122,11 +118,12 @@ typedef struct rebuild {
 
 static void flush_batch(rebuild *r)
 {
+    hth_row_files files = files_of(r->scan);
     size_t n_adopted = 0;
 
     /* Without an index the scan goes on to the end: the sum of the sizes is wanted all the same. */
-    if (r->n_batch > 0 &&
-        hth_index_adopt(r->scan->index, r->batch, r->n_batch, file_is_there, r->scan, &n_adopted, NULL) != HEARTH_OK)
+    if (r->n_batch > 0 && hth_index_adopt(r->scan->index, r->batch, r->n_batch, hth_row_file_is_there, &files,
+                                          &n_adopted, NULL) != HEARTH_OK)
         r->failed = true;
     r->scan->n_adopted += n_adopted;
     r->n_batch = 0;

@@ -355,19 +355,10 @@ static bool add_id(const hth_row_meta *meta, void *user_data)
     return list_add(user_data, &meta->id, sizeof(meta->id));
 }
 
-static bool file_is_gone(const hth_row_id *id, void *user_data)
-{
-    hth_file_tier *tier = user_data;
-    char path[PATH_BYTES];
-    hth_fs_stat st;
-
-    return hth_file_tier_path(tier, id, path, sizeof(path)) &&
-           hth_fs_stat_path(hth_file_tier_fs(tier), path, &st) == -ENOENT;
-}
-
 static void drop_lost(hth_file_tier *tier, hth_verify_counts *counts)
 {
     hth_index *index = hth_file_tier_index(tier);
+    hth_row_files files = hth_file_tier_files(tier);
     list ids = { .n = 0 };
     size_t n_lost = 0;
     hth_row_id *id;
@@ -375,12 +366,12 @@ static void drop_lost(hth_file_tier *tier, hth_verify_counts *counts)
     (void)hth_index_visit(index, false, add_id, &ids, NULL); /* a damaged index is made anew by others */
     id = ids.items;
     for (size_t i = 0; i < ids.n; i++)
-        if (file_is_gone(&id[i], tier))
+        if (hth_row_file_is_gone(&id[i], &files))
             id[n_lost++] = id[i];
     for (size_t i = 0; i < n_lost; i += LOST_AT_ONCE) {
         size_t n_removed = 0, n = n_lost - i < LOST_AT_ONCE ? n_lost - i : LOST_AT_ONCE;
 
-        (void)hth_index_remove_lost(index, id + i, n, file_is_gone, tier, &n_removed, NULL); /* likewise */
+        (void)hth_index_remove_lost(index, id + i, n, hth_row_file_is_gone, &files, &n_removed, NULL); /* likewise */
         counts->gone += n_removed;
     }
     free(ids.items);

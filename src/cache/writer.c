@@ -132,8 +132,8 @@ static bool is_last_tier(const hth_writer *writer, size_t tier)
 
 /*
  * Sign a row's image in place. Readers of the image look at the signature only where they read it from a file. All jobs
- * of one row go through one thread, so nobody else signs it now. False without memory, and for a row of an earlier
- * process that has no room for a signature: it would be refused when it is read.
+ * of one row go through one thread, so nobody else signs it now. False without memory, and for a row of another process
+ * that has no room for a signature where our encoder has it: unsigned it would be refused when it is read.
  */
 static bool sign(hth_writer *writer, hth_ram_row *row)
 {
@@ -246,6 +246,7 @@ static void *write_rows(void *context)
     uint64_t maintained_ns = hth_os_monotonic_ns();
 
     hth_os_thread_name("hearth-writer");
+    hth_os_thread_nice(HTH_OS_NICE_HELPER); /* decoding keeps its speed while rows are written */
     for (;;) {
         job *next = hth_mailbox_take(self->jobs, MAINTAIN_EVERY_MS);
         uint64_t now = hth_os_monotonic_ns();

@@ -229,12 +229,6 @@ static hearth_status read_part(exporter *e, part *row, hearth_error *err)
     return progress(e, row->n_bytes, err);
 }
 
-static bool same_keyspace(const hth_keyspace *a, const hth_keyspace *b)
-{
-    return memcmp(a->fingerprint, b->fingerprint, sizeof(a->fingerprint)) == 0 && a->quant_byte == b->quant_byte &&
-           memcmp(a->ctx_params_hash, b->ctx_params_hash, sizeof(a->ctx_params_hash)) == 0;
-}
-
 /* Put the rows' tokens behind one another, and see that each row's key is that of all tokens up to its end. */
 static hearth_status collect_tokens(exporter *e, hearth_error *err)
 {
@@ -264,7 +258,7 @@ static hearth_status collect_tokens(exporter *e, hearth_error *err)
             hth_key_stream_push(stream, &token, 1);
         }
         hth_key_stream_key(stream, &key);
-        if (!same_keyspace(&row->info.keyspace, keyspace) || !hth_key_equal(&key, &row->meta.id.key)) {
+        if (!hth_keyspace_equal(&row->info.keyspace, keyspace) || !hth_key_equal(&key, &row->meta.id.key)) {
             status = bad_row(row, "its key is not that of its tokens and those before them", err);
             goto out;
         }
@@ -286,7 +280,7 @@ static hearth_status read_logits(exporter *e, hearth_error *err)
     }
     if (status != HEARTH_OK)
         return status;
-    if (!same_keyspace(&logits->info.keyspace, &e->parts[0].info.keyspace))
+    if (!hth_keyspace_equal(&logits->info.keyspace, &e->parts[0].info.keyspace))
         return bad_row(logits, "it belongs to another model", err);
     if (logits->info.payload_byte_count == 0 || logits->info.payload_byte_count % 4 != 0 ||
         logits->info.payload_byte_count > INT32_MAX)

@@ -112,7 +112,6 @@ static hearth_status check_file(importer *in, hearth_error *err)
 static hearth_status check_kind(importer *in, hearth_error *err)
 {
     const hth_keyspace *wanted = in->options->keyspace;
-    const hth_keyspace *keyspace = &in->info.keyspace;
 
     if ((in->info.has_first_position && in->info.first_position > 0) || hth_kvc_n_tokens(&in->info) == 0)
         return hth_fail(err, HEARTH_UNSUPPORTED,
@@ -120,9 +119,7 @@ static hearth_status check_kind(importer *in, hearth_error *err)
                         in->path);
     if (hth_kvc_n_tokens(&in->info) > INT32_MAX / 2)
         return hth_fail(err, HEARTH_UNSUPPORTED, "'%s' has more tokens than any context", in->path);
-    if (wanted && (memcmp(keyspace->fingerprint, wanted->fingerprint, sizeof(wanted->fingerprint)) != 0 ||
-                   keyspace->quant_byte != wanted->quant_byte ||
-                   memcmp(keyspace->ctx_params_hash, wanted->ctx_params_hash, sizeof(wanted->ctx_params_hash)) != 0))
+    if (wanted && !hth_keyspace_equal(&in->info.keyspace, wanted))
         return hth_fail(err, HEARTH_UNSUPPORTED,
                         "'%s' is of another model, or was made with other context parameters or by another build",
                         in->path);

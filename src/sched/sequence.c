@@ -94,11 +94,6 @@ uint32_t hth_sequence_n_tokens(const hth_sequence *sequence)
     return sequence->n_tokens;
 }
 
-const hearth_token *hth_sequence_tokens(const hth_sequence *sequence)
-{
-    return sequence->tokens;
-}
-
 uint32_t hth_sequence_common(const hth_sequence *sequence, const hearth_token *tokens, size_t n_tokens)
 {
     uint32_t n = 0;

@@ -43,7 +43,6 @@ hearth_status hth_sequence_open(const hth_workplace *workplace, uint32_t id, uin
 void hth_sequence_close(hth_sequence *sequence); /* accepts NULL */
 
 uint32_t hth_sequence_n_tokens(const hth_sequence *sequence);
-const hearth_token *hth_sequence_tokens(const hth_sequence *sequence);
 
 /*
  * Serve requests of that effective fingerprint from now on: where it is another one, the sequence is emptied, for cells

@@ -131,6 +131,41 @@ static void signing_in_pieces_and_signing_again_give_the_same_bytes(void **state
     free(pieces.bytes);
 }
 
+/* Files of others may have their records in any order, or say anything about where they are. */
+static void an_image_that_is_laid_out_in_another_way_is_not_signed_and_unchanged(void **state)
+{
+    image file = image_new(true), other = image_new(false);
+    uint8_t *copy = malloc(file.n_bytes);
+    size_t n_records = 2 * 5 + HTH_HMAC_BYTES + 4; /* the HMAC's and the checksum's: swap them */
+    uint8_t *records = file.bytes + file.n_head - n_records;
+
+    (void)state;
+    assert_non_null(copy);
+    memcpy(copy, records, n_records);
+    memcpy(records, copy + 5 + HTH_HMAC_BYTES, 5 + 4);
+    memcpy(records + 5 + 4, copy, 5 + HTH_HMAC_BYTES);
+    memcpy(copy, file.bytes, file.n_bytes);
+    assert_false(hth_kvc_sign(file.bytes, file.n_bytes, key));
+    assert_null(hth_kvc_sign_begin(file.bytes, file.n_head, key));
+    assert_memory_equal(file.bytes, copy, file.n_bytes);
+    assert_false(hth_kvc_sign(other.bytes, other.n_bytes, key)); /* no room */
+    for (uint64_t n_head = 0; n_head <= file.n_bytes + 1; n_head++) {
+        hth_put_u64(file.bytes + HTH_KVC_HEADER_BYTES, n_head);
+        assert_false(hth_kvc_sign(file.bytes, file.n_bytes, key));
+    }
+    for (size_t n = 0; n < file.n_head; n++) {
+        uint8_t *cut = malloc(n + 1); /* so that a sanitizer sees a read beyond it */
+
+        assert_non_null(cut);
+        memcpy(cut + 1, copy, n);
+        assert_false(hth_kvc_sign(cut + 1, n, key));
+        free(cut);
+    }
+    free(copy);
+    free(file.bytes);
+    free(other.bytes);
+}
+
 static void another_key_is_told_from_a_missing_signature(void **state)
 {
     static const uint8_t other_bytes[32] = { 9, 8, 7, 6, 4 };
@@ -314,6 +349,7 @@ int main(void)
         cmocka_unit_test(a_signed_row_verifies_with_its_key_and_reads_without_one),
         cmocka_unit_test(the_signature_is_the_hmac_of_the_file_with_zeros_for_what_may_change),
         cmocka_unit_test(signing_in_pieces_and_signing_again_give_the_same_bytes),
+        cmocka_unit_test(an_image_that_is_laid_out_in_another_way_is_not_signed_and_unchanged),
         cmocka_unit_test(another_key_is_told_from_a_missing_signature),
         cmocka_unit_test(uses_noted_in_place_leave_the_signature_right),
         cmocka_unit_test(any_changed_bit_is_found),

@@ -8,8 +8,15 @@
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
+#ifdef __linux__
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#endif
 
 #include "base/os.h"
+#include "cache/kvc_signature.h"
 #include "cache/ram_tier.h"
 #include "support/cmocka_all.h"
 #include "support/row_image.h"
@@ -518,6 +525,165 @@ static void a_new_row_takes_the_place_of_one_that_nobody_checked(void **state)
     (void)close(fd);
 }
 
+/* ---- a system that has no memory left ---- */
+
+#if defined(__linux__) && defined(__LP64__)
+static uint64_t system_bytes = UINT64_MAX; /* what the system gives to a file */
+
+/* In the place of the C library's: memory files cannot be larger than that. */
+int fallocate(int fd, int mode, off_t offset, off_t n_bytes)
+{
+    struct stat st;
+
+    if (mode == 0 && (fstat(fd, &st) != 0 || (uint64_t)st.st_blocks * 512 + (uint64_t)n_bytes > system_bytes)) {
+        errno = ENOSPC;
+        return -1;
+    }
+    return (int)syscall(SYS_fallocate, fd, mode, offset, n_bytes);
+}
+
+static void leave_system(int fd, uint64_t n_bytes)
+{
+    struct stat st;
+
+    assert_int_equal(fstat(fd, &st), 0);
+    system_bytes = (uint64_t)st.st_blocks * 512 + n_bytes;
+}
+
+static void without_memory_in_the_system_older_rows_make_room_and_the_quota_stays(void **state)
+{
+    int fd = memory_file();
+    hth_ram_tier *tier = open_tier(16 * MIB, fd);
+
+    (void)state;
+    leave_system(fd, 4 * MIB + 16 * PAGE); /* the directory takes pages, too */
+    for (uint64_t n = 0; n < 12; n++) {
+        put(tier, n, 100, MIB);
+        assert_true(has(tier, n));
+    }
+    assert_int_equal(totals_of(tier).rows, 4);
+    assert_true(has(tier, 8));
+    put(tier, 20, 100, 3 * MIB); /* one row in the place of many */
+    assert_int_equal(totals_of(tier).bytes, 4 * MIB);
+    assert_int_equal(totals_of(tier).bytes_max, 16 * MIB);
+
+    system_bytes = UINT64_MAX; /* it has memory again, and all of the quota is used */
+    for (uint64_t n = 30; n < 46; n++)
+        put(tier, n, 100, MIB);
+    assert_int_equal(totals_of(tier).bytes, 16 * MIB);
+    assert_true(has(tier, 30));
+    hth_ram_tier_close(tier);
+    (void)close(fd);
+}
+
+static void a_reserve_that_gets_no_memory_leaves_the_tier_working(void **state)
+{
+    int fd = memory_file();
+    hth_ram_tier *tier = open_tier(16 * MIB, fd);
+    hth_ram_row *held;
+
+    (void)state;
+    leave_system(fd, MIB);
+    held = hth_ram_tier_reserve(tier, MIB);
+    assert_non_null(held);
+    for (int i = 0; i < 3; i++)
+        assert_null(hth_ram_tier_reserve(tier, MIB));
+    assert_int_equal(totals_of(tier).bytes, MIB);
+    assert_int_equal(totals_of(tier).bytes_pinned, MIB);
+    hth_ram_tier_unpin(tier, held);
+    assert_int_equal(totals_of(tier).bytes, 0);
+    leave_system(fd, 0);
+    (void)hth_ram_tier_evict_bytes(tier, MIB);
+    assert_null(hth_ram_tier_reserve(tier, 5 * MIB)); /* not even an empty tier has room */
+    system_bytes = UINT64_MAX;
+    put(tier, 1, 100, 16 * MIB);
+    assert_int_equal(totals_of(tier).bytes_max, 16 * MIB);
+    hth_ram_tier_close(tier);
+    (void)close(fd);
+}
+#endif
+
+/* ---- signatures ---- */
+
+/* The same row with room for a signature, and with the signature where there is a key. */
+static test_row signed_row(uint32_t chain, uint32_t i, const hth_signing_key *key)
+{
+    test_row plain = test_row_make(chain, i, 3000 * (i + 1)), made = plain;
+    hth_kvc_fault fault;
+    hth_kvc_info info;
+    size_t n_head, n_payload;
+
+    assert_true(hth_kvc_parse(plain.bytes, plain.n_bytes, NULL, &info, &fault));
+    n_payload = (size_t)info.payload_byte_count;
+    info.hmac = hth_kvc_signature_room();
+    n_head = hth_kvc_head_bytes(&info);
+    made.n_bytes = n_head + n_payload;
+    made.meta.bytes = made.n_bytes;
+    made.bytes = malloc(made.n_bytes);
+    assert_non_null(made.bytes);
+    hth_kvc_encode_head(&info, n_payload, info.payload_crc32c, made.bytes);
+    memcpy(made.bytes + n_head, plain.bytes + info.payload_offset, n_payload);
+    test_row_free(&plain);
+    if (key)
+        assert_true(hth_kvc_sign(made.bytes, made.n_bytes, key));
+    return made;
+}
+
+static hth_signing_key *signing_key(uint8_t first)
+{
+    uint8_t bytes[32] = { first };
+    hth_signing_key *key = hth_signing_key_new(bytes, sizeof(bytes));
+
+    assert_non_null(key);
+    return key;
+}
+
+static void with_a_key_adopted_rows_are_used_only_when_they_are_signed_with_it(void **state)
+{
+    int fd = memory_file();
+    hth_signing_key *ours = signing_key(1), *another = signing_key(2);
+    const hth_signing_key *keys[] = { ours, another, NULL };
+    hth_ram_tier_options options = { .bytes_max = MIB, .memory_fd = fd, .key = ours };
+    hth_ram_tier *tier = open_tier(MIB, fd);
+    test_row rows[4];
+
+    (void)state;
+    for (uint32_t i = 0; i < 4; i++) { /* signed, by somebody else, not yet, and without room for it */
+        rows[i] = i < 3 ? signed_row(1, i, keys[i]) : test_row_make(1, i, 100);
+        put_row(tier, &rows[i]);
+    }
+    hth_ram_tier_close(tier);
+
+    tier = NULL;
+    assert_int_equal(hth_ram_tier_open(&options, &tier, NULL), HEARTH_OK);
+    assert_int_equal(totals_of(tier).rows_adopted, 4);
+    for (uint32_t i = 0; i < 4; i++) {
+        hth_ram_row *row = hth_ram_tier_pin(tier, &rows[i].meta.id);
+
+        assert_int_equal(row != NULL, i == 0);
+        assert_int_equal(hth_ram_tier_has(tier, &rows[i].meta.id, NULL), i == 0);
+        hth_ram_tier_unpin(tier, row);
+    }
+    assert_int_equal(totals_of(tier).rows_adopted_dropped, 3);
+    put_row(tier, &rows[2]); /* this process's own rows are signed when they are written */
+    hth_ram_tier_unpin(tier, hth_ram_tier_pin(tier, &rows[2].meta.id));
+    assert_true(hth_ram_tier_has(tier, &rows[2].meta.id, NULL));
+    hth_ram_tier_close(tier);
+
+    tier = open_tier(MIB, fd); /* without a key signatures are not looked at */
+    for (uint32_t i = 0; i < 4; i++) {
+        hth_ram_row *row = hth_ram_tier_pin(tier, &rows[i].meta.id);
+
+        assert_int_equal(row != NULL, i == 0 || i == 2);
+        hth_ram_tier_unpin(tier, row);
+        test_row_free(&rows[i]);
+    }
+    hth_ram_tier_close(tier);
+    hth_signing_key_free(ours);
+    hth_signing_key_free(another);
+    (void)close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -540,6 +706,11 @@ int main(void)
         cmocka_unit_test(a_descriptor_that_is_no_file_is_refused),
         cmocka_unit_test(a_damaged_row_is_dropped_at_its_first_use),
         cmocka_unit_test(a_new_row_takes_the_place_of_one_that_nobody_checked),
+#if defined(__linux__) && defined(__LP64__)
+        cmocka_unit_test(without_memory_in_the_system_older_rows_make_room_and_the_quota_stays),
+        cmocka_unit_test(a_reserve_that_gets_no_memory_leaves_the_tier_working),
+#endif
+        cmocka_unit_test(with_a_key_adopted_rows_are_used_only_when_they_are_signed_with_it),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
