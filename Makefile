@@ -70,6 +70,7 @@ format:
 
 bench: build
 	@bench/restore.sh $(BUILD)
+	@bench/cache.sh $(BUILD)
 
 # Installs what was built, so that root neither builds nor fetches anything; PREFIX may differ from the build's.
 install:
