@@ -273,6 +273,13 @@ enum { HEARTH_EVICT_RAM = 1, HEARTH_EVICT_RAM_FILE = 2, HEARTH_EVICT_DISK = 4 };
 HEARTH_API hearth_status hearth_runtime_evict(hearth_runtime *runtime, uint64_t n_bytes, unsigned tiers,
                                               uint64_t *bytes_out, hearth_error *err);
 
+/*
+ * Collect garbage in the file tiers: remove what processes that died left behind, and evict down to the quotas, should
+ * another process have gone beyond them. *rows_out (may be NULL) how many rows were evicted. Blocks while files are
+ * removed. HEARTH_IO when a tier's index cannot be used; the others are done.
+ */
+HEARTH_API hearth_status hearth_runtime_gc(hearth_runtime *runtime, uint64_t *rows_out, hearth_error *err);
+
 /* Change the writers' bounds from now on; 0 leaves a bound as it is, UINT64_MAX bytes_per_s takes that limit away. */
 HEARTH_API hearth_status hearth_runtime_write_limits(hearth_runtime *runtime, uint32_t queue_rows_max,
                                                      uint64_t queue_bytes_max, uint64_t bytes_per_s, hearth_error *err);

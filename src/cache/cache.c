@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/os.h"
+#include "cache/upkeep.h"
 #include "cache/directory.h"
 
 /* ---- opening ---- */
@@ -480,6 +481,29 @@ hearth_status hth_cache_evict(hth_cache *cache, uint64_t n_bytes, unsigned tiers
     if (status == HEARTH_OK)
         *bytes_out = freed;
     return status;
+}
+
+hearth_status hth_cache_gc(hth_cache *cache, uint64_t *rows_out, hearth_error *err)
+{
+    hearth_status first = HEARTH_OK;
+    uint64_t n_rows = 0;
+
+    for (size_t i = 0; i < cache->n_levels; i++) {
+        hth_file_tier *const *roots = hth_file_tier_set_roots(cache->levels[i].files);
+
+        for (size_t j = 0; j < hth_file_tier_set_n_roots(cache->levels[i].files); j++) {
+            uint64_t n = 0;
+            hearth_status status =
+                hth_file_tier_gc(roots[j], hth_file_tier_bytes_max(roots[j]), &n, first == HEARTH_OK ? err : NULL);
+
+            n_rows += n;
+            if (first == HEARTH_OK)
+                first = status;
+        }
+    }
+    if (first == HEARTH_OK)
+        *rows_out = n_rows;
+    return first;
 }
 
 hth_counters *hth_cache_counters_of(hth_cache *cache)

@@ -173,6 +173,9 @@ hearth_status hth_cache_rows(hth_cache *cache, hth_cache_row_fn on_row, void *us
 hearth_status hth_cache_evict(hth_cache *cache, uint64_t n_bytes, unsigned tiers, uint64_t *bytes_out,
                               hearth_error *err);
 
+/* Remove what dead processes left in the file tiers and evict down to the quotas; *rows_out how many. Likewise. */
+hearth_status hth_cache_gc(hth_cache *cache, uint64_t *rows_out, hearth_error *err);
+
 /* True when rows are kept beyond this process. */
 bool hth_cache_is_durable(const hth_cache *cache);
 

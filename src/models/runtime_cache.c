@@ -156,6 +156,20 @@ hearth_status hearth_runtime_evict(hearth_runtime *runtime, uint64_t n_bytes, un
     return status;
 }
 
+hearth_status hearth_runtime_gc(hearth_runtime *runtime, uint64_t *rows_out, hearth_error *err)
+{
+    uint64_t n_rows = 0;
+    hearth_status status = HEARTH_OK;
+
+    if (!runtime)
+        return hth_fail(err, HEARTH_MISUSE, "hearth_runtime_gc: runtime is NULL");
+    if (hth_runtime_cache(runtime))
+        status = hth_cache_gc(hth_runtime_cache(runtime), &n_rows, err);
+    if (status == HEARTH_OK && rows_out)
+        *rows_out = n_rows;
+    return status;
+}
+
 /* ---- the writers ---- */
 
 hearth_status hearth_runtime_write_limits(hearth_runtime *runtime, uint32_t queue_rows_max, uint64_t queue_bytes_max,

@@ -503,6 +503,32 @@ static void every_row_of_every_tier_is_listed_least_recently_used_first(void **s
     free(second);
 }
 
+static void garbage_is_collected_down_to_the_quota(void **state)
+{
+    fixture *f = *state;
+    char *prompt = hth_test_prompt(PROMPT_BYTES, 0);
+    hearth_runtime *runtime = hth_test_runtime_open(&f->options);
+    hearth_counters before, after;
+    uint64_t n_rows = 0;
+
+    (void)ask(runtime, prompt);
+    before = hth_test_counters(runtime);
+    assert_true(before.disk_rows > 1);
+    assert_int_equal(hearth_runtime_gc(runtime, &n_rows, NULL), HEARTH_OK);
+    assert_int_equal(n_rows, 0); /* all is within the quota */
+    hearth_runtime_close(runtime);
+
+    f->options.disk_bytes_max = before.disk_bytes - 1;
+    runtime = hth_test_runtime_open(&f->options);
+    assert_int_equal(hearth_runtime_gc(runtime, &n_rows, NULL), HEARTH_OK);
+    after = hth_test_counters(runtime);
+    assert_int_equal(n_rows, 1);
+    assert_int_equal(after.disk_rows, before.disk_rows - 1);
+    assert_int_equal(hearth_runtime_gc(NULL, NULL, NULL), HEARTH_MISUSE);
+    hearth_runtime_close(runtime);
+    free(prompt);
+}
+
 static void rows_are_evicted_from_the_tiers_that_are_named(void **state)
 {
     fixture *f = *state;
@@ -622,6 +648,7 @@ int main(void)
         TEST(each_path_has_its_times),
         TEST(a_caller_of_an_older_version_gets_the_fields_that_it_knows),
         TEST(every_row_of_every_tier_is_listed_least_recently_used_first),
+        TEST(garbage_is_collected_down_to_the_quota),
         TEST(rows_are_evicted_from_the_tiers_that_are_named),
         TEST(full_queues_drop_saves_and_never_a_reply),
         TEST(without_a_cache_there_is_nothing_to_watch_and_nothing_fails),
