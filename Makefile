@@ -8,7 +8,7 @@ JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
 PREFIX ?= /usr/local
 BUILD ?= build
 FUZZ_SECONDS ?= 120
-CTEST_FLAGS ?=
+CTEST_FLAGS ?= -j$(JOBS)
 export HEARTH_CUDA HEARTH_VULKAN HEARTH_METAL HEARTH_PORTABLE LLAMA_CPP_DIR
 
 # In continuous integration a warning is an error.
