@@ -40,18 +40,6 @@ typedef struct bench {
     uint64_t rows[KINDS];
 } bench;
 
-static void check(hearth_status status, const hearth_error *err)
-{
-    if (status != HEARTH_OK)
-        hth_report_die("%s", err->message);
-}
-
-static void log_line(hearth_log_level level, const char *source, const char *message, void *user_data)
-{
-    (void)level, (void)source, (void)user_data;
-    (void)fprintf(stderr, "bench: %s\n", message);
-}
-
 static void open_runtime(bench *b)
 {
     hearth_runtime_options options = hearth_runtime_options_default();
@@ -60,11 +48,12 @@ static void open_runtime(bench *b)
 
     options.cache_directory = b->directory;
     options.disk_free_min = 0;
-    options.log = log_line;
+    options.log = hth_report_log;
     model_options.n_ctx = (uint32_t)b->n_tokens + HTH_BLOCK_TOKENS;
-    check(hearth_runtime_open(&options, &b->runtime, &err), &err);
-    check(hearth_model_load(b->runtime, b->model_path, &model_options, &b->model, &err), &err);
-    check(hth_known_learn(b->runtime, b->model, &b->known, &err), &err); /* for the bytes of a token's K and V */
+    hth_report_check(hearth_runtime_open(&options, &b->runtime, &err), &err);
+    hth_report_check(hearth_model_load(b->runtime, b->model_path, &model_options, &b->model, &err), &err);
+    hth_report_check(hth_known_learn(b->runtime, b->model, &b->known, &err),
+                     &err); /* for the bytes of a token's K and V */
 }
 
 /* ---- what is on disk ---- */
@@ -101,8 +90,8 @@ static void look_at_disk(bench *b)
 {
     hearth_error err = { .message = "" };
 
-    check(hearth_runtime_flush(b->runtime, FLUSH_MS, &err), &err);
-    check(hearth_runtime_rows(b->runtime, see_row, b, &err), &err);
+    hth_report_check(hearth_runtime_flush(b->runtime, FLUSH_MS, &err), &err);
+    hth_report_check(hearth_runtime_rows(b->runtime, see_row, b, &err), &err);
 }
 
 /* ---- turns ---- */
@@ -121,7 +110,7 @@ static void run_turn(bench *b, size_t n_before, size_t n_after)
     request.n_predict = (int32_t)(n_after - n_prompt);
     request.ignore_eos = true;
     request.sampling.temperature = 0;
-    check(hearth_complete(b->model, &request, &result, &err), &err);
+    hth_report_check(hearth_complete(b->model, &request, &result, &err), &err);
     if (result.stats.completion_tokens != n_after - n_prompt)
         hth_report_die("a reply of %u tokens, not %zu", result.stats.completion_tokens, n_after - n_prompt);
     memcpy(b->tokens + n_prompt, result.tokens, (n_after - n_prompt) * sizeof(*b->tokens));
@@ -177,12 +166,12 @@ int main(int n_arguments, char **arguments)
     look_at_disk(&b);
     memset(b.bytes, 0, sizeof(b.bytes)); /* what was learnt from is not of the conversation */
     memset(b.rows, 0, sizeof(b.rows));
-    check(hearth_runtime_counters(b.runtime, &before, &err), &err);
+    hth_report_check(hearth_runtime_counters(b.runtime, &before, &err), &err);
     for (size_t i = 0; i < b.n_turns; i++) {
         run_turn(&b, b.n_tokens * i / b.n_turns, b.n_tokens * (i + 1) / b.n_turns);
         look_at_disk(&b);
     }
-    check(hearth_runtime_counters(b.runtime, &after, &err), &err);
+    hth_report_check(hearth_runtime_counters(b.runtime, &after, &err), &err);
     if (after.saves_dropped > before.saves_dropped || after.writes_failed > before.writes_failed)
         hth_report_die("not every row was written");
     report(&b, after.bytes_written - before.bytes_written);

@@ -32,18 +32,6 @@ typedef struct bench {
     hearth_token tokens[HTH_BLOCK_TOKENS];
 } bench;
 
-static void check(hearth_status status, const hearth_error *err)
-{
-    if (status != HEARTH_OK)
-        hth_report_die("%s", err->message);
-}
-
-static void log_line(hearth_log_level level, const char *source, const char *message, void *user_data)
-{
-    (void)level, (void)source, (void)user_data;
-    (void)fprintf(stderr, "bench: %s\n", message);
-}
-
 static void open_runtime(bench *b)
 {
     hearth_runtime_options options = hearth_runtime_options_default();
@@ -54,12 +42,12 @@ static void open_runtime(bench *b)
     options.cache_directory = b->directory;
     options.disk_free_min = 0;
     options.write_queue_bytes_max = UINT64_MAX / 2;
-    options.log = log_line;
+    options.log = hth_report_log;
     model_options.n_ctx = HTH_BLOCK_TOKENS + (uint32_t)b->n_predict + 1;
-    check(hearth_runtime_open(&options, &b->runtime, &err), &err);
-    check(hearth_model_load(b->runtime, b->model_path, &model_options, &b->model, &err), &err);
-    check(hth_known_learn(b->runtime, b->model, &b->known, &err), &err);
-    check(hth_known_add(hth_runtime_cache(b->runtime), &b->known, 0, HTH_BLOCK_TOKENS, &err), &err);
+    hth_report_check(hearth_runtime_open(&options, &b->runtime, &err), &err);
+    hth_report_check(hearth_model_load(b->runtime, b->model_path, &model_options, &b->model, &err), &err);
+    hth_report_check(hth_known_learn(b->runtime, b->model, &b->known, &err), &err);
+    hth_report_check(hth_known_add(hth_runtime_cache(b->runtime), &b->known, 0, HTH_BLOCK_TOKENS, &err), &err);
     for (size_t i = 0; i < HTH_BLOCK_TOKENS; i++)
         b->tokens[i] = hth_known_token(0, i);
 }
@@ -77,7 +65,7 @@ static double reply(bench *b)
     request.n_predict = b->n_predict;
     request.ignore_eos = true;
     request.sampling.temperature = 0;
-    check(hearth_complete(b->model, &request, &result, &err), &err);
+    hth_report_check(hearth_complete(b->model, &request, &result, &err), &err);
     if (result.stats.hit != HEARTH_HIT_EXACT)
         hth_report_die("the prompt was no exact hit");
     rate = result.stats.decode_tps;
@@ -90,7 +78,7 @@ static uint64_t queue_rows(const bench *b)
     hearth_counters counters = { .struct_size = sizeof(counters) };
     hearth_error err = { .message = "" };
 
-    check(hearth_runtime_counters(b->runtime, &counters, &err), &err);
+    hth_report_check(hearth_runtime_counters(b->runtime, &counters, &err), &err);
     return counters.write_queue_rows;
 }
 
@@ -100,13 +88,13 @@ static double reply_while_saving(bench *b, uint64_t *left_out)
     hearth_error err = { .message = "" };
     double rate;
 
-    check(hearth_runtime_write_limits(b->runtime, 0, 0, 1, &err), &err);
+    hth_report_check(hearth_runtime_write_limits(b->runtime, 0, 0, 1, &err), &err);
     for (unsigned i = 0; i < b->n_rows; i++)
-        check(hth_known_add_block(hth_runtime_cache(b->runtime), &b->known, &err), &err);
-    check(hearth_runtime_write_limits(b->runtime, 0, 0, UINT64_MAX, &err), &err);
+        hth_report_check(hth_known_add_block(hth_runtime_cache(b->runtime), &b->known, &err), &err);
+    hth_report_check(hearth_runtime_write_limits(b->runtime, 0, 0, UINT64_MAX, &err), &err);
     rate = reply(b);
     *left_out = queue_rows(b);
-    check(hearth_runtime_flush(b->runtime, FLUSH_MS, &err), &err);
+    hth_report_check(hearth_runtime_flush(b->runtime, FLUSH_MS, &err), &err);
     return rate;
 }
 

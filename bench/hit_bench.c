@@ -59,18 +59,6 @@ typedef struct hit_times {
     hth_samples own_rate; /* MB/s of files */
 } hit_times;
 
-static void check(hearth_status status, const hearth_error *err)
-{
-    if (status != HEARTH_OK)
-        hth_report_die("%s", err->message);
-}
-
-static void log_line(hearth_log_level level, const char *source, const char *message, void *user_data)
-{
-    (void)level, (void)source, (void)user_data;
-    (void)fprintf(stderr, "bench: %s\n", message);
-}
-
 /* ---- runtimes ---- */
 
 static void open_runtime(bench *b, uint64_t ram_bytes_max, bool with_ram_files)
@@ -85,10 +73,10 @@ static void open_runtime(bench *b, uint64_t ram_bytes_max, bool with_ram_files)
     options.disk_free_min = 0;
     options.ram_file_free_min = 0;
     options.write_queue_bytes_max = UINT64_MAX / 2;
-    options.log = log_line;
+    options.log = hth_report_log;
     model_options.n_ctx = b->n_tokens < 2 * HTH_BLOCK_TOKENS ? (uint32_t)(2 * HTH_BLOCK_TOKENS) : (uint32_t)b->n_tokens;
-    check(hearth_runtime_open(&options, &b->runtime, &err), &err);
-    check(hearth_model_load(b->runtime, b->model_path, &model_options, &b->model, &err), &err);
+    hth_report_check(hearth_runtime_open(&options, &b->runtime, &err), &err);
+    hth_report_check(hearth_model_load(b->runtime, b->model_path, &model_options, &b->model, &err), &err);
 }
 
 static void close_runtime(bench *b)
@@ -104,7 +92,7 @@ static uint64_t ram_bytes(const bench *b)
     hearth_counters counters = { .struct_size = sizeof(counters) };
     hearth_error err = { .message = "" };
 
-    check(hearth_runtime_counters(b->runtime, &counters, &err), &err);
+    hth_report_check(hearth_runtime_counters(b->runtime, &counters, &err), &err);
     return counters.ram_bytes;
 }
 
@@ -115,12 +103,12 @@ static void fill(bench *b)
     hearth_error err = { .message = "" };
     uint64_t before;
 
-    check(hth_known_learn(b->runtime, b->model, &b->known, &err), &err);
+    hth_report_check(hth_known_learn(b->runtime, b->model, &b->known, &err), &err);
     before = ram_bytes(b);
     for (unsigned i = 0; i < b->n_prompts; i++)
-        check(hth_known_add(cache, &b->known, i, b->n_tokens, &err), &err);
+        hth_report_check(hth_known_add(cache, &b->known, i, b->n_tokens, &err), &err);
     b->prompt_bytes = (ram_bytes(b) - before) / b->n_prompts;
-    check(hearth_runtime_flush(b->runtime, FLUSH_MS, &err), &err);
+    hth_report_check(hearth_runtime_flush(b->runtime, FLUSH_MS, &err), &err);
 }
 
 /* ---- one request ---- */
@@ -130,7 +118,7 @@ static uint64_t rows_read(const bench *b)
     hearth_times times = { .struct_size = sizeof(times) };
     hearth_error err = { .message = "" };
 
-    check(hearth_runtime_times(b->runtime, HEARTH_PATH_READ, &times, &err), &err);
+    hth_report_check(hearth_runtime_times(b->runtime, HEARTH_PATH_READ, &times, &err), &err);
     return times.count;
 }
 
@@ -144,8 +132,8 @@ static void empty_context(bench *b)
 {
     hearth_error err = { .message = "" };
 
-    check(hearth_model_save(b->model, HEARTH_SAVE_EVICT, FLUSH_MS, &err), &err);
-    check(hearth_runtime_flush(b->runtime, FLUSH_MS, &err), &err);
+    hth_report_check(hearth_model_save(b->model, HEARTH_SAVE_EVICT, FLUSH_MS, &err), &err);
+    hth_report_check(hearth_runtime_flush(b->runtime, FLUSH_MS, &err), &err);
 }
 
 /* Ask for prompt n, and see that it came from where it should. */
@@ -164,7 +152,7 @@ static hearth_stats hit(bench *b, unsigned n, hearth_tier tier, bool must_fit)
     request.n_predict = 1;
     request.ignore_eos = true;
     request.sampling.temperature = 0;
-    check(hearth_complete(b->model, &request, &result, &err), &err);
+    hth_report_check(hearth_complete(b->model, &request, &result, &err), &err);
     stats = result.stats;
     hearth_result_free(&result);
     n_read = rows_read(b) - n_read;
@@ -318,7 +306,7 @@ static void show_paths(const bench *b, unsigned n_hits)
         hearth_times times = { .struct_size = sizeof(times) };
         hearth_error err = { .message = "" };
 
-        check(hearth_runtime_times(b->runtime, paths[i], &times, &err), &err);
+        hth_report_check(hearth_runtime_times(b->runtime, paths[i], &times, &err), &err);
         hth_report_detail(&b->report, "%-6s %8.3f ms a hit in all, %5" PRIu64 " times, p50 %.3f ms, p99 %.3f ms",
                           hearth_path_name(paths[i]), (double)times.total_ns * 1e-6 / n_hits, times.count,
                           (double)times.p50_ns * 1e-6, (double)times.p99_ns * 1e-6);
@@ -369,7 +357,7 @@ static void measure_case(bench *b, const tier_case *c)
         (void)hit(b, i % b->n_prompts, c->tier, false);
         empty_context(b);
     }
-    check(hearth_runtime_counters_reset(b->runtime, &err), &err);
+    hth_report_check(hearth_runtime_counters_reset(b->runtime, &err), &err);
     for (unsigned i = 0; i < b->n_rounds; i++) {
         if (c->is_cold)
             measure_cold(b, i % b->n_prompts, i, times);

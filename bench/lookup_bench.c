@@ -37,12 +37,6 @@ typedef struct bench {
     hth_copy copy; /* empties the processor's caches */
 } bench;
 
-static void check(hearth_status status, const hearth_error *err)
-{
-    if (status != HEARTH_OK)
-        hth_report_die("%s", err->message);
-}
-
 static void open_cache(bench *b)
 {
     hth_cache_options options = {
@@ -55,7 +49,7 @@ static void open_cache(bench *b)
     };
     hearth_error err = { .message = "" };
 
-    check(hth_cache_open(&options, &b->cache, &err), &err);
+    hth_report_check(hth_cache_open(&options, &b->cache, &err), &err);
 }
 
 /* ---- rows ---- */
@@ -117,7 +111,8 @@ static double look_up(bench *b, hth_lookup_way way, hearth_tier tier, size_t n_r
     uint64_t begin = hth_os_monotonic_ns();
     double ms;
 
-    check(hth_lookup_init(&lookup, b->cache, &b->keyspace, b->stream, &options, b->tokens, b->n_tokens, &err), &err);
+    hth_report_check(
+        hth_lookup_init(&lookup, b->cache, &b->keyspace, b->stream, &options, b->tokens, b->n_tokens, &err), &err);
     ms = hth_ms_since(begin);
     if (way != HTH_LOOKUP_KEYS && (lookup.n_rows + 1 != n_rows || lookup.logits_tier != tier))
         hth_report_die("the lookup found %zu of %zu rows, and logits in %s", lookup.n_rows, n_rows - 1,
@@ -233,7 +228,7 @@ int main(int n_arguments, char **arguments)
             hth_report_die("no memory to empty the processor's caches with");
         measure_probes(&b, HEARTH_TIER_RAM, n_rows, false);
         measure_probes(&b, HEARTH_TIER_RAM, n_rows, true);
-        check(hth_cache_evict(b.cache, UINT64_MAX, HEARTH_EVICT_RAM, &freed, &err), &err);
+        hth_report_check(hth_cache_evict(b.cache, UINT64_MAX, HEARTH_EVICT_RAM, &freed, &err), &err);
         measure_probes(&b, HEARTH_TIER_DISK, n_rows, false);
         measure_probes(&b, HEARTH_TIER_DISK, n_rows, true);
         hth_copy_deinit(&b.copy);

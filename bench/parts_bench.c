@@ -81,12 +81,6 @@ typedef struct bench {
     hth_samples times[PARTS];
 } bench;
 
-static void check(hearth_status status, const hearth_error *err)
-{
-    if (status != HEARTH_OK)
-        hth_report_die("%s", err->message);
-}
-
 /* Add the time since *begin_ns to a part, and begin the next. */
 static void lap(bench *b, part what, uint64_t *begin_ns)
 {
@@ -116,9 +110,9 @@ static void open_engine(bench *b)
     hth_engine_model_info info;
     hearth_error err = { .message = "" };
 
-    check(hth_backend_llama(NULL, &b->backend, &err), &err);
-    check(b->backend->model_load(b->model_path, &model_params, &b->model, &err), &err);
-    check(b->backend->context_new(b->model, &params, &b->context, &err), &err);
+    hth_report_check(hth_backend_llama(NULL, &b->backend, &err), &err);
+    hth_report_check(b->backend->model_load(b->model_path, &model_params, &b->model, &err), &err);
+    hth_report_check(b->backend->context_new(b->model, &params, &b->context, &err), &err);
     b->backend->model_info(b->model, &info);
     b->n_vocab = info.n_vocab;
     if (info.kind != HTH_MODEL_PLAIN)
@@ -134,12 +128,13 @@ static void compute_block(bench *b)
 
     for (uint32_t i = 0; i < HTH_BLOCK_TOKENS; i++)
         rows[i] = (hth_batch_row){ .token = hth_known_token(0, i), .position = i, .sequence = SCRATCH };
-    check(b->backend->decode(b->context, rows, HTH_BLOCK_TOKENS, &result, &err), &err);
+    hth_report_check(b->backend->decode(b->context, rows, HTH_BLOCK_TOKENS, &result, &err), &err);
     b->block_bytes = b->backend->state_size(b->context, SCRATCH, HTH_STATE_CELLS);
     b->block = malloc(b->block_bytes);
     if (result != HTH_DECODE_OK || !b->block)
         hth_report_die("a block cannot be computed");
-    check(b->backend->state_get(b->context, SCRATCH, HTH_STATE_CELLS, b->block, b->block_bytes, &n_bytes, &err), &err);
+    hth_report_check(
+        b->backend->state_get(b->context, SCRATCH, HTH_STATE_CELLS, b->block, b->block_bytes, &n_bytes, &err), &err);
     empty(b, SCRATCH);
 }
 
@@ -181,7 +176,7 @@ static void open_cache(bench *b)
     };
     hearth_error err = { .message = "" };
 
-    check(hth_cache_open(&options, &b->cache, &err), &err);
+    hth_report_check(hth_cache_open(&options, &b->cache, &err), &err);
 }
 
 /* ---- one block ---- */
@@ -193,10 +188,11 @@ static void restore_block(bench *b, size_t i, bool is_first_round)
     hearth_error err = { .message = "" };
     uint64_t at = hth_os_monotonic_ns();
 
-    check(b->backend->state_set(b->context, SCRATCH, HTH_STATE_CELLS, payload, b->block_bytes, begin, end, &err), &err);
+    hth_report_check(
+        b->backend->state_set(b->context, SCRATCH, HTH_STATE_CELLS, payload, b->block_bytes, begin, end, &err), &err);
     if (!is_first_round)
         lap(b, RESTORE_SET, &at);
-    check(b->backend->seq_copy(b->context, SCRATCH, SEQUENCE, begin, end, &err), &err);
+    hth_report_check(b->backend->seq_copy(b->context, SCRATCH, SEQUENCE, begin, end, &err), &err);
     if (!is_first_round)
         lap(b, RESTORE_SHARE, &at);
     empty(b, SCRATCH);
@@ -225,7 +221,7 @@ static void pack_block(bench *b, size_t i, uint64_t number)
 
     hth_sha256_of(&number, sizeof(number), save.id.key.bytes);
     whole = at = hth_os_monotonic_ns();
-    check(b->backend->seq_copy(b->context, SEQUENCE, SCRATCH, begin, end, &err), &err);
+    hth_report_check(b->backend->seq_copy(b->context, SEQUENCE, SCRATCH, begin, end, &err), &err);
     lap(b, PACK_SHARE, &at);
     save.payload_bytes = b->backend->state_size(b->context, SCRATCH, HTH_STATE_CELLS);
     lap(b, PACK_SIZE, &at);
@@ -233,9 +229,9 @@ static void pack_block(bench *b, size_t i, uint64_t number)
     if (!slot)
         hth_report_die("no room for a row");
     lap(b, PACK_SLAB, &at);
-    check(b->backend->state_get(b->context, SCRATCH, HTH_STATE_CELLS, hth_save_slot_payload(slot), save.payload_bytes,
-                                &n_bytes, &err),
-          &err);
+    hth_report_check(b->backend->state_get(b->context, SCRATCH, HTH_STATE_CELLS, hth_save_slot_payload(slot),
+                                           save.payload_bytes, &n_bytes, &err),
+                     &err);
     lap(b, PACK_GET, &at);
     hth_cache_save_commit(b->cache, slot);
     lap(b, PACK_COMMIT, &at);

@@ -158,3 +158,15 @@ void hth_report_die(const char *format, ...)
     va_end(arguments);
     exit(1);
 }
+
+void hth_report_check(hearth_status status, const hearth_error *err)
+{
+    if (status != HEARTH_OK)
+        hth_report_die("%s", err->message);
+}
+
+void hth_report_log(hearth_log_level level, const char *source, const char *message, void *user_data)
+{
+    (void)level, (void)source, (void)user_data;
+    (void)fprintf(stderr, "bench: %s\n", message);
+}

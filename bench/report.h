@@ -9,6 +9,8 @@
 
 #include <stdbool.h>
 
+#include "hearth.h"
+
 typedef enum hth_report_form { HTH_REPORT_TEXT, HTH_REPORT_MARKDOWN, HTH_REPORT_JSON } hth_report_form;
 
 typedef struct hth_report {
@@ -49,5 +51,10 @@ void hth_report_detail(const hth_report *report, const char *format, ...) __attr
 
 /* Say on standard error what went wrong, and end the program. */
 void hth_report_die(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+
+/* The same with err's message, unless all is well. */
+void hth_report_check(hearth_status status, const hearth_error *err);
+/* A hearth_log_fn: warnings on standard error. */
+void hth_report_log(hearth_log_level level, const char *source, const char *message, void *user_data);
 
 #endif

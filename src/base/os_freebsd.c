@@ -157,46 +157,6 @@ void hth_os_memory_small_pages(void *memory, size_t n_bytes)
     (void)n_bytes;
 }
 
-/* The system has no way to open a file without a name once more. */
-
-int hth_os_memory_file_new(const char *name)
-{
-    (void)name;
-    errno = ENOTSUP;
-    return -1;
-}
-
-int hth_os_memory_file_own(int fd)
-{
-    (void)fd;
-    errno = ENOTSUP;
-    return -1;
-}
-
-int hth_os_file_allocate(int fd, uint64_t offset, uint64_t n_bytes)
-{
-    (void)fd;
-    (void)offset;
-    (void)n_bytes;
-    errno = ENOTSUP;
-    return -1;
-}
-
-int hth_os_file_punch(int fd, uint64_t offset, uint64_t n_bytes)
-{
-    (void)fd;
-    (void)offset;
-    (void)n_bytes;
-    errno = ENOTSUP;
-    return -1;
-}
-
-uint64_t hth_os_file_next_data(int fd, uint64_t at)
-{
-    (void)fd;
-    return at;
-}
-
 int hth_os_open_unnamed(const char *directory)
 {
     (void)directory;

@@ -62,15 +62,6 @@ static hth_ring_read *take(fifo *list, unsigned depth)
 
 /* ---- threads ---- */
 
-static void read_all(const hth_fs *fs, hth_ring_read *read)
-{
-    size_t n = 0;
-
-    read->result =
-        hth_fs_read_full(fs, read->fd, read->bytes + read->n_done, read->n_bytes - read->n_done, read->n_done, &n);
-    read->n_done += n;
-}
-
 static void *read_queued(void *context)
 {
     hth_read_ring *ring = context;
@@ -87,7 +78,7 @@ static void *read_queued(void *context)
             continue;
         }
         pthread_mutex_unlock(&ring->lock);
-        read_all(ring->fs, read);
+        hth_read_rest(ring->fs, read);
         pthread_mutex_lock(&ring->lock);
         put(&ring->done, ring->depth, read);
         pthread_cond_signal(&ring->came_back);
@@ -217,7 +208,7 @@ void hth_read_ring_submit(hth_read_ring *ring)
     }
     while ((read = take(&ring->added, ring->depth)))
         if (!to_os || !send_to_os(ring, read)) { /* nobody else reads it */
-            read_all(ring->fs, read);
+            hth_read_rest(ring->fs, read);
             put_done(ring, read);
         }
     if (to_os)
@@ -247,7 +238,7 @@ static hth_ring_read *wait_for_os(hth_read_ring *ring)
         return NULL;
     }
     if (again || is_refusal(n))
-        read_all(ring->fs, read);
+        hth_read_rest(ring->fs, read);
     if (is_refusal(n) && read->result == 0 && !ring->os_refuses) {
         ring->os_refuses = true;
         start_threads(ring);
@@ -291,4 +282,13 @@ bool hth_read_now(const hth_fs *fs, hth_ring_read *read)
         read->n_done += (size_t)n;
     }
     return read->n_done == read->n_bytes;
+}
+
+void hth_read_rest(const hth_fs *fs, hth_ring_read *read)
+{
+    size_t n = 0;
+
+    read->result =
+        hth_fs_read_full(fs, read->fd, read->bytes + read->n_done, read->n_bytes - read->n_done, read->n_done, &n);
+    read->n_done += n;
 }

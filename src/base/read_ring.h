@@ -46,4 +46,7 @@ hth_ring_read *hth_read_ring_wait(hth_read_ring *ring);
  */
 bool hth_read_now(const hth_fs *fs, hth_ring_read *read);
 
+/* Read the rest here and now, waiting for the device: what a ring does in the background. */
+void hth_read_rest(const hth_fs *fs, hth_ring_read *read);
+
 #endif

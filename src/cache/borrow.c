@@ -83,13 +83,6 @@ void hth_cache_forget(hth_cache *cache, const hth_row_id *id)
 
 /* ---- one row from a file ---- */
 
-/* A faster tier than level's gets the row that level gave. */
-static void fill_faster(hth_cache *cache, size_t level, hth_ram_row *row)
-{
-    for (size_t i = 0; i < level; i++)
-        (void)hth_writer_publish(cache->writer, i, row); /* a full queue is counted there */
-}
-
 hearth_status hth_cache_file_open(hth_cache *cache, const hth_row_meta *expected, hth_row_read *out, hearth_error *err)
 {
     hearth_status status = HEARTH_NOT_FOUND, first = HEARTH_NOT_FOUND;
@@ -170,7 +163,7 @@ hearth_status hth_cache_file_finish(hth_cache *cache, hth_row_read *read, const 
     hth_ram_row_set_stored(read->row, read->level + 1 == cache->n_levels);
     hth_histogram_add(cache->counters, HTH_PATH_READ, hth_os_monotonic_ns() - read->begun_ns);
     *row_out = hth_ram_tier_insert(cache->ram, read->row, &meta);
-    fill_faster(cache, read->level, *row_out);
+    hth_cache_fill_faster(cache, read->level, *row_out);
     return HEARTH_OK;
 }
 
@@ -187,13 +180,8 @@ static hearth_status borrow_file(hth_cache *cache, const hth_keyspace *keyspace,
         status = hth_cache_file_open(cache, expected, &read, err);
         if (status != HEARTH_OK)
             break;
-        if (!hth_read_now(cache->fs, &read.ring)) {
-            size_t n = 0;
-
-            read.ring.result = hth_fs_read_full(cache->fs, read.ring.fd, read.ring.bytes + read.ring.n_done,
-                                                read.ring.n_bytes - read.ring.n_done, read.ring.n_done, &n);
-            read.ring.n_done += n;
-        }
+        if (!hth_read_now(cache->fs, &read.ring))
+            hth_read_rest(cache->fs, &read.ring);
         *tier_out = cache->levels[read.level].tier;
         status = hth_cache_file_finish(cache, &read, keyspace, expected, row_out, err);
         if (status != HEARTH_CORRUPT)

@@ -63,4 +63,11 @@ static inline void hth_cache_store(hth_cache *cache, hth_ram_row *row)
         (void)hth_writer_publish(cache->writer, cache->n_levels - 1, row);
 }
 
+/* Queue a row for the file tiers that are faster than a level. A full queue is counted. */
+static inline void hth_cache_fill_faster(hth_cache *cache, size_t level, hth_ram_row *row)
+{
+    for (size_t i = 0; i < level; i++)
+        (void)hth_writer_publish(cache->writer, i, row);
+}
+
 #endif

@@ -236,20 +236,10 @@ bool hth_file_tier_set_wait(hth_file_tier_set *set, const hth_row_id *id, uint32
 /* Put meta into out[n of capacity], kept the most recently used first, unless the row is there; the new n. */
 static size_t insert_child(hth_row_meta *out, size_t n, size_t capacity, const hth_row_meta *meta)
 {
-    size_t at = n;
-
     for (size_t i = 0; i < n; i++)
         if (hth_row_id_equal(&out[i].id, &meta->id))
             return n;
-    while (at > 0 && out[at - 1].last_used_time < meta->last_used_time)
-        at--;
-    if (at == capacity)
-        return n;
-    if (n < capacity)
-        n++;
-    memmove(out + at + 1, out + at, (n - at - 1) * sizeof(*out));
-    out[at] = *meta;
-    return n;
+    return hth_row_insert_by_age(out, n, capacity, meta);
 }
 
 size_t hth_file_tier_set_children(hth_file_tier_set *set, const hth_key *parent, hth_row_meta *out, size_t capacity)

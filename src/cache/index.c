@@ -717,22 +717,6 @@ hearth_status hth_index_get_many(hth_index *index, const hth_row_id *ids, size_t
     return finish(index, rc, "look up rows", err);
 }
 
-/* Put meta into out[n of capacity], kept the most recently used first; the new n. */
-static size_t insert_by_age(hth_row_meta *out, size_t n, size_t capacity, const hth_row_meta *meta)
-{
-    size_t at = n;
-
-    while (at > 0 && out[at - 1].last_used_time < meta->last_used_time)
-        at--;
-    if (at == capacity)
-        return n;
-    if (n < capacity)
-        n++;
-    memmove(out + at + 1, out + at, (n - at - 1) * sizeof(*out));
-    out[at] = *meta;
-    return n;
-}
-
 static int collect_children(MDB_txn *txn, const hth_index_dbs *dbs, const hth_key *parent, hth_row_meta *out,
                             size_t capacity, size_t *n_out)
 {
@@ -752,7 +736,7 @@ static int collect_children(MDB_txn *txn, const hth_index_dbs *dbs, const hth_ke
         if ((rc = decode_id(value.mv_data, value.mv_size, &id)) != 0 ||
             (rc = must_be_there(row_get(txn, dbs, &id, &meta))) != 0)
             break;
-        *n_out = insert_by_age(out, *n_out, capacity, &meta);
+        *n_out = hth_row_insert_by_age(out, *n_out, capacity, &meta);
     }
     mdb_cursor_close(cursor);
     return rc == MDB_NOTFOUND ? 0 : rc;

@@ -101,12 +101,7 @@ static void finish(hth_read_ahead *ahead, place *at)
 /* Read the rest of a row here and now. */
 static void read_here(hth_read_ahead *ahead, place *at)
 {
-    size_t n = 0;
-
-    at->read.ring.result =
-        hth_fs_read_full(ahead->cache->fs, at->read.ring.fd, at->read.ring.bytes + at->read.ring.n_done,
-                         at->read.ring.n_bytes - at->read.ring.n_done, at->read.ring.n_done, &n);
-    at->read.ring.n_done += n;
+    hth_read_rest(ahead->cache->fs, &at->read.ring);
     finish(ahead, at);
 }
 

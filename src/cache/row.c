@@ -3,6 +3,8 @@
  */
 #include "cache/row.h"
 
+#include <string.h>
+
 const char *hth_row_kind_name(hth_row_kind kind)
 {
     switch (kind) {
@@ -14,4 +16,19 @@ const char *hth_row_kind_name(hth_row_kind kind)
     case HTH_ROW_KINDS: break;
     }
     return "unknown";
+}
+
+size_t hth_row_insert_by_age(hth_row_meta *out, size_t n, size_t capacity, const hth_row_meta *meta)
+{
+    size_t at = n;
+
+    while (at > 0 && out[at - 1].last_used_time < meta->last_used_time)
+        at--;
+    if (at == capacity)
+        return n;
+    if (n < capacity)
+        n++;
+    memmove(out + at + 1, out + at, (n - at - 1) * sizeof(*out));
+    out[at] = *meta;
+    return n;
 }

@@ -41,6 +41,9 @@ typedef struct hth_row_meta {
 /* "block", "tail", "snapshot", "state", "logits"; "unknown" for other values. A static string. */
 const char *hth_row_kind_name(hth_row_kind kind);
 
+/* Put meta into out[n of capacity], kept the most recently used first; the new n. */
+size_t hth_row_insert_by_age(hth_row_meta *out, size_t n, size_t capacity, const hth_row_meta *meta);
+
 static inline bool hth_row_id_equal(const hth_row_id *a, const hth_row_id *b)
 {
     return a->kind == b->kind && hth_key_equal(&a->key, &b->key);

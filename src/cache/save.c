@@ -150,8 +150,7 @@ static void store(hth_cache *cache, hth_ram_row *row, const hth_save_slot *slot)
 
     if (!cache->writer || (cache->save_on_second_use && !is_last_chance))
         return;
-    for (size_t i = 0; i + 1 < cache->n_levels; i++)
-        (void)hth_writer_publish(cache->writer, i, row); /* a full queue is counted there, and below */
+    hth_cache_fill_faster(cache, cache->n_levels - 1, row);
     if (slot->has_superseded)
         (void)hth_writer_supersede(cache->writer, row, &slot->superseded);
     else
