@@ -31,8 +31,8 @@
  *              for that call. Strings inside results belong to the result.
  *   Threads    Every function may be called from any thread at any time; objects are locked inside. A handle must not
  *              be released while another thread is inside a call on that same handle.
- *   Callbacks  run on the thread named at their type, must not block for long, and may call hearth_cancel and nothing
- *              else of this library.
+ *   Callbacks  run on the thread named at their type, must not block for long, and may call hearth_cancel and
+ *              hearth_pause and nothing else of this library.
  *   Text       is UTF-8. Text given in is checked; text given out consists of whole characters.
  */
 #ifndef HEARTH_H
@@ -75,7 +75,7 @@ typedef enum hearth_status {
     HEARTH_CORRUPT = 8,       /* bytes are not what they should be */
     HEARTH_UNSUPPORTED = 9,   /* well-formed, but this build or model cannot do it */
     HEARTH_TOO_LONG = 10,     /* the prompt does not fit the context */
-    HEARTH_CANCELLED = 11,    /* ended by hearth_cancel or by unloading */
+    HEARTH_CANCELLED = 11,    /* ended by hearth_cancel, by its own callback or by unloading */
     HEARTH_BUSY = 12,         /* in use, or a queue is full; try again later */
     HEARTH_TIMED_OUT = 13,    /* a time limit passed; what was asked for may still happen */
     HEARTH_ENGINE = 14,       /* the inference engine refused or failed */
@@ -87,8 +87,9 @@ HEARTH_API const char *hearth_status_name(hearth_status status);
 
 typedef struct hearth_error {
     hearth_status status;
-    int system_errno;  /* errno of the failed system call, 0 where there was none */
-    char message[512]; /* one line, no newline, always terminated */
+    int system_errno;       /* errno of the failed system call, 0 where there was none */
+    char message[512];      /* one line, no newline, always terminated */
+    uint32_t retry_after_s; /* with HEARTH_BUSY: when it is worth trying again; 0 otherwise */
 } hearth_error;
 
 /* ---- runtime: cache, counters, log ------------------------------------------------------------------------------- */
@@ -342,6 +343,16 @@ typedef struct hearth_model_options {
     const char *chat_template;               /* Jinja source to use instead of the model's own; NULL: the model's */
     hearth_load_progress_fn progress;
     void *progress_user_data;
+    uint32_t n_parallel;  /* requests that run at once, in one context; 1 .. 128, default 8 */
+    uint32_t queue_max;   /* requests that may wait for their turn, 1 .. 65536, default 1024; more are HEARTH_BUSY */
+    const char *strategy; /* what goes into a batch: "decode_maximal" (NULL), "prefill_priority", "balanced", or one of
+                             hearth_runtime_add_strategy */
+    uint32_t prefill_chunk;   /* prompt tokens that a request evaluates at once: 64, 128 or 256 (default) */
+    uint32_t max_tick_ms;     /* how long an evaluation may take while a reply is being generated; chunks of prompts are
+                               made shorter for it, down to 64 tokens; 1 .. 60000, default 250 */
+    uint32_t session_idle_ms; /* a session that was not used for so long gives its cells up; default 300000 */
+    uint32_t stalled_ms;      /* a reply that nobody takes is cancelled after so long; default 30000 */
+    uint32_t aging_ms;        /* a waiting request rises by one priority each so often; default 10000 */
 } hearth_model_options;
 
 static inline hearth_model_options hearth_model_options_default(void)
@@ -352,8 +363,42 @@ static inline hearth_model_options hearth_model_options_default(void)
     options.struct_size = sizeof(options);
     options.n_batch = 512;
     options.n_gpu_layers = -1;
+    options.n_parallel = 8;
+    options.queue_max = 1024;
+    options.prefill_chunk = 256;
+    options.max_tick_ms = 250;
+    options.session_idle_ms = 300000;
+    options.stalled_ms = 30000;
+    options.aging_ms = 10000;
     return options;
 }
+
+/* ---- batch strategies -------------------------------------------------------------------------------------------- */
+
+/* What a strategy sees of one running request. */
+typedef struct hearth_plan_item {
+    bool is_decode;    /* its next token is to be evaluated for its reply; otherwise it reads its prompt */
+    uint32_t n_ready;  /* tokens that could be evaluated: 1, or what is left of the prompt */
+    uint32_t position; /* of the first of them */
+} hearth_plan_item;
+
+/*
+ * Fill a batch: how many tokens of each item are evaluated now, n_tokens_out[n], zeros to begin with. A pure function:
+ * the same arguments give the same plan, whenever it is called. items are ordered by who waits longest; n_batch is how
+ * many tokens there is room for; chunk how many of one prompt may go at once. What goes beyond n_ready, n_batch or the
+ * chunk is cut; prompts are cut at multiples of chunk, where the cache cuts its rows. A plan of zeros is made up for
+ * with the first item, so that no strategy can stop the model.
+ */
+typedef void (*hearth_strategy_fn)(const hearth_plan_item *items, size_t n, uint32_t n_batch, uint32_t chunk,
+                                   uint32_t *n_tokens_out, void *user_data);
+
+/*
+ * Give a strategy of your own a name, for models loaded from now on. plan runs on the scheduler threads of those
+ * models, perhaps several at once. HEARTH_MISUSE for a name that is empty, longer than 63 bytes, or taken; HEARTH_FULL
+ * beyond 16.
+ */
+HEARTH_API hearth_status hearth_runtime_add_strategy(hearth_runtime *runtime, const char *name, hearth_strategy_fn plan,
+                                                     void *user_data, hearth_error *err);
 
 /*
  * Load a model and start its scheduler thread.
@@ -404,12 +449,19 @@ typedef struct hearth_model_info {
     bool rows_are_blocks;    /* prefixes are cached block by block; otherwise as whole states, or not at all */
     uint8_t fingerprint[32]; /* effective: with the salt */
     uint8_t ctx_params_hash[32];
-    char quant_type[16]; /* "q4_k_m", "unknown" */
-    hearth_activity activity;
-    uint64_t request_id; /* of the running request, 0 where none runs */
-    uint32_t n_done;     /* tokens prefilled or generated so far in this activity */
-    uint32_t n_total;    /* of so many */
-    uint32_t n_waiting;  /* requests in the queue */
+    char quant_type[16];      /* "q4_k_m", "unknown" */
+    hearth_activity activity; /* of the request that has run longest */
+    uint64_t request_id;      /* its id, 0 where none runs */
+    uint32_t n_done;          /* tokens it has prefilled or generated so far in this activity */
+    uint32_t n_total;         /* of so many */
+    uint32_t n_waiting;       /* requests in the queue */
+    uint32_t n_running;
+    uint32_t n_parallel;       /* requests that can run at once */
+    uint32_t n_idle_sequences; /* finished ones whose cells are still in the context */
+    uint32_t n_cells_used;     /* of n_ctx; one that sequences share counts once */
+    uint64_t n_ticks;          /* evaluations since loading */
+    uint64_t n_preempted;      /* requests that made room for others, since loading */
+    char strategy[64];
 } hearth_model_info;
 
 /* Fill info (struct_size set by the caller). Never blocks behind a running request. */
@@ -489,22 +541,106 @@ typedef enum hearth_finish_reason {
     HEARTH_FINISH_STOP = 1,      /* the model ended its reply */
     HEARTH_FINISH_LENGTH = 2,    /* n_predict tokens, or the context is full */
     HEARTH_FINISH_CANCELLED = 3, /* hearth_cancel; what was computed is kept */
+    HEARTH_FINISH_TIMED_OUT = 4, /* a time limit of the request passed; likewise */
 } hearth_finish_reason;
+
+/* Why a part of a prompt had to be computed. */
+typedef enum hearth_miss {
+    HEARTH_MISS_NONE = 0,             /* nothing had to be, or but for the last token */
+    HEARTH_MISS_NEVER_SEEN = 1,       /* as far as is remembered */
+    HEARTH_MISS_EVICTED = 2,          /* it was known and made room for others */
+    HEARTH_MISS_OTHER_MODEL = 3,      /* known of another model file */
+    HEARTH_MISS_OTHER_ADAPTER = 4,    /* known with other adapters */
+    HEARTH_MISS_OTHER_PARAMETERS = 5, /* known under other context parameters, or of another engine build */
+    HEARTH_MISS_OTHER_TENANT = 6,     /* known under another cache_salt; only hearth_explain says so, never a request */
+    HEARTH_MISS_BELOW_POLICY = 7,     /* too short, or too long, to be kept */
+    HEARTH_MISS_DAMAGED = 8,          /* a row failed its checks */
+    HEARTH_MISS_IN_FLIGHT = 9,        /* another process was still writing it when the wait ended */
+    HEARTH_MISS_NOT_READ = 10,        /* the cache is off, or no_cache_read is set */
+    HEARTH_MISS_REFUSED = 11,         /* it was found, but memory or the engine refused it */
+} hearth_miss;
 
 /* Lower-case names of the above: "exact", "disk", "length". Static strings. */
 HEARTH_API const char *hearth_hit_name(hearth_hit hit);
 HEARTH_API const char *hearth_tier_name(hearth_tier tier);
 HEARTH_API const char *hearth_finish_reason_name(hearth_finish_reason reason);
+HEARTH_API const char *hearth_miss_name(hearth_miss miss);
 
+typedef struct hearth_logit_bias {
+    hearth_token token;
+    float bias; /* added to its logit; -INFINITY: never, +INFINITY: nothing else, where the grammar allows */
+} hearth_logit_bias;
+
+/* When a lazy grammar begins to bind. */
+typedef enum hearth_trigger_kind {
+    HEARTH_TRIGGER_WORD = 0,    /* the reply contains this text; the grammar begins with it */
+    HEARTH_TRIGGER_TOKEN = 1,   /* this token was drawn; likewise */
+    HEARTH_TRIGGER_PATTERN = 2, /* the reply matches this regular expression; it begins with the first group */
+} hearth_trigger_kind;
+
+typedef struct hearth_trigger {
+    hearth_trigger_kind kind;
+    const char *text; /* the word or the pattern; NULL for a token */
+    hearth_token token;
+} hearth_trigger;
+
+/*
+ * How a token is chosen. The chain is: logit_bias, grammar, penalties (repetition, frequency, presence), DRY, top_k,
+ * typical_p, top_p, min_p, XTC, temperature, draw. The draw, and XTC's, are functions of (seed, position) only.
+ */
 typedef struct hearth_sampling {
-    float temperature;      /* 0: the likeliest token, always (default 0.8) */
-    int32_t top_k;          /* keep the k likeliest; 0: all (default 40) */
-    float top_p;            /* keep the likeliest that sum to p; 1: all (default 0.95) */
-    float min_p;            /* keep those at least p times as likely as the likeliest; 0: all (default 0.05) */
-    float repeat_penalty;   /* divide logits of recent tokens; 1: off (default 1) */
-    uint32_t repeat_last_n; /* how many tokens count as recent (default 64) */
-    uint64_t seed;          /* draws are a function of (seed, position) only (default 0) */
+    float temperature;       /* 0: the likeliest token, always (default 0.8) */
+    int32_t top_k;           /* keep the k likeliest; 0: all (default 40) */
+    float top_p;             /* keep the likeliest that sum to p; 1: all (default 0.95) */
+    float min_p;             /* keep those at least p times as likely as the likeliest; 0: all (default 0.05) */
+    float repeat_penalty;    /* divide logits of recent tokens; 1: off (default 1) */
+    uint32_t repeat_last_n;  /* how many tokens count as recent (default 64) */
+    uint64_t seed;           /* draws are a function of (seed, position) only (default 0) */
+    float typical_p;         /* keep the locally typical that sum to p; 1: all (default 1) */
+    float frequency_penalty; /* subtract for each time a token is among the recent ones; -2 .. 2, 0: off (default 0) */
+    float presence_penalty;  /* subtract once for a token among the recent ones; -2 .. 2, 0: off (default 0) */
+    float dry_multiplier;    /* DRY, against repeated phrases; 0: off (default 0) */
+    float dry_base;          /* default 1.75 */
+    uint32_t dry_allowed_length;         /* repetitions up to that length are free (default 2) */
+    uint32_t dry_last_n;                 /* tokens to look back (default 1024) */
+    const char *const *dry_breakers;     /* texts that end a phrase; NULL: newline, colon, quote and asterisk */
+    size_t n_dry_breakers;               /* at most 64 */
+    float xtc_probability;               /* XTC, exclude top choices: how often; 0: off (default 0) */
+    float xtc_threshold;                 /* of those at least that likely all but the least likely go (default 0.1) */
+    const hearth_logit_bias *logit_bias; /* [n_logit_bias], at most 4096 */
+    size_t n_logit_bias;
+    const char *grammar;            /* GBNF that the reply must follow; NULL: none. At most 256 KiB */
+    const char *json_schema;        /* JSON schema that it must follow; NULL: none. Not together with grammar */
+    bool grammar_is_lazy;           /* the grammar (or schema) binds from a trigger on; it needs at least one */
+    const hearth_trigger *triggers; /* [n_triggers], at most 64 */
+    size_t n_triggers;
+    uint64_t reserved[8]; /* zeros */
 } hearth_sampling;
+
+static inline hearth_sampling hearth_sampling_default(void)
+{
+    hearth_sampling sampling;
+
+    memset(&sampling, 0, sizeof(sampling));
+    sampling.temperature = 0.8f;
+    sampling.top_k = 40;
+    sampling.top_p = 0.95f;
+    sampling.min_p = 0.05f;
+    sampling.repeat_penalty = 1.0f;
+    sampling.repeat_last_n = 64;
+    sampling.typical_p = 1.0f;
+    sampling.dry_base = 1.75f;
+    sampling.dry_allowed_length = 2;
+    sampling.dry_last_n = 1024;
+    sampling.xtc_threshold = 0.1f;
+    return sampling;
+}
+
+/* Natural logarithm of a token's probability, of the model's own distribution before sampling changed it. */
+typedef struct hearth_logprob {
+    hearth_token token;
+    float logprob;
+} hearth_logprob;
 
 /* What a request did. Times in milliseconds, monotonic clock. */
 typedef struct hearth_stats {
@@ -528,6 +664,12 @@ typedef struct hearth_stats {
     uint8_t prompt_key[32]; /* names the prompt's prefix */
     uint8_t finish_key[32]; /* names everything that was evaluated: prompt and reply */
     uint32_t finish_tokens; /* tokens that finish_key covers */
+    hearth_miss miss;       /* why the tokens after cached_tokens were computed */
+    uint32_t left_at;       /* position at which the prompt left the longest prefix known; prompt_tokens: nowhere */
+    char left_text[64];     /* text of the prompt's token there, whole characters; "" where left_at is prompt_tokens */
+    uint32_t shared_tokens; /* of cached_tokens, those whose cells were in the context */
+    uint32_t n_preempted;   /* times that it made room for another request and went on later */
+    uint64_t reserved[8];
 } hearth_stats;
 
 typedef struct hearth_result {
@@ -538,12 +680,33 @@ typedef struct hearth_result {
     hearth_token *tokens; /* the reply's tokens, [stats.completion_tokens] */
     hearth_stats stats;
     hearth_error error; /* message where status is not HEARTH_OK */
+    /*
+     * Where the request asked: for each token of the reply 1 + n_top_logprobs of them, the token itself and then the
+     * likeliest ones in order. NULL otherwise.
+     */
+    hearth_logprob *logprobs;
+    uint32_t n_top_logprobs;
+    void *reserved[6];
 } hearth_result;
 
 typedef enum hearth_phase { HEARTH_PHASE_RESTORE = 0, HEARTH_PHASE_PREFILL = 1 } hearth_phase;
 
 /* A piece of the reply, whole characters, n_bytes >= 1, terminated. Return false to cancel. On the scheduler thread. */
 typedef bool (*hearth_text_fn)(uint64_t request_id, const char *text, size_t n_bytes, void *user_data);
+/* A token of the reply, as it was drawn. */
+typedef struct hearth_token_event {
+    hearth_token token;
+    uint32_t index;   /* in the reply, from 0 */
+    const char *text; /* what it released of the text, whole characters, terminated; "" where it is held back */
+    size_t n_bytes;   /* of text */
+    const hearth_logprob *logprobs; /* as in hearth_result, of this token; NULL where not asked for */
+    uint32_t n_top_logprobs;
+} hearth_token_event;
+/*
+ * A token was drawn; on_text follows where it released text. event is borrowed. Return false to cancel. On the
+ * scheduler thread.
+ */
+typedef bool (*hearth_token_fn)(uint64_t request_id, const hearth_token_event *event, void *user_data);
 /* n_done of n_total prompt tokens are in the context. On the scheduler thread. */
 typedef void (*hearth_progress_fn)(uint64_t request_id, hearth_phase phase, uint32_t n_done, uint32_t n_total,
                                    void *user_data);
@@ -568,6 +731,27 @@ typedef struct hearth_request {
     hearth_progress_fn on_progress; /* may be NULL */
     hearth_done_fn on_done;         /* may be NULL */
     void *user_data;
+    hearth_token_fn on_token; /* may be NULL */
+    uint32_t n;               /* replies to this one prompt, 1 (default) .. 128: see hearth_submit */
+    int32_t priority;         /* -100 .. 100, default 0; a higher one goes first, also past running requests */
+    const char *session_id;   /* keep the sequence for the next request of this name, at most 128 bytes; NULL: none */
+    bool prefill_only;        /* read the prompt, keep what came of it, and end */
+    bool echo;                /* the text begins with the prompt's */
+    uint32_t min_tokens;      /* the model cannot end its reply before so many */
+    const hearth_token *stop_tokens; /* tokens that end the reply and are not part of its text; [n_stop_tokens] */
+    size_t n_stop_tokens;            /* at most 64 */
+    bool logprobs;                   /* report the logarithms of probabilities */
+    uint32_t n_top_logprobs;         /* and those of so many likeliest tokens, 0 .. 64 */
+    uint32_t queue_timeout_ms;       /* HEARTH_TIMED_OUT when it does not run by then; 0: no limit */
+    uint32_t run_timeout_ms;         /* likewise when it has run for so long; times of waiting do not count */
+    uint32_t deadline_ms;            /* likewise when it has not ended so long after hearth_submit */
+    /*
+     * The reply's tokens that are known already, [n_replayed]: a reply that was broken off goes on. They go through
+     * grammar, penalties and held-back text as if they had been drawn, but no callback hears of them; they count in
+     * n_predict, min_tokens and result. HEARTH_MISUSE when they cannot be a reply to this request.
+     */
+    const hearth_token *replayed;
+    size_t n_replayed;
 } hearth_request;
 
 static inline hearth_request hearth_request_default(void)
@@ -578,12 +762,8 @@ static inline hearth_request hearth_request_default(void)
     request.struct_size = sizeof(request);
     request.tokenize_flags = HEARTH_TOKENIZE_BOS;
     request.n_predict = -1;
-    request.sampling.temperature = 0.8f;
-    request.sampling.top_k = 40;
-    request.sampling.top_p = 0.95f;
-    request.sampling.min_p = 0.05f;
-    request.sampling.repeat_penalty = 1.0f;
-    request.sampling.repeat_last_n = 64;
+    request.n = 1;
+    request.sampling = hearth_sampling_default();
     return request;
 }
 
@@ -591,17 +771,26 @@ static inline hearth_request hearth_request_default(void)
  * Put a request into the model's queue; everything in request is copied. id_out (may be NULL) receives its id, unique
  * in the runtime and never 0. The callbacks run on the model's scheduler thread, on_done last and always.
  *
- * Returns HEARTH_OK; HEARTH_MISUSE, HEARTH_INVALID_TEXT, HEARTH_TOO_LONG for a request that cannot run; HEARTH_BUSY
- * when 1024 requests wait; HEARTH_CANCELLED after unloading. on_done is not called unless the status is HEARTH_OK.
+ * With request->n > 1 the one prompt gets so many replies, computed together: they are requests of their own with the
+ * ids *id_out .. *id_out + n-1, the seeds seed .. seed + n-1, and a result each. All are accepted, or none.
+ *
+ * Requests wait in the order of their arrival within a priority. One runs when the context has room for its prompt and
+ * for the reply that it asks for; where a running one of lower priority is in the way, that one is saved to the cache,
+ * goes back to its place in the queue, and goes on later where it was.
+ *
+ * Returns HEARTH_OK; HEARTH_MISUSE, HEARTH_INVALID_TEXT, HEARTH_TOO_LONG for a request that cannot run; HEARTH_BUSY when
+ * the queue is full or the session has a request already; HEARTH_CANCELLED after unloading. on_done is not called unless
+ * the status is HEARTH_OK.
  */
 HEARTH_API hearth_status hearth_submit(hearth_model *model, const hearth_request *request, uint64_t *id_out,
                                        hearth_error *err);
 
 /*
- * Run a request and wait for it. result is filled also when the request fails after it was accepted (the status is the
- * return value, the text what came before). Release it with hearth_result_free.
+ * Run a request and wait for it. results, [request->n], are filled also when the request fails after it was accepted
+ * (the first status that is not HEARTH_OK is the return value, the text what came before). Release each with
+ * hearth_result_free.
  */
-HEARTH_API hearth_status hearth_complete(hearth_model *model, const hearth_request *request, hearth_result *result,
+HEARTH_API hearth_status hearth_complete(hearth_model *model, const hearth_request *request, hearth_result *results,
                                          hearth_error *err);
 
 /* Free what a result holds and clear it. Accepts NULL and a result of zeros. */
@@ -609,6 +798,63 @@ HEARTH_API void hearth_result_free(hearth_result *result);
 
 /* End a request, waiting or running, at the next evaluation. HEARTH_NOT_FOUND when it is not there (any more). */
 HEARTH_API hearth_status hearth_cancel(hearth_model *model, uint64_t request_id, hearth_error *err);
+
+/*
+ * Stop generating for a request while its reader is slow, or go on. Others do not notice; what has been drawn before may
+ * still arrive. A request that was paused for the model's stalled_ms is cancelled (HEARTH_TIMED_OUT). HEARTH_NOT_FOUND.
+ */
+HEARTH_API hearth_status hearth_pause(hearth_model *model, uint64_t request_id, bool paused, hearth_error *err);
+
+/*
+ * End a session: its sequence becomes an ordinary finished one, whose cells go when they are needed. cache_salt is that
+ * of its requests (NULL: none); sessions of different salts have nothing to do with each other. HEARTH_NOT_FOUND when no
+ * cells are kept for it (its rows may still be in the cache); HEARTH_BUSY when a request of it waits or runs.
+ */
+HEARTH_API hearth_status hearth_session_end(hearth_model *model, const char *session_id, const char *cache_salt,
+                                            hearth_error *err);
+
+/* What the cache knows of a prompt. */
+typedef struct hearth_explanation {
+    size_t struct_size;
+    uint32_t prompt_tokens;
+    uint32_t known_tokens; /* leading ones that would need no prefill */
+    bool knows_logits;     /* nor an evaluation for the first token */
+    hearth_tier tier;      /* the slowest that a row would come from */
+    hearth_miss miss;      /* why the rest is not known */
+    uint32_t left_at;      /* position at which the prompt leaves the longest prefix known; prompt_tokens: nowhere */
+    char left_text[64];    /* text of the prompt's token there */
+    char detail[256];      /* one sentence for a human */
+} hearth_explanation;
+
+/*
+ * Why is this prompt cold? Look a request's prompt up without running it, and fill explanation (struct_size set by the
+ * caller). Unlike a request's statistics it may speak of other tenants: whoever opens the cache can read it. Blocks
+ * while the cache is searched. HEARTH_MISUSE, HEARTH_INVALID_TEXT, HEARTH_TOO_LONG as hearth_submit.
+ */
+HEARTH_API hearth_status hearth_explain(hearth_model *model, const hearth_request *request,
+                                        hearth_explanation *explanation, hearth_error *err);
+
+/* ---- streams: a reply to be read at the reader's pace ------------------------------------------------------------ */
+
+typedef struct hearth_stream hearth_stream;
+
+/*
+ * Submit a request whose text is read with hearth_stream_read, instead of callbacks (request's must be NULL, n 1). At
+ * most about buffer_bytes of text wait for the reader (0: 64 KiB); then the request pauses until they are read, and is
+ * cancelled when nobody reads for the model's stalled_ms.
+ */
+HEARTH_API hearth_status hearth_stream_open(hearth_model *model, const hearth_request *request, size_t buffer_bytes,
+                                            hearth_stream **out, hearth_error *err);
+/*
+ * Take text out, whole characters, at most capacity bytes (at least 4). Waits up to timeout_ms for the first byte:
+ * HEARTH_TIMED_OUT. *n_out 0 with HEARTH_OK: the reply has ended. One reader at a time.
+ */
+HEARTH_API hearth_status hearth_stream_read(hearth_stream *stream, char *bytes, size_t capacity, uint32_t timeout_ms,
+                                            size_t *n_out, hearth_error *err);
+/* The result, once hearth_stream_read told the end; NULL before. Borrowed until the stream is closed. */
+HEARTH_API const hearth_result *hearth_stream_result(hearth_stream *stream);
+/* Cancel what still runs, wait for its end, and free. Accepts NULL. Before the model is given back. */
+HEARTH_API void hearth_stream_close(hearth_stream *stream);
 
 typedef enum hearth_save_reason {
     HEARTH_SAVE_UNKNOWN = 0,

@@ -23,7 +23,7 @@
 #include "base/status.h"
 
 /* Raised when anything in this header changes; a module with another number is refused. */
-#define HTH_BACKEND_ABI 2u
+#define HTH_BACKEND_ABI 3u
 
 /* The symbol that an engine module exports: const hth_backend *hearth_backend(void). */
 #define HTH_BACKEND_SYMBOL "hearth_backend"
@@ -122,27 +122,11 @@ typedef struct hth_candidate {
     float probability; /* over the candidates that are left; they sum to 1 */
 } hth_candidate;
 
-/* The most recent tokens that a repeat penalty can look at. */
-#define HTH_REPEAT_LAST_N_MAX 65536u
-
-/* What is wrong with sampling values, to follow the word "sampling" in a message; NULL when nothing is. */
-static inline const char *hth_sampling_problem(const hearth_sampling *sampling)
-{
-    /* Written so that a NaN is a problem. */
-    if (!(sampling->temperature >= 0 && sampling->temperature <= 1000))
-        return "temperature must be 0 to 1000";
-    if (sampling->top_k < 0)
-        return "top_k must not be negative";
-    if (!(sampling->top_p >= 0 && sampling->top_p <= 1))
-        return "top_p must be 0 to 1";
-    if (!(sampling->min_p >= 0 && sampling->min_p <= 1))
-        return "min_p must be 0 to 1";
-    if (!(sampling->repeat_penalty >= 0.01f && sampling->repeat_penalty <= 1000))
-        return "repeat_penalty must be 0.01 to 1000";
-    if (sampling->repeat_last_n > HTH_REPEAT_LAST_N_MAX)
-        return "repeat_last_n must be at most 65536";
-    return NULL;
-}
+/* What a draw depends on besides logits and what was accepted. */
+typedef struct hth_sample_at {
+    uint64_t position; /* of the token to draw, counted from the prompt's first */
+    bool forbids_end;  /* tokens that end a reply are not candidates */
+} hth_sample_at;
 
 typedef struct hth_backend {
     uint32_t abi;
@@ -218,19 +202,28 @@ typedef struct hth_backend {
     hearth_status (*state_set)(hth_engine_context *context, uint32_t sequence, hth_state_part part,
                                const uint8_t *bytes, size_t n_bytes, uint32_t begin, uint32_t end, hearth_error *err);
 
-    /* ---- sampling: one thread at a time ---- */
+    /* ---- sampling: one thread at a time, not always the same ---- */
 
-    /* The chain penalties -> top_k -> top_p -> min_p -> temperature for one request. */
+    /*
+     * The chain of hearth_sampling for one request; sampling is copied. Reads grammars and schemas, so it may take long
+     * and is not for the scheduler's thread. HEARTH_MISUSE names the option that is out of range, or why a grammar, a
+     * schema, a trigger or a pattern cannot be honoured.
+     */
     hearth_status (*sampler_new)(const hth_engine_model *model, const hearth_sampling *sampling,
                                  hth_engine_sampler **out, hearth_error *err);
     void (*sampler_free)(hth_engine_sampler *sampler); /* accepts NULL */
-    hearth_status (*sampler_accept)(hth_engine_sampler *sampler, hearth_token token, hearth_error *err);
+    /*
+     * A token has come: of the prompt (penalties see it, the grammar does not) or of the reply. HEARTH_MISUSE when the
+     * grammar forbids it; the sampler is of no use afterwards.
+     */
+    hearth_status (*sampler_accept)(hth_engine_sampler *sampler, hearth_token token, bool is_reply, hearth_error *err);
     /*
      * Filter logits [n_vocab] (not changed) down to candidates, likeliest first; the array belongs to the sampler and
-     * is valid until its next call. At least one candidate. Temperature 0 gives exactly one.
+     * is valid until its next call. At least one candidate. Temperature 0 gives exactly one. HEARTH_ENGINE when nothing
+     * is left, as where a grammar has come to a dead end.
      */
-    hearth_status (*sampler_apply)(hth_engine_sampler *sampler, const float *logits, const hth_candidate **out,
-                                   size_t *n_out, hearth_error *err);
+    hearth_status (*sampler_apply)(hth_engine_sampler *sampler, const float *logits, const hth_sample_at *at,
+                                   const hth_candidate **out, size_t *n_out, hearth_error *err);
 } hth_backend;
 
 typedef const hth_backend *(*hth_backend_entry)(void);

@@ -35,6 +35,7 @@
 #include "engine/backend.h"
 #include "engine/blob.h"
 #include "engine/blob_part.h"
+#include "engine/sampling.h"
 #include "engine/llama_shim.h"
 
 #define N_UBATCH_MAX 512
@@ -1422,8 +1423,9 @@ static hearth_status sampler_new(const hth_engine_model *model, const hearth_sam
     return HEARTH_OK;
 }
 
-static hearth_status sampler_accept(hth_engine_sampler *sampler, hearth_token token, hearth_error *err)
+static hearth_status sampler_accept(hth_engine_sampler *sampler, hearth_token token, bool is_reply, hearth_error *err)
 {
+    (void)is_reply;
     if (!sampler || token < 0 || (uint32_t)token >= sampler->n_vocab)
         return hth_fail(err, HEARTH_MISUSE, "token %d is not in the vocabulary", token);
     return hth_shim_sampler_accept(sampler->llama, token, err);
@@ -1462,14 +1464,14 @@ static size_t soften(const llama_token_data *data, size_t n, float temperature, 
     return n_kept;
 }
 
-static hearth_status sampler_apply(hth_engine_sampler *sampler, const float *values, const hth_candidate **out,
-                                   size_t *n_out, hearth_error *err)
+static hearth_status sampler_apply(hth_engine_sampler *sampler, const float *values, const hth_sample_at *at,
+                                   const hth_candidate **out, size_t *n_out, hearth_error *err)
 {
     llama_token_data_array array;
     bool any = false;
     hearth_status status;
 
-    if (!sampler || !values || !out || !n_out)
+    if (!sampler || !values || !at || !out || !n_out)
         return hth_fail(err, HEARTH_MISUSE, "sampling needs logits");
     for (uint32_t i = 0; i < sampler->n_vocab; i++) {
         bool ok = isfinite(values[i]);

@@ -31,6 +31,7 @@
 #include "engine/backend.h"
 #include "engine/blob.h"
 #include "engine/blob_part.h"
+#include "engine/sampling.h"
 
 #define TOKEN_BOS 256
 #define TOKEN_EOS 257
@@ -1054,8 +1055,9 @@ static hearth_status sampler_new(const hth_engine_model *model, const hearth_sam
     return HEARTH_OK;
 }
 
-static hearth_status sampler_accept(hth_engine_sampler *sampler, hearth_token token, hearth_error *err)
+static hearth_status sampler_accept(hth_engine_sampler *sampler, hearth_token token, bool is_reply, hearth_error *err)
 {
+    (void)is_reply;
     if (!sampler || token < 0 || (uint32_t)token >= sampler->n_vocab)
         return hth_fail(err, HEARTH_MISUSE, "token %d is not in the vocabulary", token);
     if (sampler->sampling.repeat_last_n == 0)
@@ -1120,14 +1122,14 @@ static void soften(hth_candidate *candidates, size_t n, float temperature)
         candidates[i].probability = (float)(exp((candidates[i].probability - highest) / temperature) / total);
 }
 
-static hearth_status sampler_apply(hth_engine_sampler *sampler, const float *values, const hth_candidate **out,
-                                   size_t *n_out, hearth_error *err)
+static hearth_status sampler_apply(hth_engine_sampler *sampler, const float *values, const hth_sample_at *at,
+                                   const hth_candidate **out, size_t *n_out, hearth_error *err)
 {
     const hearth_sampling *sampling;
     hth_candidate *candidates;
     size_t n;
 
-    if (!sampler || !values || !out || !n_out)
+    if (!sampler || !values || !at || !out || !n_out)
         return hth_fail(err, HEARTH_MISUSE, "sampling needs logits");
     sampling = &sampler->sampling;
     candidates = sampler->candidates;

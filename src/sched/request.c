@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/os.h"
-#include "engine/backend.h"
+#include "engine/sampling.h"
 
 enum { STOPS_MAX = 64, STOP_BYTES_MAX = 1024 };
 

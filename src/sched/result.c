@@ -11,6 +11,7 @@ void hearth_result_free(hearth_result *result)
         return;
     free(result->text);
     free(result->tokens);
+    free(result->logprobs);
     memset(result, 0, sizeof(*result));
 }
 
@@ -46,6 +47,26 @@ const char *hearth_finish_reason_name(hearth_finish_reason reason)
     case HEARTH_FINISH_STOP: return "stop";
     case HEARTH_FINISH_LENGTH: return "length";
     case HEARTH_FINISH_CANCELLED: return "cancelled";
+    case HEARTH_FINISH_TIMED_OUT: return "timed_out";
+    }
+    return "unknown";
+}
+
+const char *hearth_miss_name(hearth_miss miss)
+{
+    switch (miss) {
+    case HEARTH_MISS_NONE: return "none";
+    case HEARTH_MISS_NEVER_SEEN: return "never_seen";
+    case HEARTH_MISS_EVICTED: return "evicted";
+    case HEARTH_MISS_OTHER_MODEL: return "other_model";
+    case HEARTH_MISS_OTHER_ADAPTER: return "other_adapter";
+    case HEARTH_MISS_OTHER_PARAMETERS: return "other_parameters";
+    case HEARTH_MISS_OTHER_TENANT: return "other_tenant";
+    case HEARTH_MISS_BELOW_POLICY: return "below_policy";
+    case HEARTH_MISS_DAMAGED: return "damaged";
+    case HEARTH_MISS_IN_FLIGHT: return "in_flight";
+    case HEARTH_MISS_NOT_READ: return "not_read";
+    case HEARTH_MISS_REFUSED: return "refused";
     }
     return "unknown";
 }

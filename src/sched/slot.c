@@ -344,7 +344,7 @@ static hearth_status make_sampler(hth_slot *slot)
         backend->sampler_new(slot->place->engine_model, &request->sampling, &slot->sampler, &slot->result.error);
 
     for (uint32_t i = request->n_prompt - n_recent; status == HEARTH_OK && i < request->n_prompt; i++)
-        status = backend->sampler_accept(slot->sampler, request->prompt[i], &slot->result.error);
+        status = backend->sampler_accept(slot->sampler, request->prompt[i], false, &slot->result.error);
     return status;
 }
 
@@ -457,16 +457,17 @@ static void step_prefill(hth_slot *slot)
 
 static hearth_status choose(hth_slot *slot, hearth_token *out)
 {
+    hth_sample_at at = { .position = (uint64_t)slot->request->n_prompt + slot->result.stats.completion_tokens };
     const hth_candidate *candidates;
     size_t n;
     hearth_status status =
-        slot->place->backend->sampler_apply(slot->sampler, slot->logits, &candidates, &n, &slot->result.error);
+        slot->place->backend->sampler_apply(slot->sampler, slot->logits, &at, &candidates, &n, &slot->result.error);
 
     if (status != HEARTH_OK)
         return status;
     *out = hth_draw_token(candidates, n, slot->request->sampling.seed,
                           (uint64_t)slot->request->n_prompt + slot->result.stats.completion_tokens);
-    return slot->place->backend->sampler_accept(slot->sampler, *out, &slot->result.error);
+    return slot->place->backend->sampler_accept(slot->sampler, *out, true, &slot->result.error);
 }
 
 static bool append_token(hth_slot *slot, hearth_token token)

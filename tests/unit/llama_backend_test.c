@@ -606,7 +606,7 @@ static void tokens_outside_the_vocabulary_are_misuse(void **state)
     assert_int_equal(llama->sampler_new(model, &sampling, &sampler, &err), HEARTH_OK);
     for (size_t i = 0; i < sizeof(tokens) / sizeof(tokens[0]); i++) {
         assert_int_equal(llama->piece(model, tokens[i], true, bytes, sizeof(bytes), &n, &err), HEARTH_MISUSE);
-        assert_int_equal(llama->sampler_accept(sampler, tokens[i], &err), HEARTH_MISUSE);
+        assert_int_equal(llama->sampler_accept(sampler, tokens[i], true, &err), HEARTH_MISUSE);
         assert_false(llama->is_end(model, tokens[i]));
     }
     llama->sampler_free(sampler);
@@ -679,8 +679,9 @@ static size_t sample(hearth_sampling sampling, const float *logits, hearth_token
 
     assert_int_equal(llama->sampler_new(model, &sampling, sampler, &err), HEARTH_OK);
     if (accepted >= 0)
-        assert_int_equal(llama->sampler_accept(*sampler, accepted, &err), HEARTH_OK);
-    assert_int_equal(llama->sampler_apply(*sampler, logits, out, &n, &err), HEARTH_OK);
+        assert_int_equal(llama->sampler_accept(*sampler, accepted, true, &err), HEARTH_OK);
+    assert_int_equal(llama->sampler_apply(*sampler, logits, &(hth_sample_at){ .position = 0 }, out, &n, &err),
+                     HEARTH_OK);
     return n;
 }
 
@@ -762,7 +763,8 @@ static void logits_that_are_no_numbers_are_never_chosen(void **state)
     assert_int_equal(candidates[0].token, 2);
     for (size_t i = 0; i < info.n_vocab; i++)
         logits[i] = (float)(0.0 / 0.0);
-    assert_int_equal(llama->sampler_apply(sampler, logits, &candidates, &n, &err), HEARTH_ENGINE);
+    assert_int_equal(llama->sampler_apply(sampler, logits, &(hth_sample_at){ .position = 0 }, &candidates, &n, &err),
+                     HEARTH_ENGINE);
     llama->sampler_free(sampler);
     free(logits);
 }

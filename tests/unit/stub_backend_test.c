@@ -557,7 +557,9 @@ static void a_reply_is_mostly_readable_and_ends(void **state)
             char text[2] = { 0 };
             size_t n;
 
-            assert_int_equal(stub->sampler_apply(sampler, logits, &candidates, &n, &err), HEARTH_OK);
+            assert_int_equal(
+                stub->sampler_apply(sampler, logits, &(hth_sample_at){ .position = 0 }, &candidates, &n, &err),
+                HEARTH_OK);
             assert_int_equal(n, 1);
             if (stub->is_end(e.model, candidates[0].token)) {
                 n_replies_ended++;
@@ -605,23 +607,27 @@ static void sampling_filters_as_it_is_told(void **state)
     logits[9] = 5;
     logits[8] = 5;
     assert_int_equal(stub->sampler_new(e.model, &sampling, &sampler, &err), HEARTH_OK);
-    assert_int_equal(stub->sampler_apply(sampler, logits, &candidates, &n, &err), HEARTH_OK);
+    assert_int_equal(stub->sampler_apply(sampler, logits, &(hth_sample_at){ .position = 0 }, &candidates, &n, &err),
+                     HEARTH_OK);
     assert_int_equal(n, 3);
     assert_int_equal(candidates[0].token, 7);
     assert_int_equal(candidates[1].token, 8);
     assert_int_equal(candidates[2].token, 9);
-    assert_int_equal(stub->sampler_accept(sampler, 7, &err), HEARTH_OK);
-    assert_int_equal(stub->sampler_apply(sampler, logits, &candidates, &n, &err), HEARTH_OK);
+    assert_int_equal(stub->sampler_accept(sampler, 7, true, &err), HEARTH_OK);
+    assert_int_equal(stub->sampler_apply(sampler, logits, &(hth_sample_at){ .position = 0 }, &candidates, &n, &err),
+                     HEARTH_OK);
     assert_int_equal(candidates[0].token, 8);
     for (hearth_token i = 100; i < 104; i++)
-        assert_int_equal(stub->sampler_accept(sampler, i, &err), HEARTH_OK);
-    assert_int_equal(stub->sampler_apply(sampler, logits, &candidates, &n, &err), HEARTH_OK);
+        assert_int_equal(stub->sampler_accept(sampler, i, true, &err), HEARTH_OK);
+    assert_int_equal(stub->sampler_apply(sampler, logits, &(hth_sample_at){ .position = 0 }, &candidates, &n, &err),
+                     HEARTH_OK);
     assert_int_equal(candidates[0].token, 7);
     stub->sampler_free(sampler);
 
     sampling = (hearth_sampling){ .temperature = 1, .top_p = 0.5f, .repeat_penalty = 1 };
     assert_int_equal(stub->sampler_new(e.model, &sampling, &sampler, &err), HEARTH_OK);
-    assert_int_equal(stub->sampler_apply(sampler, logits, &candidates, &n, &err), HEARTH_OK);
+    assert_int_equal(stub->sampler_apply(sampler, logits, &(hth_sample_at){ .position = 0 }, &candidates, &n, &err),
+                     HEARTH_OK);
     assert_true(n < 260);
     stub->sampler_free(sampler);
     sampling.temperature = -1;
