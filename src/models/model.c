@@ -9,54 +9,26 @@
 #include "models/model.h"
 
 #include <assert.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/os.h"
-#include "engine/backend.h"
 #include "models/fingerprint.h"
-#include "models/runtime.h"
-#include "sched/text_stream.h"
+#include "models/model_inside.h"
 
 enum {
     N_CTX_DEFAULT_MAX = 8192,
     N_CTX_MAX = 1 << 24,
-    PIECE_BYTES_MAX = 4096,
-    PROMPT_BYTES_MAX = 256 << 20,
-};
-
-struct hearth_model {
-    /* Fixed after loading. */
-    hearth_runtime *runtime;
-    char *name;
-    const hth_backend *backend;
-    hth_engine_model_info info;
-    hth_workplace place;
-    uint64_t file_bytes;
-
-    _Atomic unsigned references;
-    hth_pulse pulse;
-
-    /* The engine part; changed only while `users` is 0 and `unloading` is set. */
-    hth_engine_model *engine_model;
-    hth_engine_context *context;
-
-    /* Guards the fields below. Held around the scheduler's lock, no other. */
-    pthread_mutex_t lock;
-    hth_scheduler *scheduler; /* may be used without the lock by those who entered */
-    pthread_cond_t users_changed;
-    unsigned users;   /* calls inside the engine part */
-    bool unloading;   /* no new users */
-    bool engine_gone; /* the engine part was freed */
-    bool has_unloader;
-    pthread_t unloader;
+    QUEUE_MAX_MAX = 65536,
+    TICK_MS_MAX = 60000,
+    N_IDLE_MIN = 4, /* finished sequences that may stay in the context */
+    N_IDLE_MAX = 32,
 };
 
 /* ---- users of the engine part ---- */
 
-static hearth_status enter(hearth_model *model, const char *function, hearth_error *err)
+hearth_status hth_model_enter(hearth_model *model, const char *function, hearth_error *err)
 {
     bool entered;
 
@@ -72,7 +44,7 @@ static hearth_status enter(hearth_model *model, const char *function, hearth_err
     return HEARTH_OK;
 }
 
-static void leave(hearth_model *model)
+void hth_model_leave(hearth_model *model)
 {
     pthread_mutex_lock(&model->lock);
     model->users--;
@@ -272,6 +244,16 @@ static hearth_status read_options(const hearth_model_options *options, hearth_mo
         return hth_fail(err, HEARTH_MISUSE, "n_threads is %u; it must be at most 1024", out->n_threads);
     if (out->n_gpu_layers < -1)
         return hth_fail(err, HEARTH_MISUSE, "n_gpu_layers is %d; it must be -1 (all) or more", out->n_gpu_layers);
+    if (out->n_parallel < 1 || out->n_parallel > HTH_PARALLEL_MAX)
+        return hth_fail(err, HEARTH_MISUSE, "n_parallel is %u; it must be 1 to %d", out->n_parallel, HTH_PARALLEL_MAX);
+    if (out->queue_max < 1 || out->queue_max > QUEUE_MAX_MAX)
+        return hth_fail(err, HEARTH_MISUSE, "queue_max is %u; it must be 1 to %d", out->queue_max, QUEUE_MAX_MAX);
+    if (out->prefill_chunk != 64 && out->prefill_chunk != 128 && out->prefill_chunk != 256)
+        return hth_fail(err, HEARTH_MISUSE, "prefill_chunk is %u; it must be 64, 128 or 256", out->prefill_chunk);
+    if (out->max_tick_ms < 1 || out->max_tick_ms > TICK_MS_MAX)
+        return hth_fail(err, HEARTH_MISUSE, "max_tick_ms is %u; it must be 1 to %d", out->max_tick_ms, TICK_MS_MAX);
+    if (out->session_idle_ms < 1 || out->stalled_ms < 1 || out->aging_ms < 1)
+        return hth_fail(err, HEARTH_MISUSE, "session_idle_ms, stalled_ms and aging_ms must be at least 1");
     if ((unsigned)out->fingerprint_mode > HEARTH_FINGERPRINT_FAST_UNSAFE)
         return hth_fail(err, HEARTH_MISUSE, "fingerprint_mode %d does not exist", (int)out->fingerprint_mode);
     return check_policy(out->cache_policy, err);
@@ -337,12 +319,23 @@ static hearth_status load_engine_model(hearth_model *model, const char *path, co
     return status;
 }
 
+/*
+ * Sequences of the context: those that run, and finished ones that stay. The latter cost nothing but cells that nobody
+ * else needs, except where state is kept for each.
+ */
+static uint32_t n_sequences(const hearth_model *model, uint32_t n_parallel)
+{
+    uint32_t n_idle = n_parallel < N_IDLE_MIN ? N_IDLE_MIN : n_parallel > N_IDLE_MAX ? N_IDLE_MAX : n_parallel;
+
+    return n_parallel + (model->info.kind == HTH_MODEL_PLAIN ? n_idle : 1);
+}
+
 static hearth_status make_context(hearth_model *model, const hearth_model_options *options, hearth_error *err)
 {
     hth_engine_context_params params = {
         .n_ctx = options->n_ctx,
         .n_batch = options->n_batch,
-        .n_seq_max = HTH_SEQUENCES,
+        .n_seq_max = n_sequences(model, options->n_parallel) + 1, /* and one for cutting rows */
         .n_threads = options->n_threads ? options->n_threads : hth_os_n_cpus(),
         .type_k = options->type_k,
         .type_v = options->type_v,
@@ -388,6 +381,27 @@ static hearth_status make_context(hearth_model *model, const hearth_model_option
                  "model '%s' (%s) is split over files or of a kind that was not measured; nothing of it is cached",
                  model->name, model->info.architecture);
     return HEARTH_OK;
+}
+
+static hearth_status start_scheduler(hearth_model *model, const hearth_model_options *options, hearth_error *err)
+{
+    hth_schedule schedule = {
+        .n_parallel = options->n_parallel,
+        .n_sequences = n_sequences(model, options->n_parallel),
+        .prefill_chunk = options->prefill_chunk,
+        .max_tick_ms = options->max_tick_ms,
+        .session_idle_ms = options->session_idle_ms,
+        .stalled_ms = options->stalled_ms,
+        .aging_ms = options->aging_ms,
+    };
+    hearth_status status = hth_runtime_strategy(model->runtime, options->strategy, &schedule.strategy, err);
+
+    if (status != HEARTH_OK)
+        return status;
+    model->n_parallel = options->n_parallel;
+    memcpy(model->strategy, schedule.strategy.name, sizeof(model->strategy));
+    return hth_scheduler_open(&model->place, &schedule, options->queue_max, &model->pulse,
+                              hth_runtime_counters(model->runtime), &model->scheduler, err);
 }
 
 /* The weights that were loaded and the bytes that were fingerprinted must be those of one file. */
@@ -437,8 +451,7 @@ hearth_status hearth_model_load(hearth_runtime *runtime, const char *path, const
     if (status == HEARTH_OK)
         status = make_context(model, &given, err);
     if (status == HEARTH_OK)
-        status =
-            hth_scheduler_open(&model->place, &model->pulse, hth_runtime_counters(runtime), &model->scheduler, err);
+        status = start_scheduler(model, &given, err);
     if (status == HEARTH_OK && !hth_runtime_add(runtime, model))
         status = hth_fail(err, HEARTH_CANCELLED, "the runtime is being closed");
     if (status != HEARTH_OK) {
@@ -486,400 +499,27 @@ hearth_status hearth_model_info_get(hearth_model *model, hearth_model_info *info
     memcpy(filled.fingerprint, model->place.keyspace.fingerprint, sizeof(filled.fingerprint));
     memcpy(filled.ctx_params_hash, model->place.keyspace.ctx_params_hash, sizeof(filled.ctx_params_hash));
 
+    filled.n_parallel = model->n_parallel;
+    memcpy(filled.strategy, model->strategy, sizeof(filled.strategy));
     filled.activity = HEARTH_UNLOADED;
-    if (enter(model, "hearth_model_info_get", NULL) == HEARTH_OK) {
-        hth_scheduler_status status;
+    if (hth_model_enter(model, "hearth_model_info_get", NULL) == HEARTH_OK) {
+        hth_batcher_status status;
 
         hth_scheduler_status_get(model->scheduler, &status);
-        leave(model);
+        hth_model_leave(model);
         filled.activity = status.activity;
         filled.request_id = status.request_id;
         filled.n_done = status.n_done;
         filled.n_total = status.n_total;
         filled.n_waiting = status.n_waiting;
+        filled.n_running = status.n_running;
+        filled.n_idle_sequences = status.n_idle_sequences;
+        filled.n_cells_used = status.n_cells_used;
+        filled.n_ticks = status.n_ticks;
+        filled.n_preempted = status.n_preempted;
     }
     n_bytes = info->struct_size < sizeof(filled) ? info->struct_size : sizeof(filled);
     filled.struct_size = info->struct_size;
     memcpy(info, &filled, n_bytes);
     return HEARTH_OK;
-}
-
-/* ---- text and tokens; the model is entered ---- */
-
-static hearth_status check_text(const char *what, const char *text, size_t n_bytes, hearth_error *err)
-{
-    if (n_bytes > PROMPT_BYTES_MAX)
-        return hth_fail(err, HEARTH_TOO_LONG, "%s is %zu bytes long; at most %d are read", what, n_bytes,
-                        PROMPT_BYTES_MAX);
-    if (!hth_utf8_is_valid(text, n_bytes))
-        return hth_fail(err, HEARTH_INVALID_TEXT, "%s is not valid UTF-8; convert it first, for example with iconv",
-                        what);
-    return HEARTH_OK;
-}
-
-/* A new array of the text's tokens. */
-static hearth_status tokenize(hearth_model *model, const char *text, size_t n_bytes, unsigned flags,
-                              hearth_token **tokens_out, size_t *n_out, hearth_error *err)
-{
-    size_t capacity = n_bytes / 2 + 64; /* a guess that nearly always holds */
-    hth_tokenize_result result = HTH_TOKENIZE_MORE_ROOM;
-    hearth_token *tokens = NULL;
-    hearth_status status = HEARTH_OK;
-    size_t n = 0;
-
-    while (status == HEARTH_OK && result == HTH_TOKENIZE_MORE_ROOM) {
-        hearth_token *grown = realloc(tokens, capacity * sizeof(*tokens));
-
-        if (!grown) {
-            status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for %zu tokens", capacity);
-            break;
-        }
-        tokens = grown;
-        status =
-            model->backend->tokenize(model->engine_model, text, n_bytes, flags, tokens, capacity, &n, &result, err);
-        if (n > capacity)
-            capacity = n;
-    }
-    if (status != HEARTH_OK) {
-        free(tokens);
-        return status;
-    }
-    *tokens_out = tokens;
-    *n_out = n;
-    return HEARTH_OK;
-}
-
-hearth_status hearth_tokenize(hearth_model *model, const char *text, size_t n_bytes, unsigned flags,
-                              hearth_token *tokens, size_t capacity, size_t *n_out, hearth_error *err)
-{
-    hearth_token *all = NULL;
-    size_t n = 0;
-    hearth_status status;
-
-    if ((!text && n_bytes > 0) || (!tokens && capacity > 0) || !n_out)
-        return hth_fail(err, HEARTH_MISUSE, "hearth_tokenize: text, tokens or n_out is NULL");
-    status = enter(model, "hearth_tokenize", err);
-    if (status != HEARTH_OK)
-        return status;
-    status = check_text("the text", text, n_bytes, err);
-    if (status == HEARTH_OK)
-        status = tokenize(model, text, n_bytes, flags, &all, &n, err);
-    leave(model);
-    if (status != HEARTH_OK)
-        return status;
-    *n_out = n;
-    if (n > capacity)
-        status =
-            hth_fail(err, HEARTH_TOO_LONG, "the text has %zu tokens, more than the %zu there is room for", n, capacity);
-    else if (n > 0)
-        memcpy(tokens, all, n * sizeof(*tokens));
-    free(all);
-    return status;
-}
-
-typedef struct text_builder {
-    char *text;
-    size_t n;
-    size_t capacity;
-} text_builder;
-
-static bool build(text_builder *builder, const char *bytes, size_t n)
-{
-    if (!builder->text || builder->n + n + 1 > builder->capacity) {
-        size_t capacity = 2 * (builder->n + n + 1) + 64;
-        char *grown = realloc(builder->text, capacity);
-
-        if (!grown)
-            return false;
-        builder->text = grown;
-        builder->capacity = capacity;
-    }
-    memcpy(builder->text + builder->n, bytes, n);
-    builder->n += n;
-    builder->text[builder->n] = '\0';
-    return true;
-}
-
-hearth_status hearth_detokenize(hearth_model *model, const hearth_token *tokens, size_t n_tokens, bool special,
-                                char **text_out, size_t *n_out, hearth_error *err)
-{
-    text_builder builder = { .text = NULL };
-    hth_text_stream *stream;
-    const char *text = "";
-    size_t n_text = 0;
-    hearth_status status;
-
-    if ((!tokens && n_tokens > 0) || !text_out)
-        return hth_fail(err, HEARTH_MISUSE, "hearth_detokenize: tokens or text_out is NULL");
-    status = enter(model, "hearth_detokenize", err);
-    if (status != HEARTH_OK)
-        return status;
-    stream = hth_text_stream_new(NULL, 0);
-    if (!stream || !build(&builder, "", 0))
-        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for a text of %zu tokens", n_tokens);
-    for (size_t i = 0; status == HEARTH_OK && i < n_tokens; i++) {
-        char piece[PIECE_BYTES_MAX];
-        size_t n_piece = 0;
-        bool stopped;
-
-        status = model->backend->piece(model->engine_model, tokens[i], special, piece, sizeof(piece), &n_piece, err);
-        if (status == HEARTH_OK &&
-            (!hth_text_stream_feed(stream, piece, n_piece, &text, &n_text, &stopped) || !build(&builder, text, n_text)))
-            status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for a text of %zu tokens", n_tokens);
-    }
-    if (status == HEARTH_OK && (!hth_text_stream_finish(stream, &text, &n_text) || !build(&builder, text, n_text)))
-        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for a text of %zu tokens", n_tokens);
-    leave(model);
-    hth_text_stream_free(stream);
-    if (status != HEARTH_OK) {
-        free(builder.text);
-        return status;
-    }
-    *text_out = builder.text;
-    if (n_out)
-        *n_out = builder.n;
-    return HEARTH_OK;
-}
-
-hearth_status hearth_chat_render(hearth_model *model, const hearth_chat_message *messages, size_t n_messages,
-                                 char **text_out, size_t *n_out, hearth_error *err)
-{
-    char *text = NULL;
-    hearth_status status;
-
-    if (!messages || n_messages == 0 || !text_out)
-        return hth_fail(err, HEARTH_MISUSE, "hearth_chat_render: at least one message and text_out are needed");
-    for (size_t i = 0; i < n_messages; i++) {
-        if (!messages[i].role || !messages[i].content)
-            return hth_fail(err, HEARTH_MISUSE, "hearth_chat_render: message %zu has no role or no content", i);
-        status = check_text("a message", messages[i].content, strlen(messages[i].content), err);
-        if (status != HEARTH_OK)
-            return status;
-    }
-    status = enter(model, "hearth_chat_render", err);
-    if (status != HEARTH_OK)
-        return status;
-    status = model->backend->chat_render(model->engine_model, messages, n_messages, &text, err);
-    leave(model);
-    if (status != HEARTH_OK)
-        return status;
-    *text_out = text;
-    if (n_out)
-        *n_out = strlen(text);
-    return HEARTH_OK;
-}
-
-/* ---- requests ---- */
-
-static hearth_status read_request(const hearth_request *request, hearth_request *out, hearth_error *err)
-{
-    *out = hearth_request_default();
-    if (!request)
-        return hth_fail(err, HEARTH_MISUSE, "the request is NULL");
-    if (request->struct_size < sizeof(size_t) || request->struct_size > sizeof(*out))
-        return hth_fail(
-            err, HEARTH_MISUSE,
-            "hearth_request.struct_size is %zu; make the struct with its default function, compiled against "
-            "this version of hearth.h",
-            request->struct_size);
-    memcpy(out, request, request->struct_size);
-    if (!out->prompt == !out->tokens)
-        return hth_fail(err, HEARTH_MISUSE, "a request needs either prompt or tokens, and not both");
-    return HEARTH_OK;
-}
-
-static hearth_status prompt_tokens(hearth_model *model, const hearth_request *request, hearth_token **out,
-                                   size_t *n_out, hearth_error *err)
-{
-    hearth_token *tokens = NULL;
-    size_t n = 0;
-    hearth_status status = HEARTH_OK;
-
-    if (request->prompt) {
-        size_t n_bytes = strlen(request->prompt);
-
-        /* The token that begins every text would be left: an empty prompt is nearly always a mistake. */
-        status = n_bytes == 0 ? hth_fail(err, HEARTH_MISUSE, "the prompt is empty; give at least one character")
-                              : check_text("the prompt", request->prompt, n_bytes, err);
-        if (status == HEARTH_OK)
-            status = tokenize(model, request->prompt, n_bytes, request->tokenize_flags, &tokens, &n, err);
-    } else {
-        n = request->n_tokens;
-        for (size_t i = 0; i < n && status == HEARTH_OK; i++)
-            if (request->tokens[i] < 0 || (uint32_t)request->tokens[i] >= model->info.n_vocab)
-                status = hth_fail(err, HEARTH_MISUSE, "token %zu of the prompt is %d; this model has tokens 0 to %u", i,
-                                  request->tokens[i], model->info.n_vocab - 1);
-        if (status == HEARTH_OK && n <= model->place.n_ctx) {
-            tokens = malloc((n ? n : 1) * sizeof(*tokens));
-            if (!tokens)
-                status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for a prompt of %zu tokens", n);
-            else if (n > 0)
-                memcpy(tokens, request->tokens, n * sizeof(*tokens));
-        }
-    }
-    if (status == HEARTH_OK && n == 0)
-        status = hth_fail(err, HEARTH_MISUSE, "the prompt is empty; give at least one token of text");
-    if (status == HEARTH_OK && n > model->place.n_ctx)
-        status = hth_fail(err, HEARTH_TOO_LONG,
-                          "the prompt has %zu tokens, the context has room for %u; shorten it or load the model with a "
-                          "larger context",
-                          n, model->place.n_ctx);
-    if (status != HEARTH_OK) {
-        free(tokens);
-        return status;
-    }
-    *out = tokens;
-    *n_out = n;
-    return HEARTH_OK;
-}
-
-hearth_status hearth_submit(hearth_model *model, const hearth_request *request, uint64_t *id_out, hearth_error *err)
-{
-    hearth_request given;
-    hth_request *copied = NULL;
-    hearth_token *tokens = NULL;
-    size_t n_tokens = 0;
-    uint64_t id;
-    hearth_status status = read_request(request, &given, err);
-
-    if (status != HEARTH_OK)
-        return status;
-    status = enter(model, "hearth_submit", err);
-    if (status != HEARTH_OK)
-        return status;
-    status = prompt_tokens(model, &given, &tokens, &n_tokens, err);
-    if (status == HEARTH_OK) {
-        id = hth_runtime_next_request_id(model->runtime);
-        status = hth_request_new(&given, tokens, n_tokens, id, &copied, err);
-    }
-    if (status == HEARTH_OK && given.cache_salt && *given.cache_salt) {
-        copied->has_salt = true;
-        hth_salted_fingerprint(model->place.keyspace.fingerprint, given.cache_salt, copied->fingerprint);
-    }
-    if (status == HEARTH_OK) {
-        status = hth_scheduler_submit(model->scheduler, copied, err);
-        if (status != HEARTH_OK)
-            hth_request_free(copied);
-        else if (id_out)
-            *id_out = id;
-    }
-    leave(model);
-    return status;
-}
-
-/* The blocking form waits for on_done, passing the caller's callbacks through. */
-typedef struct completion {
-    const hearth_request *request;
-    hearth_result *result;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool done;
-} completion;
-
-static bool pass_text(uint64_t id, const char *text, size_t n, void *user_data)
-{
-    completion *c = user_data;
-
-    return !c->request->on_text || c->request->on_text(id, text, n, c->request->user_data);
-}
-
-static void pass_progress(uint64_t id, hearth_phase phase, uint32_t n_done, uint32_t n_total, void *user_data)
-{
-    completion *c = user_data;
-
-    if (c->request->on_progress)
-        c->request->on_progress(id, phase, n_done, n_total, c->request->user_data);
-}
-
-static void take_result(uint64_t id, const hearth_result *result, void *user_data)
-{
-    completion *c = user_data;
-    size_t n_tokens = result->stats.completion_tokens;
-
-    if (c->request->on_done)
-        c->request->on_done(id, result, c->request->user_data);
-    *c->result = *result;
-    c->result->text = malloc(result->n_bytes + 1);
-    c->result->tokens = malloc((n_tokens ? n_tokens : 1) * sizeof(*result->tokens));
-    if (c->result->text && c->result->tokens) {
-        memcpy(c->result->text, result->text, result->n_bytes + 1);
-        if (n_tokens > 0)
-            memcpy(c->result->tokens, result->tokens, n_tokens * sizeof(*result->tokens));
-    } else {
-        hearth_result_free(c->result);
-        c->result->status = hth_fail(&c->result->error, HEARTH_NO_MEMORY, "no memory for the reply");
-    }
-    pthread_mutex_lock(&c->lock);
-    c->done = true;
-    pthread_cond_signal(&c->changed);
-    pthread_mutex_unlock(&c->lock);
-}
-
-hearth_status hearth_complete(hearth_model *model, const hearth_request *request, hearth_result *result,
-                              hearth_error *err)
-{
-    completion c = { .result = result };
-    hearth_request given;
-    hearth_request inner;
-    hearth_status status;
-
-    if (!result)
-        return hth_fail(err, HEARTH_MISUSE, "hearth_complete: result is NULL");
-    memset(result, 0, sizeof(*result));
-    status = read_request(request, &given, err);
-    if (status != HEARTH_OK)
-        return status;
-    c.request = &given;
-    inner = given;
-    inner.struct_size = sizeof(inner);
-    inner.on_text = pass_text;
-    inner.on_progress = pass_progress;
-    inner.on_done = take_result;
-    inner.user_data = &c;
-    pthread_mutex_init(&c.lock, NULL);
-    pthread_cond_init(&c.changed, NULL);
-    status = hearth_submit(model, &inner, NULL, err);
-    if (status == HEARTH_OK) {
-        pthread_mutex_lock(&c.lock);
-        while (!c.done)
-            pthread_cond_wait(&c.changed, &c.lock);
-        pthread_mutex_unlock(&c.lock);
-        status = result->status;
-        if (status != HEARTH_OK && err)
-            *err = result->error;
-    }
-    pthread_cond_destroy(&c.changed);
-    pthread_mutex_destroy(&c.lock);
-    return status;
-}
-
-hearth_status hearth_cancel(hearth_model *model, uint64_t request_id, hearth_error *err)
-{
-    bool found;
-
-    if (!model)
-        return hth_fail(err, HEARTH_MISUSE, "hearth_cancel: model is NULL");
-    /* Running requests of a model that is being unloaded can be cancelled too: its scheduler lives while they do. */
-    pthread_mutex_lock(&model->lock);
-    found = model->scheduler && hth_scheduler_cancel(model->scheduler, request_id);
-    pthread_mutex_unlock(&model->lock);
-    if (!found)
-        return hth_fail(err, HEARTH_NOT_FOUND, "request %llu is neither waiting nor running",
-                        (unsigned long long)request_id);
-    return HEARTH_OK;
-}
-
-hearth_status hearth_model_save(hearth_model *model, hearth_save_reason reason, uint32_t timeout_ms, hearth_error *err)
-{
-    hearth_status status;
-
-    if (reason != HEARTH_SAVE_EVICT && reason != HEARTH_SAVE_SHUTDOWN)
-        return hth_fail(err, HEARTH_MISUSE,
-                        "hearth_model_save: reason must be HEARTH_SAVE_EVICT or HEARTH_SAVE_SHUTDOWN");
-    status = enter(model, "hearth_model_save", err);
-    if (status != HEARTH_OK)
-        return status;
-    status = hth_scheduler_save(model->scheduler, reason, timeout_ms, err);
-    leave(model);
-    return status;
 }

@@ -19,6 +19,8 @@
 enum { CLOSE_WRITES_MS = 10000 };
 
 /* A list of borrowed model handles; small, so an array. */
+enum { STRATEGIES_MAX = 16 };
+
 struct hearth_runtime {
     /* Fixed while open. */
     hth_log log;
@@ -38,6 +40,8 @@ struct hearth_runtime {
     size_t n_models;
     size_t capacity_models;
     bool closing;
+    hth_strategy strategies[STRATEGIES_MAX]; /* added ones, [n_strategies] */
+    size_t n_strategies;
 };
 
 const char *hearth_version(void)
@@ -80,9 +84,57 @@ hth_counters *hth_runtime_counters(hearth_runtime *runtime)
     return runtime->counters;
 }
 
-uint64_t hth_runtime_next_request_id(hearth_runtime *runtime)
+uint64_t hth_runtime_next_request_ids(hearth_runtime *runtime, uint32_t n)
 {
-    return atomic_fetch_add_explicit(&runtime->last_request_id, 1, memory_order_relaxed) + 1;
+    return atomic_fetch_add_explicit(&runtime->last_request_id, n, memory_order_relaxed) + 1;
+}
+
+static bool find_strategy_locked(const hearth_runtime *runtime, const char *name, hth_strategy *out)
+{
+    for (size_t i = 0; name && i < runtime->n_strategies; i++)
+        if (strcmp(runtime->strategies[i].name, name) == 0) {
+            *out = runtime->strategies[i];
+            return true;
+        }
+    return hth_strategy_builtin(name, out);
+}
+
+hearth_status hth_runtime_strategy(hearth_runtime *runtime, const char *name, hth_strategy *out, hearth_error *err)
+{
+    bool found;
+
+    pthread_mutex_lock(&runtime->lock);
+    found = find_strategy_locked(runtime, name, out);
+    pthread_mutex_unlock(&runtime->lock);
+    if (!found)
+        return hth_fail(err, HEARTH_MISUSE,
+                        "there is no strategy '%s'; use decode_maximal, prefill_priority, balanced, or one that was "
+                        "added with hearth_runtime_add_strategy",
+                        name);
+    return HEARTH_OK;
+}
+
+hearth_status hearth_runtime_add_strategy(hearth_runtime *runtime, const char *name, hearth_strategy_fn plan,
+                                          void *user_data, hearth_error *err)
+{
+    hth_strategy added = { .plan = plan, .user_data = user_data }, other;
+    hearth_status status = HEARTH_OK;
+
+    if (!runtime || !plan || !name || !*name || strnlen(name, sizeof(added.name)) == sizeof(added.name))
+        return hth_fail(err, HEARTH_MISUSE,
+                        "hearth_runtime_add_strategy: runtime or plan is NULL, or the name is not 1 to %zu bytes long",
+                        sizeof(added.name) - 1);
+    memcpy(added.name, name, strlen(name) + 1);
+    pthread_mutex_lock(&runtime->lock);
+    if (find_strategy_locked(runtime, name, &other))
+        status = hth_fail(err, HEARTH_MISUSE, "there is a strategy '%s' already; choose another name", name);
+    else if (runtime->n_strategies == STRATEGIES_MAX)
+        status =
+            hth_fail(err, HEARTH_FULL, "%d strategies were added already; there is no room for more", STRATEGIES_MAX);
+    else
+        runtime->strategies[runtime->n_strategies++] = added;
+    pthread_mutex_unlock(&runtime->lock);
+    return status;
 }
 
 void hth_runtime_ref(hearth_runtime *runtime)

@@ -22,7 +22,10 @@ typedef struct hth_runtime_settings {
 } hth_runtime_settings;
 const hth_runtime_settings *hth_runtime_settings_of(const hearth_runtime *runtime);
 hth_counters *hth_runtime_counters(hearth_runtime *runtime);
-uint64_t hth_runtime_next_request_id(hearth_runtime *runtime);
+/* The first of n ids in a row. */
+uint64_t hth_runtime_next_request_ids(hearth_runtime *runtime, uint32_t n);
+/* A strategy by name; NULL: the default. HEARTH_MISUSE naming those that there are. */
+hearth_status hth_runtime_strategy(hearth_runtime *runtime, const char *name, hth_strategy *out, hearth_error *err);
 
 /* Enter a model into the list; false when the runtime is closing. */
 bool hth_runtime_add(hearth_runtime *runtime, hearth_model *model);

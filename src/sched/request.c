@@ -6,10 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/os.h"
 #include "engine/sampling.h"
+#include "sched/pool.h"
 
-enum { STOPS_MAX = 64, STOP_BYTES_MAX = 1024 };
+enum {
+    STOPS_MAX = 64,
+    STOP_BYTES_MAX = 1024,
+    STOP_TOKENS_MAX = 64,
+    TOP_LOGPROBS_MAX = 64,
+    PRIORITY_MAX = 100,
+};
 
 static hearth_status check_sampling(const hearth_sampling *sampling, hearth_error *err)
 {
@@ -18,10 +24,35 @@ static hearth_status check_sampling(const hearth_sampling *sampling, hearth_erro
     return problem ? hth_fail(err, HEARTH_MISUSE, "sampling: %s", problem) : HEARTH_OK;
 }
 
+static hearth_status check_numbers(const hearth_request *from, hearth_error *err)
+{
+    if (from->n_predict < -1)
+        return hth_fail(err, HEARTH_MISUSE, "n_predict is %d; it must be -1 (no limit) or more", from->n_predict);
+    if (from->priority < -PRIORITY_MAX || from->priority > PRIORITY_MAX)
+        return hth_fail(err, HEARTH_MISUSE, "priority is %d; it must be -%d to %d", from->priority, PRIORITY_MAX,
+                        PRIORITY_MAX);
+    if (from->n_top_logprobs > TOP_LOGPROBS_MAX)
+        return hth_fail(err, HEARTH_MISUSE, "n_top_logprobs is %u; it must be at most %d", from->n_top_logprobs,
+                        TOP_LOGPROBS_MAX);
+    if (from->n_stop > STOPS_MAX)
+        return hth_fail(err, HEARTH_MISUSE, "stop has %zu texts; at most %d are allowed", from->n_stop, STOPS_MAX);
+    if (from->n_stop_tokens > STOP_TOKENS_MAX)
+        return hth_fail(err, HEARTH_MISUSE, "stop_tokens has %zu tokens; at most %d are allowed", from->n_stop_tokens,
+                        STOP_TOKENS_MAX);
+    if ((!from->stop_tokens && from->n_stop_tokens > 0) || (!from->replayed && from->n_replayed > 0))
+        return hth_fail(err, HEARTH_MISUSE, "stop_tokens or replayed is NULL although its count is not 0");
+    if (from->session_id &&
+        (!*from->session_id || strnlen(from->session_id, HTH_SESSION_BYTES_MAX + 1) > HTH_SESSION_BYTES_MAX))
+        return hth_fail(err, HEARTH_MISUSE, "session_id is empty or longer than %d bytes", HTH_SESSION_BYTES_MAX);
+    if (from->session_id && from->n > 1)
+        return hth_fail(err, HEARTH_MISUSE, "n is %u; a request with a session_id has one reply", from->n);
+    if (from->n_replayed > 0 && from->n > 1)
+        return hth_fail(err, HEARTH_MISUSE, "n is %u; a request with replayed tokens has one reply", from->n);
+    return HEARTH_OK;
+}
+
 static hearth_status copy_stops(hth_request *request, const hearth_request *from, hearth_error *err)
 {
-    if (from->n_stop > STOPS_MAX)
-        return hth_fail(err, HEARTH_MISUSE, "%zu stop texts; at most %d are allowed", from->n_stop, STOPS_MAX);
     request->stop = calloc(from->n_stop ? from->n_stop : 1, sizeof(*request->stop));
     if (!request->stop)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the stop texts");
@@ -38,6 +69,32 @@ static hearth_status copy_stops(hth_request *request, const hearth_request *from
     return HEARTH_OK;
 }
 
+/* A copy of tokens [n] in *out, NULL for none. False when there is no memory. */
+static bool copy_tokens(const hearth_token *tokens, size_t n, hearth_token **out)
+{
+    if (n == 0)
+        return true;
+    *out = malloc(n * sizeof(*tokens));
+    if (*out)
+        memcpy(*out, tokens, n * sizeof(*tokens));
+    return *out != NULL;
+}
+
+static hearth_status copy_lists(hth_request *request, const hearth_request *from, hearth_error *err)
+{
+    if (!copy_tokens(from->stop_tokens, from->n_stop_tokens, &request->stop_tokens) ||
+        !copy_tokens(from->replayed, from->n_replayed, &request->replayed))
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a request");
+    request->n_stop_tokens = from->n_stop_tokens;
+    request->n_replayed = (uint32_t)from->n_replayed;
+    if (from->session_id) {
+        request->session = strdup(from->session_id);
+        if (!request->session)
+            return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a request");
+    }
+    return copy_stops(request, from, err);
+}
+
 hearth_status hth_request_new(const hearth_request *from, hearth_token *tokens_take, size_t n_tokens, uint64_t id,
                               hth_request **out, hearth_error *err)
 {
@@ -48,34 +105,52 @@ hearth_status hth_request_new(const hearth_request *from, hearth_token *tokens_t
         free(tokens_take);
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a request");
     }
-    request->id = id;
-    request->prompt = tokens_take;
-    request->n_prompt = (uint32_t)n_tokens;
-    request->n_predict = from->n_predict;
-    request->ignore_eos = from->ignore_eos;
-    request->no_cache_read = from->no_cache_read;
-    request->sampling = from->sampling;
-    request->on_text = from->on_text;
-    request->on_progress = from->on_progress;
-    request->on_done = from->on_done;
-    request->user_data = from->user_data;
-    request->submitted_ns = hth_os_monotonic_ns();
-    if (from->parent_key) {
-        request->has_parent_key = true;
+    *request = (hth_request){
+        .id = id,
+        .prompt = tokens_take,
+        .n_prompt = (uint32_t)n_tokens,
+        .n_predict = from->prefill_only ? 0 : from->n_predict,
+        .min_tokens = from->min_tokens,
+        .ignore_eos = from->ignore_eos,
+        .no_cache_read = from->no_cache_read,
+        .echo = from->echo,
+        .logprobs = from->logprobs || from->n_top_logprobs > 0,
+        .n_top_logprobs = from->n_top_logprobs,
+        .priority = from->priority,
+        .sampling = from->sampling,
+        .has_parent_key = from->parent_key != NULL,
+        .queue_timeout_ms = from->queue_timeout_ms,
+        .run_timeout_ms = from->run_timeout_ms,
+        .deadline_ms = from->deadline_ms,
+        .on_text = from->on_text,
+        .on_token = from->on_token,
+        .on_progress = from->on_progress,
+        .on_done = from->on_done,
+        .user_data = from->user_data,
+    };
+    request->sampling.dry_breakers = NULL; /* the caller's, and the sampler's to copy */
+    request->sampling.logit_bias = NULL;
+    request->sampling.grammar = request->sampling.json_schema = NULL;
+    request->sampling.triggers = NULL;
+    if (from->parent_key)
         memcpy(request->parent_key, from->parent_key, sizeof(request->parent_key));
-    }
-    if (from->n_predict < -1)
-        status = hth_fail(err, HEARTH_MISUSE, "n_predict is %d; it must be -1 (no limit) or more", from->n_predict);
-    else
+    status = check_numbers(from, err);
+    if (status == HEARTH_OK)
         status = check_sampling(&from->sampling, err);
     if (status == HEARTH_OK)
-        status = copy_stops(request, from, err);
+        status = copy_lists(request, from, err);
     if (status != HEARTH_OK) {
         hth_request_free(request);
         return status;
     }
     *out = request;
     return HEARTH_OK;
+}
+
+bool hth_request_shares_session(const hth_request *a, const hth_request *b)
+{
+    return a->session && b->session && strcmp(a->session, b->session) == 0 &&
+           memcmp(a->fingerprint, b->fingerprint, sizeof(a->fingerprint)) == 0;
 }
 
 void hth_request_free(hth_request *request)
@@ -85,6 +160,9 @@ void hth_request_free(hth_request *request)
     for (size_t i = 0; i < request->n_stop; i++)
         free(request->stop[i]);
     free(request->stop);
+    free(request->stop_tokens);
+    free(request->replayed);
+    free(request->session);
     free(request->prompt);
     free(request);
 }

@@ -7,6 +7,9 @@
 #include <stdatomic.h>
 
 #include "base/status.h"
+#include "engine/backend.h"
+
+enum { HTH_REPLIES_MAX = 128 }; /* to one prompt */
 
 typedef struct hth_request hth_request;
 
@@ -15,17 +18,31 @@ struct hth_request {
     uint64_t id;
     hearth_token *prompt; /* owned, [n_prompt], n_prompt >= 1 */
     uint32_t n_prompt;
-    int32_t n_predict;
+    int32_t n_predict; /* 0 where it only reads its prompt */
+    uint32_t min_tokens;
     bool ignore_eos;
     bool no_cache_read;
-    hearth_sampling sampling;
-    char **stop; /* owned, [n_stop] */
+    bool echo;
+    bool logprobs;
+    uint32_t n_top_logprobs;
+    int32_t priority;
+    hearth_sampling sampling; /* numbers only: what it pointed to is gone */
+    char **stop;              /* owned, [n_stop] */
     size_t n_stop;
+    hearth_token *stop_tokens; /* owned, [n_stop_tokens] */
+    size_t n_stop_tokens;
+    hearth_token *replayed; /* owned, [n_replayed] */
+    uint32_t n_replayed;
+    char *session; /* owned; NULL: none */
     bool has_parent_key;
     uint8_t parent_key[32];
-    bool has_salt;
-    uint8_t fingerprint[32]; /* with has_salt: the model's effective one with the request's salt */
+    uint32_t n_parent;         /* tokens of the prompt that parent_key names */
+    uint8_t fingerprint[32];   /* the model's effective one, with the request's salt */
+    uint32_t queue_timeout_ms; /* 0: none, and so those below */
+    uint32_t run_timeout_ms;
+    uint32_t deadline_ms;
     hearth_text_fn on_text;
+    hearth_token_fn on_token;
     hearth_progress_fn on_progress;
     hearth_done_fn on_done;
     void *user_data;
@@ -33,6 +50,7 @@ struct hth_request {
 
     /* Set by anybody, read by the scheduler between evaluations and by the engine's abort callback. */
     atomic_bool cancelled;
+    atomic_bool paused;
 
     /* The scheduler's list of requests that are known by id; guarded by its lock. */
     hth_request *prev, *next;
@@ -40,10 +58,13 @@ struct hth_request {
 
 /*
  * Copy a public request with these tokens (taken over, also on failure). HEARTH_MISUSE naming an option out of range;
- * HEARTH_NO_MEMORY.
+ * HEARTH_NO_MEMORY. fingerprint and n_parent are the caller's to set.
  */
 hearth_status hth_request_new(const hearth_request *from, hearth_token *tokens_take, size_t n_tokens, uint64_t id,
                               hth_request **out, hearth_error *err);
 void hth_request_free(hth_request *request); /* accepts NULL */
+
+/* Do two requests belong to the same session? */
+bool hth_request_shares_session(const hth_request *a, const hth_request *b);
 
 #endif

@@ -1,12 +1,11 @@
 /*
- * scheduler.c - mailbox in, steps of one slot out
+ * scheduler.c - the thread around a batcher
  *
- *   loop: take messages (wait for one only when idle)
- *         start the oldest waiting request if none runs
- *         one step of the running one
+ *   loop: take messages (wait for one only when the batcher has nothing to do)
+ *         one tick
  *
- * A request is in `known` from submit until its on_done returned, which is how cancel finds it. Requests that still
- * wait when the scheduler closes are answered as cancelled; on_done is called for each exactly once.
+ * A request is in `known` from submit until its on_done returned, which is how cancel finds it. Requests that still wait
+ * or run when the scheduler closes are answered as cancelled; on_done is called for each exactly once.
  */
 #include "sched/scheduler.h"
 
@@ -14,62 +13,60 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <utlist.h>
 
 #include "base/deadline.h"
 #include "base/mailbox.h"
 #include "base/os.h"
-#include "sched/slot.h"
 
-typedef enum message_kind { MESSAGE_REQUEST, MESSAGE_SAVE } message_kind;
+enum { MESSAGES_SPARE = 256 }; /* besides requests: saves, ends of sessions, wake-ups */
 
-/* Shared by the asking thread and the scheduler; the last of the two frees it, since the asker may time out first. */
-typedef struct save_order {
+typedef enum message_kind { MESSAGE_SLOT, MESSAGE_ORDER, MESSAGE_WAKE } message_kind;
+
+typedef enum order_kind { ORDER_SAVE, ORDER_END_SESSION } order_kind;
+
+/*
+ * Something to be done between two ticks, for which somebody waits. Shared by the asking thread and the scheduler; the
+ * last of the two frees it, since the asker may time out first.
+ */
+typedef struct order {
     pthread_mutex_t lock;
     pthread_cond_t done_changed;
     bool done;
     unsigned holders;
+    order_kind kind;
     hearth_save_reason reason;
-} save_order;
+    uint8_t fingerprint[32];
+    char session[HTH_SESSION_BYTES_MAX + 1];
+    bool found; /* the session */
+} order;
 
 typedef struct message {
     message_kind kind;
-    hth_request *request;
-    save_order *save;
+    hth_slot *slot;
+    order *order;
 } message;
 
 struct hth_scheduler {
-    hth_workplace place;
+    hth_batcher *batcher;
     hth_counters *counters;
-    hth_pulse *pulse;
     hth_mailbox *mailbox;
     pthread_t thread;
-
-    /* Scheduler thread only. */
-    hth_sequence *sequence;
-    hth_slot *slot; /* NULL: no request runs */
-    hth_request *waiting[HTH_QUEUE_MAX];
-    size_t n_waiting;
-    hth_request *running; /* the slot's; NULL without one */
-    bool stopping;
+    uint32_t queue_max;
+    uint32_t n_parallel;
+    bool stopping; /* scheduler thread only */
 
     /* Guards the fields below. Innermost lock. */
     pthread_mutex_t lock;
     pthread_cond_t known_changed; /* a request has ended */
     hth_request *known;           /* waiting and running */
     size_t n_known;
+    uint64_t request_ms; /* that a request takes, lately: for those who are told to come again */
     bool refusing;
-    hth_scheduler_status status;
+    hth_batcher_status status;
 };
-
-bool hth_pulse_wants_abort(void *user_data)
-{
-    const hth_pulse *pulse = user_data;
-    const atomic_bool *cancelled = atomic_load_explicit(&pulse->cancelled, memory_order_acquire);
-
-    return cancelled && atomic_load_explicit(cancelled, memory_order_relaxed);
-}
 
 /* ---- the end of a request ---- */
 
@@ -86,84 +83,85 @@ static void count_result(hth_scheduler *scheduler, const hearth_result *result)
         hth_histogram_add(scheduler->counters, HTH_PATH_LOOKUP, (uint64_t)(stats->lookup_ms * 1e6));
 }
 
-static void end_request(hth_scheduler *scheduler, hth_request *request, const hearth_result *result)
+/* hth_ended_fn */
+static void request_ended(hth_slot *slot, void *user_data)
 {
+    hth_scheduler *scheduler = user_data;
+    hth_request *request = slot->request;
+    const hearth_result *result = hth_reply_result(slot->reply);
+    uint64_t spent_ms = (hth_workplace_now(slot->place) - request->submitted_ns) / 1000000u;
+
     count_result(scheduler, result);
     if (request->on_done)
         request->on_done(request->id, result, request->user_data);
     pthread_mutex_lock(&scheduler->lock);
     DL_DELETE(scheduler->known, request);
     scheduler->n_known--;
+    scheduler->request_ms = (7 * scheduler->request_ms + spent_ms) / 8;
     pthread_cond_broadcast(&scheduler->known_changed);
     pthread_mutex_unlock(&scheduler->lock);
-    hth_request_free(request);
-}
-
-/* A request that never ran. */
-static void end_unstarted(hth_scheduler *scheduler, hth_request *request, hearth_status status, const char *reason)
-{
-    hearth_result result = { .status = status };
-    char empty_text[1] = "";
-
-    result.text = empty_text;
-    result.stats.prompt_tokens = request->n_prompt;
-    result.finish_reason = status == HEARTH_CANCELLED ? HEARTH_FINISH_CANCELLED : HEARTH_FINISH_NONE;
-    (void)hth_fail(&result.error, status, "%s", reason);
-    end_request(scheduler, request, &result);
 }
 
 /* ---- messages ---- */
 
-static void save_sequence(hth_scheduler *scheduler, hearth_save_reason reason)
-{
-    if (hth_policy_should_save_finish(hth_sequence_n_tokens(scheduler->sequence), &scheduler->place.policy)) {
-        hth_sequence_save_block(scheduler->sequence, reason);
-        (void)hth_sequence_save_end(scheduler->sequence, reason); /* what was lost is counted */
-    }
-    if (reason == HEARTH_SAVE_EVICT && !scheduler->slot)
-        (void)hth_sequence_shorten(scheduler->sequence, 0); /* its result is how many are left: none */
-}
-
-static void save_order_release(save_order *order)
+static void order_release(order *one)
 {
     bool last;
 
-    pthread_mutex_lock(&order->lock);
-    last = --order->holders == 0;
-    pthread_mutex_unlock(&order->lock);
+    pthread_mutex_lock(&one->lock);
+    last = --one->holders == 0;
+    pthread_mutex_unlock(&one->lock);
     if (!last)
         return;
-    pthread_cond_destroy(&order->done_changed);
-    pthread_mutex_destroy(&order->lock);
-    free(order);
+    pthread_cond_destroy(&one->done_changed);
+    pthread_mutex_destroy(&one->lock);
+    free(one);
 }
 
-static void obey_save(hth_scheduler *scheduler, save_order *order)
+static void obey(hth_scheduler *scheduler, order *one)
 {
-    save_sequence(scheduler, order->reason);
-    pthread_mutex_lock(&order->lock);
-    order->done = true;
-    pthread_cond_signal(&order->done_changed);
-    pthread_mutex_unlock(&order->lock);
-    save_order_release(order);
+    bool found = false;
+
+    switch (one->kind) {
+    case ORDER_SAVE: hth_batcher_save(scheduler->batcher, one->reason); break;
+    case ORDER_END_SESSION: found = hth_batcher_end_session(scheduler->batcher, one->fingerprint, one->session); break;
+    }
+    pthread_mutex_lock(&one->lock);
+    one->done = true;
+    one->found = found;
+    pthread_cond_signal(&one->done_changed);
+    pthread_mutex_unlock(&one->lock);
+    order_release(one);
 }
 
 static void handle(hth_scheduler *scheduler, message *received)
 {
     switch (received->kind) {
-    case MESSAGE_REQUEST:
-        assert(scheduler->n_waiting < HTH_QUEUE_MAX); /* submit bounds it */
-        scheduler->waiting[scheduler->n_waiting++] = received->request;
-        break;
-    case MESSAGE_SAVE: obey_save(scheduler, received->save); break;
+    case MESSAGE_SLOT: hth_batcher_add(scheduler->batcher, received->slot); break;
+    case MESSAGE_ORDER: obey(scheduler, received->order); break;
+    case MESSAGE_WAKE: break;
     }
     free(received);
 }
 
-static void take_messages(hth_scheduler *scheduler)
+/* Milliseconds until the batcher has something to do by itself; UINT32_MAX: never. */
+static uint32_t ms_to_sleep(const hth_scheduler *scheduler)
 {
-    bool idle = !scheduler->slot && scheduler->n_waiting == 0;
-    message *received = idle ? hth_mailbox_wait(scheduler->mailbox) : hth_mailbox_take(scheduler->mailbox, 0);
+    uint64_t wake = hth_batcher_wake_ns(scheduler->batcher);
+    uint64_t now = hth_workplace_now(hth_batcher_workplace(scheduler->batcher));
+    uint64_t ms;
+
+    if (wake == UINT64_MAX)
+        return UINT32_MAX;
+    ms = wake > now ? (wake - now + 999999u) / 1000000u : 0;
+    return ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX - 1;
+}
+
+static void take_messages(hth_scheduler *scheduler, bool busy)
+{
+    uint32_t ms = busy ? 0 : ms_to_sleep(scheduler);
+    message *received =
+        ms == UINT32_MAX ? hth_mailbox_wait(scheduler->mailbox) : hth_mailbox_take(scheduler->mailbox, ms);
 
     while (received) {
         handle(scheduler, received);
@@ -172,67 +170,17 @@ static void take_messages(hth_scheduler *scheduler)
     scheduler->stopping = hth_mailbox_is_closed(scheduler->mailbox);
 }
 
-/* ---- the tick ---- */
+/* ---- the thread ---- */
 
 static void publish_status(hth_scheduler *scheduler)
 {
-    hth_scheduler_status status = { .activity = HEARTH_IDLE };
+    hth_batcher_status status;
 
-    if (scheduler->slot) {
-        status.activity =
-            hth_slot_state_of(scheduler->slot) == HTH_SLOT_PREFILL ? HEARTH_PREFILLING : HEARTH_GENERATING;
-        status.request_id = scheduler->running->id;
-        hth_slot_progress(scheduler->slot, &status.n_done, &status.n_total);
-    }
+    hth_batcher_status_get(scheduler->batcher, &status);
     pthread_mutex_lock(&scheduler->lock);
-    status.n_waiting = (uint32_t)(scheduler->n_known - (scheduler->running ? 1 : 0)); /* those in the mailbox too */
+    status.n_waiting = (uint32_t)scheduler->n_known - status.n_running; /* those in the mailbox too */
     scheduler->status = status;
     pthread_mutex_unlock(&scheduler->lock);
-}
-
-static void set_running(hth_scheduler *scheduler, hth_request *request)
-{
-    scheduler->running = request;
-    atomic_store_explicit(&scheduler->pulse->cancelled, request ? &request->cancelled : NULL, memory_order_release);
-}
-
-/* Answer the waiting requests that were cancelled, so that a cancel does not wait for the running one. */
-static void end_cancelled(hth_scheduler *scheduler)
-{
-    size_t kept = 0;
-
-    for (size_t i = 0; i < scheduler->n_waiting; i++) {
-        hth_request *request = scheduler->waiting[i];
-
-        if (atomic_load_explicit(&request->cancelled, memory_order_relaxed))
-            end_unstarted(scheduler, request, HEARTH_CANCELLED, "the request was cancelled while it waited");
-        else
-            scheduler->waiting[kept++] = request;
-    }
-    scheduler->n_waiting = kept;
-}
-
-static void start_next(hth_scheduler *scheduler)
-{
-    hth_request *request = scheduler->waiting[0];
-    hearth_error err = { .message = "" };
-
-    memmove(&scheduler->waiting[0], &scheduler->waiting[1], --scheduler->n_waiting * sizeof(scheduler->waiting[0]));
-    set_running(scheduler, request);
-    if (hth_slot_start(&scheduler->place, scheduler->sequence, request, &scheduler->slot, &err) != HEARTH_OK) {
-        set_running(scheduler, NULL);
-        end_unstarted(scheduler, request, err.status, err.message);
-    }
-}
-
-static void finish_running(hth_scheduler *scheduler)
-{
-    hth_request *request = scheduler->running;
-
-    set_running(scheduler, NULL);
-    end_request(scheduler, request, hth_slot_result(scheduler->slot));
-    hth_slot_free(scheduler->slot);
-    scheduler->slot = NULL;
 }
 
 void hth_scheduler_cancel_all(hth_scheduler *scheduler)
@@ -243,30 +191,23 @@ void hth_scheduler_cancel_all(hth_scheduler *scheduler)
     DL_FOREACH(scheduler->known, request)
     atomic_store_explicit(&request->cancelled, true, memory_order_relaxed);
     pthread_mutex_unlock(&scheduler->lock);
+    hth_scheduler_wake(scheduler);
 }
 
 static void *run(void *context)
 {
     hth_scheduler *scheduler = context;
+    bool busy = false;
 
     hth_os_thread_name("hearth-sched");
-    while (!scheduler->stopping || scheduler->slot || scheduler->n_waiting > 0) {
-        take_messages(scheduler);
+    while (!scheduler->stopping || !hth_batcher_is_idle(scheduler->batcher)) {
+        take_messages(scheduler, busy);
         if (scheduler->stopping)
             hth_scheduler_cancel_all(scheduler);
-        end_cancelled(scheduler);
-        if (!scheduler->slot && scheduler->n_waiting > 0) {
-            start_next(scheduler);
-            publish_status(scheduler); /* the first evaluation may take long */
-        }
-        if (scheduler->slot) {
-            hth_slot_step(scheduler->slot);
-            if (hth_slot_state_of(scheduler->slot) == HTH_SLOT_DONE)
-                finish_running(scheduler);
-        }
+        busy = hth_batcher_tick(scheduler->batcher) || scheduler->stopping;
         publish_status(scheduler);
     }
-    save_sequence(scheduler, HEARTH_SAVE_SHUTDOWN);
+    hth_batcher_save(scheduler->batcher, HEARTH_SAVE_SHUTDOWN);
     return NULL;
 }
 
@@ -274,15 +215,15 @@ static void *run(void *context)
 
 static void deinit(hth_scheduler *scheduler)
 {
-    hth_sequence_close(scheduler->sequence);
+    hth_batcher_close(scheduler->batcher);
     hth_mailbox_free(scheduler->mailbox);
     pthread_cond_destroy(&scheduler->known_changed);
     pthread_mutex_destroy(&scheduler->lock);
     free(scheduler);
 }
 
-hearth_status hth_scheduler_open(const hth_workplace *workplace, hth_pulse *pulse, hth_counters *counters,
-                                 hth_scheduler **out, hearth_error *err)
+hearth_status hth_scheduler_open(const hth_workplace *workplace, const hth_schedule *schedule, uint32_t queue_max,
+                                 hth_pulse *pulse, hth_counters *counters, hth_scheduler **out, hearth_error *err)
 {
     hth_scheduler *scheduler = calloc(1, sizeof(*scheduler));
     hearth_status status;
@@ -290,14 +231,15 @@ hearth_status hth_scheduler_open(const hth_workplace *workplace, hth_pulse *puls
 
     if (!scheduler)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a scheduler");
-    scheduler->place = *workplace;
-    scheduler->pulse = pulse;
     scheduler->counters = counters;
+    scheduler->queue_max = queue_max;
+    scheduler->n_parallel = schedule->n_parallel;
     pthread_mutex_init(&scheduler->lock, NULL);
     pthread_cond_init(&scheduler->known_changed, NULL);
-    scheduler->mailbox = hth_mailbox_new(HTH_QUEUE_MAX + 64); /* besides requests, a few saves and the stop */
-    status = scheduler->mailbox ? hth_sequence_open(&scheduler->place, 0, 1, &scheduler->sequence, err)
-                                : hth_fail(err, HEARTH_NO_MEMORY, "no memory for a scheduler's mailbox");
+    scheduler->mailbox = hth_mailbox_new(queue_max + schedule->n_parallel + MESSAGES_SPARE);
+    status = scheduler->mailbox
+               ? hth_batcher_open(workplace, schedule, pulse, request_ended, scheduler, &scheduler->batcher, err)
+               : hth_fail(err, HEARTH_NO_MEMORY, "no memory for a scheduler's mailbox");
     if (status != HEARTH_OK) {
         deinit(scheduler);
         return status;
@@ -311,18 +253,24 @@ hearth_status hth_scheduler_open(const hth_workplace *workplace, hth_pulse *puls
     return HEARTH_OK;
 }
 
-static hth_mailbox_result post(hth_scheduler *scheduler, message_kind kind, hth_request *request, save_order *save)
+static bool post(hth_scheduler *scheduler, message what)
 {
-    message *sent = calloc(1, sizeof(*sent));
-    hth_mailbox_result result;
+    message *sent = malloc(sizeof(*sent));
 
     if (!sent)
-        return HTH_MAILBOX_FULL;
-    *sent = (message){ .kind = kind, .request = request, .save = save };
-    result = hth_mailbox_put(scheduler->mailbox, sent);
-    if (result != HTH_MAILBOX_OK)
-        free(sent);
-    return result;
+        return false;
+    *sent = what;
+    if (hth_mailbox_put(scheduler->mailbox, sent) == HTH_MAILBOX_OK)
+        return true;
+    free(sent);
+    return false;
+}
+
+void hth_scheduler_wake(hth_scheduler *scheduler)
+{
+    /* Where the box is full, or closed, the scheduler is awake anyway. */
+    if (hth_mailbox_count(scheduler->mailbox) == 0)
+        (void)post(scheduler, (message){ .kind = MESSAGE_WAKE });
 }
 
 void hth_scheduler_close(hth_scheduler *scheduler)
@@ -336,42 +284,124 @@ void hth_scheduler_close(hth_scheduler *scheduler)
     deinit(scheduler);
 }
 
-hearth_status hth_scheduler_submit(hth_scheduler *scheduler, hth_request *request, hearth_error *err)
+const hth_workplace *hth_scheduler_workplace(const hth_scheduler *scheduler)
 {
-    hearth_status status = HEARTH_OK;
+    return hth_batcher_workplace(scheduler->batcher);
+}
 
-    pthread_mutex_lock(&scheduler->lock);
+static bool session_is_busy_locked(const hth_scheduler *scheduler, const hth_request *request)
+{
+    const hth_request *other;
+
+    DL_FOREACH(scheduler->known, other)
+    if (hth_request_shares_session(request, other))
+        return true;
+    return false;
+}
+
+static hearth_status refuse_busy(const hth_scheduler *scheduler, hearth_error *err)
+{
+    uint64_t ms = (scheduler->request_ms + 1) / scheduler->n_parallel; /* until the next place is free, on average */
+    uint32_t seconds = ms < 3600000u ? (uint32_t)(ms / 1000) + 1 : 3600;
+    hearth_status status = hth_fail(err, HEARTH_BUSY, "the queue is full with %u requests; try again in %u s",
+                                    scheduler->queue_max, seconds);
+
+    if (err)
+        err->retry_after_s = seconds;
+    return status;
+}
+
+static hearth_status check_submit_locked(hth_scheduler *scheduler, hth_slot *const *slots, size_t n, hearth_error *err)
+{
     if (scheduler->refusing)
-        status = hth_fail(err, HEARTH_CANCELLED, "the model is being unloaded and takes no new requests");
-    else if (scheduler->n_known >= HTH_QUEUE_MAX)
-        status =
-            hth_fail(err, HEARTH_BUSY, "%d requests are waiting; try again when some have finished", HTH_QUEUE_MAX);
-    else if (post(scheduler, MESSAGE_REQUEST, request, NULL) != HTH_MAILBOX_OK)
-        status = hth_fail(err, HEARTH_BUSY, "the model's mailbox is full; try again later");
-    if (status == HEARTH_OK) {
-        DL_APPEND(scheduler->known, request);
+        return hth_fail(err, HEARTH_CANCELLED, "the model is being unloaded and takes no new requests");
+    if (scheduler->n_known + n > (size_t)scheduler->queue_max + scheduler->n_parallel)
+        return refuse_busy(scheduler, err);
+    if (session_is_busy_locked(scheduler, slots[0]->request))
+        return hth_fail(err, HEARTH_BUSY,
+                        "session_id '%s' has a request that has not ended; wait for it, or use another session_id",
+                        slots[0]->request->session);
+    return HEARTH_OK;
+}
+
+hearth_status hth_scheduler_submit(hth_scheduler *scheduler, hth_slot *const *slots, size_t n, hearth_error *err)
+{
+    message **messages = calloc(n, sizeof(message *)); /* all of them, or none */
+    size_t n_sent = 0;
+    hearth_status status;
+
+    for (size_t i = 0; messages && i < n; i++) {
+        messages[i] = malloc(sizeof(**messages));
+        if (!messages[i])
+            break;
+        *messages[i] = (message){ .kind = MESSAGE_SLOT, .slot = slots[i] };
+    }
+    if (!messages || !messages[n - 1]) {
+        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory to submit a request");
+        goto out;
+    }
+    pthread_mutex_lock(&scheduler->lock);
+    status = check_submit_locked(scheduler, slots, n, err);
+    for (size_t i = 0; status == HEARTH_OK && i < n; i++) {
+        DL_APPEND(scheduler->known, slots[i]->request);
         scheduler->n_known++;
     }
+    /* Bounded by n_known, requests always fit; only closing refuses them, and then `refusing` was seen. */
+    for (; status == HEARTH_OK && n_sent < n; n_sent++)
+        if (hth_mailbox_put(scheduler->mailbox, messages[n_sent]) != HTH_MAILBOX_OK)
+            break;
+    if (status == HEARTH_OK && n_sent < n) {
+        for (size_t i = n_sent; i < n; i++) {
+            DL_DELETE(scheduler->known, slots[i]->request);
+            scheduler->n_known--;
+        }
+        assert(n_sent == 0);
+        status = refuse_busy(scheduler, err);
+    }
     pthread_mutex_unlock(&scheduler->lock);
+out:
+    for (size_t i = n_sent; messages && i < n; i++)
+        free(messages[i]);
+    free(messages);
     return status;
+}
+
+static hth_request *find_locked(hth_scheduler *scheduler, uint64_t id)
+{
+    hth_request *request;
+
+    DL_FOREACH(scheduler->known, request)
+    if (request->id == id)
+        return request;
+    return NULL;
 }
 
 bool hth_scheduler_cancel(hth_scheduler *scheduler, uint64_t id)
 {
     hth_request *request;
-    bool found = false;
 
     pthread_mutex_lock(&scheduler->lock);
-    DL_FOREACH(scheduler->known, request)
-    {
-        if (request->id != id)
-            continue;
+    request = find_locked(scheduler, id);
+    if (request)
         atomic_store_explicit(&request->cancelled, true, memory_order_relaxed);
-        found = true;
-        break;
-    }
     pthread_mutex_unlock(&scheduler->lock);
-    return found;
+    if (request)
+        hth_scheduler_wake(scheduler);
+    return request != NULL;
+}
+
+bool hth_scheduler_pause(hth_scheduler *scheduler, uint64_t id, bool paused)
+{
+    hth_request *request;
+
+    pthread_mutex_lock(&scheduler->lock);
+    request = find_locked(scheduler, id);
+    if (request)
+        atomic_store_explicit(&request->paused, paused, memory_order_relaxed);
+    pthread_mutex_unlock(&scheduler->lock);
+    if (request)
+        hth_scheduler_wake(scheduler);
+    return request != NULL;
 }
 
 void hth_scheduler_refuse(hth_scheduler *scheduler)
@@ -389,46 +419,101 @@ void hth_scheduler_wait_idle(hth_scheduler *scheduler)
     pthread_mutex_unlock(&scheduler->lock);
 }
 
+/* ---- orders ---- */
+
+static order *order_new(order_kind kind)
+{
+    order *one = calloc(1, sizeof(*one));
+
+    if (!one)
+        return NULL;
+    one->kind = kind;
+    one->holders = 2;
+    pthread_mutex_init(&one->lock, NULL);
+    hth_condition_init(&one->done_changed);
+    return one;
+}
+
+/* Give an order and wait for it, until deadline (NULL: for as long as it takes). *done_out: it was obeyed in time. */
+static hearth_status give_order(hth_scheduler *scheduler, order *one, const struct timespec *deadline, bool *done_out,
+                                bool *found_out, hearth_error *err)
+{
+    int waited = 0;
+
+    if (!post(scheduler, (message){ .kind = MESSAGE_ORDER, .order = one })) {
+        one->holders = 1; /* nobody else will see it */
+        order_release(one);
+        return hth_fail(err, HEARTH_BUSY, "the model's mailbox is full; try again later");
+    }
+    pthread_mutex_lock(&one->lock);
+    while (!one->done && waited != ETIMEDOUT)
+        waited = deadline ? pthread_cond_timedwait(&one->done_changed, &one->lock, deadline)
+                          : pthread_cond_wait(&one->done_changed, &one->lock);
+    *done_out = one->done;
+    *found_out = one->found;
+    pthread_mutex_unlock(&one->lock);
+    order_release(one);
+    return HEARTH_OK;
+}
+
 hearth_status hth_scheduler_save(hth_scheduler *scheduler, hearth_save_reason reason, uint32_t timeout_ms,
                                  hearth_error *err)
 {
+    hth_cache *cache = hth_scheduler_workplace(scheduler)->cache;
     struct timespec deadline = hth_deadline_after(timeout_ms);
     uint64_t begin_ns = hth_os_monotonic_ns();
-    uint64_t n_lost = scheduler->place.cache ? hth_cache_n_lost(scheduler->place.cache) : 0;
-    save_order *order = calloc(1, sizeof(*order));
+    uint64_t n_lost = cache ? hth_cache_n_lost(cache) : 0;
+    order *one = order_new(ORDER_SAVE);
     uint64_t spent_ms;
-    bool done;
-    int waited = 0;
+    bool done, found;
+    hearth_status status;
 
-    if (!order)
+    if (!one)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to ask for a save");
-    order->reason = reason;
-    order->holders = 2;
-    pthread_mutex_init(&order->lock, NULL);
-    hth_condition_init(&order->done_changed);
-    if (post(scheduler, MESSAGE_SAVE, NULL, order) != HTH_MAILBOX_OK) {
-        order->holders = 1; /* nobody else will see it */
-        save_order_release(order);
-        return hth_fail(err, HEARTH_BUSY, "the model's mailbox is full; try again later");
-    }
-    pthread_mutex_lock(&order->lock);
-    while (!order->done && waited != ETIMEDOUT)
-        waited = pthread_cond_timedwait(&order->done_changed, &order->lock, &deadline);
-    done = order->done;
-    pthread_mutex_unlock(&order->lock);
-    save_order_release(order);
-
+    one->reason = reason;
+    status = give_order(scheduler, one, &deadline, &done, &found, err);
+    if (status != HEARTH_OK)
+        return status;
     spent_ms = (hth_os_monotonic_ns() - begin_ns) / 1000000;
-    if (done && scheduler->place.cache)
-        done = hth_cache_flush(scheduler->place.cache, spent_ms < timeout_ms ? timeout_ms - (uint32_t)spent_ms : 0);
+    if (done && cache)
+        done = hth_cache_flush(cache, spent_ms < timeout_ms ? timeout_ms - (uint32_t)spent_ms : 0);
     if (!done)
         return hth_fail(err, HEARTH_TIMED_OUT, "not everything was saved within %u ms", timeout_ms);
-    if (scheduler->place.cache && hth_cache_n_lost(scheduler->place.cache) != n_lost)
+    if (cache && hth_cache_n_lost(cache) != n_lost)
         return hth_fail(err, HEARTH_FULL, "not everything was saved: the device or a queue is full; the log says more");
     return HEARTH_OK;
 }
 
-void hth_scheduler_status_get(hth_scheduler *scheduler, hth_scheduler_status *out)
+hearth_status hth_scheduler_end_session(hth_scheduler *scheduler, const uint8_t fingerprint[32], const char *session,
+                                        hearth_error *err)
+{
+    hth_request *other;
+    order *one = order_new(ORDER_END_SESSION);
+    bool done, found, busy = false;
+    hearth_status status;
+
+    if (!one)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to end a session");
+    memcpy(one->fingerprint, fingerprint, sizeof(one->fingerprint));
+    memcpy(one->session, session, strlen(session) + 1); /* its length was checked */
+    pthread_mutex_lock(&scheduler->lock);
+    DL_FOREACH(scheduler->known, other)
+    busy = busy || (other->session && strcmp(other->session, session) == 0 &&
+                    memcmp(other->fingerprint, fingerprint, sizeof(other->fingerprint)) == 0);
+    pthread_mutex_unlock(&scheduler->lock);
+    if (busy) {
+        one->holders = 1;
+        order_release(one);
+        return hth_fail(err, HEARTH_BUSY, "session_id '%s' has a request that has not ended; cancel it first", session);
+    }
+    status = give_order(scheduler, one, NULL, &done, &found, err);
+    if (status == HEARTH_OK && !found)
+        return hth_fail(err, HEARTH_NOT_FOUND,
+                        "no cells are kept for session_id '%s'; it has ended, expired, or never was", session);
+    return status;
+}
+
+void hth_scheduler_status_get(hth_scheduler *scheduler, hth_batcher_status *out)
 {
     pthread_mutex_lock(&scheduler->lock);
     *out = scheduler->status;

@@ -2,19 +2,23 @@
  * sequence.h - one sequence of a context: which tokens its cells hold, and how they travel to and from the cache
  *
  * The sequence knows its tokens, the keys of their block boundaries, and how much of it is in the cache. It can be
- * shortened, restored from rows, extended by evaluation, and cut into rows. What attention keeps is cut into blocks and
- * tails through a scratch sequence; recurrent state, which is "as of now", is saved at boundaries: where a prompt ends,
- * where a reply ends, and every snapshot_interval tokens. Only plain attention is ever shortened in place.
+ * shortened, given another's prefix, restored from rows (sequence_restore.h), extended by evaluation, and cut into rows.
+ * What attention keeps is cut into blocks and tails through a scratch sequence; recurrent state, which is "as of now", is
+ * saved at boundaries: where a prompt ends, where a reply ends, and every snapshot_interval tokens. Only plain attention
+ * is ever shortened in place, or shared.
  *
- * Invariant: the state of the sequence is that of tokens[0, n_tokens), at positions 0 .. n_tokens-1, and whole. Whenever
- * the engine leaves that in doubt, or a restore cannot bring all of it, the sequence is emptied.
+ * Invariant: the state of the sequence is that of tokens[0, n_tokens), at positions 0 .. n_tokens-1, and whole (but for
+ * the time of a restore). Whenever the engine leaves that in doubt, or a restore cannot bring all of it, the sequence is
+ * emptied. The books say the same as the engine.
  */
 #ifndef HTH_SCHED_SEQUENCE_H
 #define HTH_SCHED_SEQUENCE_H
 
+#include "base/os.h"
 #include "cache/lookup.h"
 #include "cache/policy.h"
 #include "engine/backend.h"
+#include "sched/cells.h"
 
 /* What a scheduler and its sequences work on. Everything is borrowed from the model that owns it. */
 typedef struct hth_workplace {
@@ -31,82 +35,89 @@ typedef struct hth_workplace {
     const char *engine_build;
     hth_cache *cache; /* NULL: nothing is cached */
     const hth_log *log;
-    uint32_t resume_wait_ms; /* for a parent key that another process may be writing */
-    bool keeps_text;         /* rows keep the text of their tokens */
+    uint32_t resume_wait_ms;         /* for a parent key that another process may be writing */
+    bool keeps_text;                 /* rows keep the text of their tokens */
+    uint64_t (*now_ns)(void *clock); /* monotonic; NULL: the system's */
+    void *clock;
 } hth_workplace;
+
+static inline uint64_t hth_workplace_now(const hth_workplace *workplace)
+{
+    return workplace->now_ns ? workplace->now_ns(workplace->clock) : hth_os_monotonic_ns();
+}
+
+/* What the sequences of one context share. */
+typedef struct hth_books {
+    hth_cells *cells;
+    uint32_t scratch; /* the sequence id through which rows are cut and put back */
+    bool cannot_save; /* the engine gave state that cannot be trusted; said once */
+} hth_books;
 
 typedef struct hth_sequence hth_sequence;
 
-/* id and scratch are two different sequence ids of the context. */
-hearth_status hth_sequence_open(const hth_workplace *workplace, uint32_t id, uint32_t scratch, hth_sequence **out,
+/* id is a sequence id of the context, not the scratch one. workplace and books are borrowed. */
+hearth_status hth_sequence_open(const hth_workplace *workplace, hth_books *books, uint32_t id, hth_sequence **out,
                                 hearth_error *err);
 void hth_sequence_close(hth_sequence *sequence); /* accepts NULL */
 
 uint32_t hth_sequence_n_tokens(const hth_sequence *sequence);
+uint32_t hth_sequence_id(const hth_sequence *sequence);
 
 /*
  * Serve requests of that effective fingerprint from now on: where it is another one, the sequence is emptied, for cells
  * are not shared between salts. HEARTH_NO_MEMORY leaves it as it was.
  */
 hearth_status hth_sequence_set_fingerprint(hth_sequence *sequence, const uint8_t fingerprint[32], hearth_error *err);
+bool hth_sequence_has_fingerprint(const hth_sequence *sequence, const uint8_t fingerprint[32]);
 
 /* Leading tokens that the sequence and those given have in common. */
 uint32_t hth_sequence_common(const hth_sequence *sequence, const hearth_token *tokens, size_t n_tokens);
+
+/* Held by a running request, or not: what is not is there only while nobody needs its cells. */
+void hth_sequence_set_held(hth_sequence *sequence, bool held);
+/* How many cells of its first n_tokens are held by anybody. */
+uint32_t hth_sequence_count_held(const hth_sequence *sequence, uint32_t n_tokens);
 
 /*
  * Keep only the first n_tokens, or nothing where the model cannot be shortened: returns how many are left. Never more
  * than asked for.
  */
 uint32_t hth_sequence_shorten(hth_sequence *sequence, uint32_t n_tokens);
-/* Can it be shortened to any length, or only emptied? */
+/* Can it be shortened to any length, and its cells shared; or only be emptied? */
 bool hth_sequence_can_be_shortened(const hth_sequence *sequence);
-
-typedef struct hth_restored {
-    hearth_tier tier; /* the slowest that served a row */
-    uint32_t n_rows;
-    uint64_t n_bytes;
-} hth_restored;
+/*
+ * Empty the sequence and share the first n_tokens of another one of the same fingerprint with it, logits after them
+ * included. False when the engine would not; it is empty then.
+ */
+bool hth_sequence_share(hth_sequence *sequence, const hth_sequence *from, uint32_t n_tokens);
 
 /*
- * Find the longest known prefix of a prompt, of n_limit tokens at most. The sequence's keys become those of the prompt, so the prompt is what the
- * sequence is about from here on: shorten, restore and evaluate only toward it. *lookup is released by the caller.
+ * Find the longest known prefix of a prompt, of n_limit tokens at most. The sequence's keys become those of the prompt,
+ * so the prompt is what the sequence is about from here on: shorten, restore and evaluate only toward it. *lookup is
+ * released by the caller.
  */
 hearth_status hth_sequence_lookup(hth_sequence *sequence, const hearth_token *prompt, size_t n_prompt, size_t n_limit,
                                   bool read_cache, hth_lookup *lookup, hearth_error *err);
+/* The same for a keyspace, without a sequence. */
+hearth_status hth_workplace_peek(const hth_workplace *workplace, const uint8_t fingerprint[32],
+                                 const hearth_token *prompt, size_t n_prompt, hth_lookup *lookup, hearth_error *err);
 
-typedef enum hth_restore_result {
-    HTH_RESTORE_DONE,     /* as far as the lookup said, or as far as it came where any prefix is of use */
-    HTH_RESTORE_ROW_LOST, /* a row is no longer to be had; the sequence is empty, another lookup finds less */
-    HTH_RESTORE_FAILED,   /* the engine or memory refused; the sequence is empty */
-} hth_restore_result;
+/* ---- evaluation: several sequences share one ---- */
 
-/* The same without taking the prompt over: the sequence is about what it was before. */
-hearth_status hth_sequence_peek(const hth_sequence *sequence, const hearth_token *prompt, size_t n_prompt,
-                                hth_lookup *lookup, hearth_error *err);
+/* Write the batch rows that go on with tokens [n]. With wants_logits, those of the last. */
+void hth_sequence_fill_rows(const hth_sequence *sequence, const hearth_token *tokens, uint32_t n, bool wants_logits,
+                            hth_batch_row *rows);
+/* Those rows were evaluated: append the tokens. */
+void hth_sequence_extend(hth_sequence *sequence, const hearth_token *tokens, uint32_t n);
+/* They were not, or only in part: the sequence ends where it ended before, or is empty. */
+void hth_sequence_roll_back(hth_sequence *sequence);
 
-/*
- * Put the rows of lookup that lie beyond the present end into the context. Where the sequence can be shortened, it stops
- * at the first row that cannot be used and hth_sequence_n_tokens tells how far it came; otherwise it is all of them or
- * nothing, and present cells must end at a block boundary. progress (may be NULL) is called after each row with the tokens so far.
- */
-hth_restore_result hth_sequence_restore(hth_sequence *sequence, const hth_lookup *lookup, const hearth_token *prompt,
-                                        void (*progress)(uint32_t n_tokens, void *user_data), void *user_data,
-                                        hth_restored *out);
+/* Keep a copy of the logits after the present end, for others that share all of it. Without memory they are not kept. */
+void hth_sequence_keep_logits(hth_sequence *sequence, const float *logits);
+/* Those of the present end, valid until it changes; NULL where they were not kept. */
+const float *hth_sequence_end_logits(const hth_sequence *sequence);
 
-/*
- * Copy the saved logits after lookup's prompt into logits [n_vocab]. False when they cannot be had (any more). The tier
- * is added to *restored.
- */
-bool hth_sequence_restore_logits(hth_sequence *sequence, const hth_lookup *lookup, float *logits,
-                                 hth_restored *restored);
-
-/*
- * Evaluate tokens [n] after the present end, 1 <= n <= n_batch, and append them. With wants_logits, those of the last
- * are *logits_out, valid until the next evaluation. On HTH_DECODE_NO_ROOM nothing changed; on HTH_DECODE_ABORTED, or a
- * failure, the sequence ends where it ended before, or is empty.
- */
-hearth_status hth_sequence_evaluate(hth_sequence *sequence, const hearth_token *tokens, uint32_t n, bool wants_logits,
-                                    const float **logits_out, hth_decode_result *result, hearth_error *err);
+/* ---- rows out ---- */
 
 /*
  * Save the block that ends exactly at the present end, if it does and is not cached, and the state there where one is
@@ -118,6 +129,8 @@ void hth_sequence_save_block(hth_sequence *sequence, hearth_save_reason reason);
  * end is not kept, also where the block that it stands on is not.
  */
 bool hth_sequence_save_end(hth_sequence *sequence, hearth_save_reason reason);
+/* Is the present end in the cache, with everything that it stands on? */
+bool hth_sequence_end_is_saved(hth_sequence *sequence);
 /* Save the logits after the present end. */
 void hth_sequence_save_logits(hth_sequence *sequence, const float *logits, hearth_save_reason reason);
 

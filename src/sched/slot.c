@@ -1,34 +1,17 @@
 /*
- * slot.c - one request, step by step
+ * slot.c - beginning, going on, making room, ending
  */
 #include "sched/slot.h"
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/os.h"
-#include "sched/draw.h"
-#include "sched/text_stream.h"
 
-enum { PIECE_BYTES_MAX = 4096 };
-
-struct hth_slot {
-    const hth_workplace *place;
-    hth_sequence *sequence;
-    hth_request *request;
-    hth_slot_state state;
-    hth_text_stream *text;
-    bool refused; /* on_text said no */
-    hth_engine_sampler *sampler;
-    float *saved_logits; /* [n_vocab], where the first token is sampled from a row */
-    const float *logits; /* the next token is sampled from these; NULL: none yet */
-    uint32_t n_reply_max;
-    uint32_t n_saved; /* tokens that the latest row that was saved of the reply covers */
-    size_t text_capacity;
-    size_t tokens_capacity;
-    hearth_result result;
-    uint64_t started_ns;
-    uint64_t first_token_ns;
+enum {
+    RESTORES_MAX = 4,     /* of one prompt, each after a row of the one before was lost */
+    REPLY_EXPECTED = 512, /* tokens, where a request does not ask for fewer */
 };
 
 static double ms_between(uint64_t begin_ns, uint64_t end_ns)
@@ -36,182 +19,283 @@ static double ms_between(uint64_t begin_ns, uint64_t end_ns)
     return (double)(end_ns - begin_ns) / 1e6;
 }
 
-static bool is_cancelled(const hth_slot *slot)
+static hearth_stats *stats_of(const hth_slot *slot)
+{
+    return &hth_reply_result(slot->reply)->stats;
+}
+
+bool hth_slot_is_cancelled(const hth_slot *slot)
 {
     return atomic_load_explicit(&slot->request->cancelled, memory_order_relaxed);
 }
 
-/* ---- the end ---- */
+/* ---- making ---- */
 
-/* False when there is no memory; nothing was appended then. */
-static bool append_text(hth_slot *slot, const char *text, size_t n)
+void hth_slot_free(hth_slot *slot)
 {
-    hearth_result *result = &slot->result;
+    if (!slot)
+        return;
+    assert(!slot->seat);
+    hth_restore_end(slot->restore);
+    hth_lookup_deinit(&slot->lookup);
+    hth_reply_free(slot->reply);
+    free(slot->saved_logits);
+    free(slot->tokens);
+    hth_request_free(slot->request);
+    free(slot);
+}
 
-    if (!result->text || result->n_bytes + n + 1 > slot->text_capacity) {
-        size_t capacity = 2 * (result->n_bytes + n + 1) + 256;
-        char *grown = realloc(result->text, capacity);
+hearth_status hth_slot_new(const hth_workplace *workplace, hth_request *request, const hearth_sampling *sampling,
+                           hth_slot **out, hearth_error *err)
+{
+    hth_slot *slot = calloc(1, sizeof(*slot));
+    hearth_status status;
+
+    if (!slot)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to run a request");
+    slot->place = workplace;
+    slot->n_saved = request->n_prompt;
+    request->submitted_ns = hth_workplace_now(workplace);
+    status = hth_reply_new(workplace, request, sampling, &slot->reply, err);
+    if (status != HEARTH_OK) {
+        free(slot);
+        return status;
+    }
+    slot->request = request;
+    *out = slot;
+    return HEARTH_OK;
+}
+
+/* The tokens so far, and room for those that are expected. False when there is no memory. */
+static bool gather_tokens(hth_slot *slot)
+{
+    uint32_t n_reply = hth_reply_n_tokens(slot->reply);
+    uint32_t n = slot->request->n_prompt + n_reply;
+    uint32_t capacity = hth_slot_n_expected(slot) + 1;
+
+    if (slot->tokens_capacity < capacity) {
+        hearth_token *grown = realloc(slot->tokens, capacity * sizeof(*grown));
 
         if (!grown)
             return false;
-        result->text = grown;
-        slot->text_capacity = capacity;
+        slot->tokens = grown;
+        slot->tokens_capacity = capacity;
     }
-    memcpy(result->text + result->n_bytes, text, n);
-    result->n_bytes += n;
-    result->text[result->n_bytes] = '\0';
+    memcpy(slot->tokens, slot->request->prompt, slot->request->n_prompt * sizeof(*slot->tokens));
+    for (uint32_t i = 0; i < n_reply; i++)
+        slot->tokens[slot->request->n_prompt + i] = hth_reply_token(slot->reply, i);
+    slot->n_tokens = n;
     return true;
 }
 
-typedef enum emitted { EMITTED, REFUSED, NO_MEMORY } emitted;
-
-/* Hand text to the caller and to the result. */
-static emitted emit(hth_slot *slot, const char *text, size_t n)
+uint32_t hth_slot_n_limit(const hth_slot *slot)
 {
-    if (n == 0)
-        return EMITTED;
-    if (!append_text(slot, text, n))
-        return NO_MEMORY;
-    if (!slot->request->on_text || slot->request->on_text(slot->request->id, text, n, slot->request->user_data))
-        return EMITTED;
-    slot->refused = true;
-    return REFUSED;
+    return slot->request->n_prompt + hth_reply_n_tokens(slot->reply) - (hth_reply_n_tokens(slot->reply) > 0);
 }
 
-static void finish(hth_slot *slot, hearth_finish_reason reason)
+hth_guest hth_slot_guest(const hth_slot *slot)
 {
-    hearth_stats *stats = &slot->result.stats;
-    uint32_t n_live = hth_sequence_n_tokens(slot->sequence);
-    uint64_t now = hth_os_monotonic_ns();
-    const char *text = "";
-    size_t n = 0;
+    uint32_t n_reply = hth_reply_n_tokens(slot->reply);
 
-    /* What is held back belongs to the reply, unless its reader wants no more of it. */
-    if (!slot->refused && (!hth_text_stream_finish(slot->text, &text, &n) || emit(slot, text, n) == NO_MEMORY) &&
-        slot->result.status == HEARTH_OK) {
-        slot->result.status = hth_fail(&slot->result.error, HEARTH_NO_MEMORY, "no memory for the reply's text");
-        reason = HEARTH_FINISH_NONE;
-    }
-    if (hth_policy_should_save_finish(n_live, &slot->place->policy))
-        (void)hth_sequence_save_end(slot->sequence, HEARTH_SAVE_FINISH); /* what is not kept is computed again */
-    if (n_live > 0) {
-        hth_key key;
+    /* Before the first beginning there is only the prompt, or what is replayed; that is compared later. */
+    return (hth_guest){
+        .fingerprint = slot->request->fingerprint,
+        .tokens = slot->tokens ? slot->tokens : slot->request->prompt,
+        .n_tokens = slot->tokens ? slot->request->n_prompt + n_reply : slot->request->n_prompt,
+        .n_limit = slot->request->no_cache_read && !slot->has_begun ? 0 : hth_slot_n_limit(slot),
+        .session = slot->request->session,
+    };
+}
 
-        hth_sequence_key(slot->sequence, &key);
-        memcpy(stats->finish_key, key.bytes, sizeof(stats->finish_key));
+uint32_t hth_slot_n_expected(const hth_slot *slot)
+{
+    uint32_t n_reply = hth_reply_n_tokens(slot->reply);
+    uint32_t n_more = hth_reply_n_max(slot->reply) - n_reply;
+    uint32_t n = slot->request->n_prompt + n_reply + (n_more < REPLY_EXPECTED ? n_more : REPLY_EXPECTED);
+
+    return n < slot->place->n_ctx ? n : slot->place->n_ctx;
+}
+
+/* ---- the end ---- */
+
+void hth_slot_stop(hth_slot *slot, hearth_status status, hearth_finish_reason reason, const char *message)
+{
+    hearth_result *result = hth_reply_result(slot->reply);
+
+    if (!hth_reply_has_ended(slot->reply) && message)
+        (void)hth_fail(&result->error, status, "%s", message);
+    hth_reply_end(slot->reply, status, reason);
+    slot->state = HTH_SLOT_ENDING;
+}
+
+/* The result's error has its message already. */
+static void fail(hth_slot *slot, hearth_status status)
+{
+    hth_slot_stop(slot, status, HEARTH_FINISH_NONE, NULL);
+}
+
+/* Let go of a restore that is not over; what it left is of use only where any prefix is. */
+static void abandon_restore(hth_slot *slot)
+{
+    if (slot->restore && !hth_sequence_can_be_shortened(slot->seat->sequence))
+        (void)hth_sequence_shorten(slot->seat->sequence, 0);
+    hth_restore_end(slot->restore);
+    slot->restore = NULL;
+    hth_lookup_deinit(&slot->lookup);
+    slot->lookup = (hth_lookup){ .n_tokens = 0 };
+    free(slot->saved_logits);
+    slot->saved_logits = NULL;
+    slot->logits = NULL;
+    if (slot->seat)
+        slot->seat->is_partial = false;
+}
+
+static void note_finish_key(hth_slot *slot)
+{
+    hearth_stats *stats = stats_of(slot);
+    hth_sequence *sequence = slot->seat->sequence;
+    hth_key key;
+
+    stats->finish_tokens = hth_sequence_n_tokens(sequence);
+    if (stats->finish_tokens == 0)
+        return;
+    hth_sequence_key(sequence, &key);
+    memcpy(stats->finish_key, key.bytes, sizeof(stats->finish_key));
+}
+
+void hth_slot_conclude(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns)
+{
+    hearth_stats *stats = stats_of(slot);
+    uint64_t now = hth_workplace_now(slot->place);
+
+    hth_reply_flush(slot->reply);
+    if (slot->seat) {
+        hth_sequence *sequence = slot->seat->sequence;
+
+        abandon_restore(slot);
+        if (hth_policy_should_save_finish(hth_sequence_n_tokens(sequence), &slot->place->policy))
+            (void)hth_sequence_save_end(sequence, HEARTH_SAVE_FINISH); /* what is not kept is computed again */
+        note_finish_key(slot);
+        hth_pool_leave(pool, slot->seat, slot->request->session, session_until_ns);
+        slot->seat = NULL;
     }
-    stats->finish_tokens = n_live;
     if (slot->first_token_ns)
         stats->decode_ms = ms_between(slot->first_token_ns, now);
     if (stats->completion_tokens > 1 && stats->decode_ms > 0)
         stats->decode_tps = (stats->completion_tokens - 1) / (stats->decode_ms / 1e3);
-    slot->result.finish_reason = reason;
     slot->state = HTH_SLOT_DONE;
 }
 
-static void fail(hth_slot *slot, hearth_status status)
+void hth_slot_leave(hth_slot *slot, hth_pool *pool)
 {
-    slot->result.status = status;
-    slot->result.error.status = status;
-    finish(slot, status == HEARTH_CANCELLED ? HEARTH_FINISH_CANCELLED : HEARTH_FINISH_NONE);
+    if (!slot->seat)
+        return;
+    abandon_restore(slot);
+    note_finish_key(slot); /* should it end while it waits */
+    hth_pool_leave(pool, slot->seat, slot->request->session, UINT64_MAX);
+    slot->seat = NULL;
 }
 
-static void cancel(hth_slot *slot)
+bool hth_slot_suspend(hth_slot *slot, hth_pool *pool)
 {
-    (void)hth_fail(&slot->result.error, HEARTH_CANCELLED, "the request was cancelled");
-    fail(slot, HEARTH_CANCELLED);
+    if (slot->state == HTH_SLOT_EVALUATE) {
+        hth_sequence *sequence = slot->seat->sequence;
+
+        hth_sequence_save_block(sequence, HEARTH_SAVE_EVICT);
+        if (hth_sequence_n_tokens(sequence) > 0 && !hth_sequence_save_end(sequence, HEARTH_SAVE_EVICT))
+            return false;
+    }
+    hth_slot_leave(slot, pool);
+    stats_of(slot)->n_preempted++;
+    slot->state = HTH_SLOT_WAITING;
+    return true;
 }
 
 /* ---- the beginning ---- */
 
-static void report_progress(hth_slot *slot, hearth_phase phase)
-{
-    if (slot->request->on_progress)
-        slot->request->on_progress(slot->request->id, phase, hth_sequence_n_tokens(slot->sequence),
-                                   slot->request->n_prompt, slot->request->user_data);
-}
-
-static void report_restore(uint32_t n_tokens, void *user_data)
-{
-    (void)n_tokens; /* the sequence knows it */
-    report_progress(user_data, HEARTH_PHASE_RESTORE);
-}
-
-enum { RESTORES_MAX = 4 }; /* of one prompt, each after a row of the one before was lost */
-
-/* How many of the prompt's leading tokens the context still has in a form that can be continued. */
-static uint32_t live_tokens(const hth_slot *slot, uint32_t n_limit)
-{
-    const hth_request *request = slot->request;
-    uint32_t live =
-        request->no_cache_read ? 0 : hth_sequence_common(slot->sequence, request->prompt, request->n_prompt);
-
-    if (hth_sequence_can_be_shortened(slot->sequence))
-        return live < n_limit ? live : n_limit;
-    return live == hth_sequence_n_tokens(slot->sequence) && live <= n_limit ? live : 0;
-}
-
-/* Try to take the first token's logits from their row. */
-static bool take_saved_logits(hth_slot *slot, const hth_lookup *lookup, hth_restored *restored)
+/* Try to take the logits after the prompt from their row. */
+static bool take_saved_logits(hth_slot *slot)
 {
     if (!slot->place->cache || slot->request->no_cache_read)
         return false;
     if (!slot->saved_logits)
         slot->saved_logits = malloc(slot->place->n_vocab * sizeof(float));
-    if (!slot->saved_logits || !hth_sequence_restore_logits(slot->sequence, lookup, slot->saved_logits, restored))
-        return false;
-    slot->logits = slot->saved_logits;
-    return true;
+    if (slot->saved_logits &&
+        hth_sequence_restore_logits(slot->seat->sequence, &slot->lookup, slot->saved_logits, &slot->restored))
+        return true;
+    free(slot->saved_logits);
+    slot->saved_logits = NULL;
+    return false;
+}
+
+static void report_progress(const hth_slot *slot, hearth_phase phase)
+{
+    const hth_request *request = slot->request;
+
+    if (request->on_progress && !slot->was_prefilled)
+        request->on_progress(request->id, phase, hth_sequence_n_tokens(slot->seat->sequence), request->n_prompt,
+                             request->user_data);
+}
+
+/* Does a reply still have to be drawn from what comes after these tokens? */
+static bool needs_logits(const hth_slot *slot)
+{
+    return slot->n_tokens == slot->n_limit;
 }
 
 /*
- * One attempt to bring the longest known prefix of at most *n_limit tokens into the sequence: what is still live, then
- * rows. HTH_RESTORE_ROW_LOST asks for another one, with *n_limit as it is then.
+ * One attempt to bring the longest known prefix of at most n_limit tokens into the sequence: what is still live, then
+ * rows. HTH_RESTORE_ROW_LOST asks for another one, with n_limit as it is then; HTH_RESTORE_MORE has begun a restore.
  */
-static hearth_status try_what_is_known(hth_slot *slot, uint32_t *n_limit, hth_restored *restored,
-                                       hth_restore_result *result)
+static hearth_status attempt(hth_slot *slot, hth_restore_result *result)
 {
-    hth_request *request = slot->request;
-    hearth_stats *stats = &slot->result.stats;
-    uint32_t live = live_tokens(slot, *n_limit);
-    hth_lookup lookup = { .n_tokens = 0 };
-    uint64_t begin = hth_os_monotonic_ns();
-    uint64_t looked_up;
+    hth_sequence *sequence = slot->seat->sequence;
+    hearth_result *reply = hth_reply_result(slot->reply);
+    uint64_t begin = hth_workplace_now(slot->place);
+    bool reads = !slot->request->no_cache_read || slot->has_begun;
+    uint32_t live = hth_sequence_n_tokens(sequence);
+    bool is_whole;
     hearth_status status;
 
-    slot->logits = NULL;
-    if (!hth_sequence_can_be_shortened(slot->sequence)) /* else what an earlier attempt restored is live now */
-        *restored = (hth_restored){ .tier = HEARTH_TIER_NONE };
+    if (!hth_sequence_can_be_shortened(sequence)) /* else what an earlier attempt restored is live now */
+        slot->restored = (hth_restored){ .tier = HEARTH_TIER_NONE };
     *result = HTH_RESTORE_DONE;
-    status = hth_sequence_lookup(slot->sequence, request->prompt, request->n_prompt, *n_limit, !request->no_cache_read,
-                                 &lookup, &slot->result.error);
+    hth_lookup_deinit(&slot->lookup);
+    slot->lookup = (hth_lookup){ .n_tokens = 0 };
+    status =
+        hth_sequence_lookup(sequence, slot->tokens, slot->n_tokens, slot->n_limit, reads, &slot->lookup, &reply->error);
     if (status != HEARTH_OK) {
-        (void)hth_sequence_shorten(slot->sequence, 0); /* what lives there is another request's, its keys too */
+        slot->lookup = (hth_lookup){ .n_tokens = 0 };
+        (void)hth_sequence_shorten(sequence, 0); /* what lives there is another request's, its keys too */
         return status;
     }
-    memcpy(stats->prompt_key, lookup.prompt_key.bytes, sizeof(stats->prompt_key));
-    looked_up = hth_os_monotonic_ns();
-    stats->lookup_ms += ms_between(begin, looked_up);
+    if (!slot->has_begun && slot->n_tokens == slot->request->n_prompt)
+        memcpy(reply->stats.prompt_key, slot->lookup.prompt_key.bytes, sizeof(reply->stats.prompt_key));
+    reply->stats.lookup_ms += ms_between(begin, hth_workplace_now(slot->place));
 
     /* The state after the last token is of use with its logits only, where it cannot go back by one token. */
-    if ((live == request->n_prompt || lookup.n_cached == request->n_prompt) &&
-        !take_saved_logits(slot, &lookup, restored) && !hth_sequence_can_be_shortened(slot->sequence)) {
-        *n_limit = request->n_prompt - 1;
+    is_whole = live == slot->n_tokens || slot->lookup.n_cached == slot->n_tokens;
+    if (needs_logits(slot) && is_whole && !hth_sequence_end_logits(sequence) && !take_saved_logits(slot) &&
+        !hth_sequence_can_be_shortened(sequence)) {
+        (void)hth_sequence_shorten(sequence, 0);
+        slot->n_limit--;
         *result = HTH_RESTORE_ROW_LOST;
-        goto out;
+        return HEARTH_OK;
     }
     /*
      * Rows go on where live cells end at a block boundary. When they reach further than the live cells, those are cut
      * back to the boundary; otherwise the live cells are all that is used.
      */
-    if (lookup.n_cached > live && live < request->n_prompt)
-        live = live / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS;
-    live = hth_sequence_shorten(slot->sequence, live);
-    if (lookup.n_cached > live)
-        *result = hth_sequence_restore(slot->sequence, &lookup, request->prompt, report_restore, slot, restored);
-out:
-    hth_lookup_deinit(&lookup);
-    stats->restore_ms += ms_between(looked_up, hth_os_monotonic_ns());
+    if (slot->lookup.n_cached <= live) {
+        /* A use of the cells is one of the rows that would replace them. */
+        if (slot->lookup.n_rows > 0)
+            hth_cache_touch(slot->place->cache, &slot->lookup.rows[slot->lookup.n_rows - 1].meta.id, 1);
+        return HEARTH_OK;
+    }
+    live = hth_sequence_shorten(sequence, live / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS);
+    slot->restore = hth_restore_begin(sequence, &slot->lookup, slot->tokens);
+    *result = slot->restore ? HTH_RESTORE_MORE : HTH_RESTORE_FAILED;
+    slot->seat->is_partial = slot->restore && !hth_sequence_can_be_shortened(sequence);
     return HEARTH_OK;
 }
 
@@ -225,407 +309,285 @@ static uint32_t without_last_chunk(const hth_slot *slot, uint32_t n_known)
     return slot->place->cache ? (n_known - 1) / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS : n_known - 1;
 }
 
-/* Are the parent's rows, or longer ones, among what a lookup finds for the prompt, or its cells in the context? */
-static bool parent_is_known(const hth_slot *slot, bool *failed_out)
+/* What the first beginning found, for the statistics. */
+static void note_hit(hth_slot *slot, uint32_t n_known)
 {
     const hth_request *request = slot->request;
-    uint32_t n_live = hth_sequence_n_tokens(slot->sequence);
-    hth_lookup lookup;
-    bool known;
+    hearth_stats *stats = stats_of(slot);
+    hearth_tier tier = slot->restored.tier;
 
-    *failed_out = false;
-    if (n_live > 0 && hth_sequence_common(slot->sequence, request->prompt, request->n_prompt) == n_live) {
-        hth_key key;
-
-        hth_sequence_key(slot->sequence, &key);
-        if (memcmp(key.bytes, request->parent_key, sizeof(key.bytes)) == 0)
-            return true;
-    }
-    if (hth_sequence_peek(slot->sequence, request->prompt, request->n_prompt, &lookup, NULL) != HEARTH_OK) {
-        *failed_out = true; /* no memory: the real lookup says so */
-        return false;
-    }
-    known = lookup.n_cached == request->n_prompt;
-    for (size_t i = lookup.n_rows; i-- > 0 && !known;)
-        known = memcmp(lookup.rows[i].meta.id.key.bytes, request->parent_key, sizeof(request->parent_key)) == 0;
-    hth_lookup_deinit(&lookup);
-    return known;
-}
-
-/*
- * A parent key that is not known yet may name rows that another process is still writing. Wait for them for as long as
- * anything is written at all, at most resume_wait_ms: what is not heard of for a tenth of that time is not coming. Only
- * this request's own lookup decides, so that the wait tells nothing of rows under other salts.
- */
-static void await_parent(const hth_slot *slot)
-{
-    enum { SLICE_MS = 50, QUIET_PART = 10 }; /* a cancel is seen between two slices */
-    const hth_request *request = slot->request;
-    uint64_t wait_ns = (uint64_t)slot->place->resume_wait_ms * 1000000u;
-    uint64_t now = hth_os_monotonic_ns(), end_ns = now + wait_ns;
-    uint64_t quiet_end_ns = now + wait_ns / QUIET_PART;
-
-    if (!request->has_parent_key || !slot->place->cache || !hth_cache_is_shared(slot->place->cache) ||
-        request->no_cache_read || slot->place->kind == HTH_MODEL_UNCACHED)
-        return;
-    while (!is_cancelled(slot)) {
-        uint32_t seen = hth_cache_changes(slot->place->cache);
-        bool failed = false;
-
-        if (parent_is_known(slot, &failed) || failed || now >= end_ns || now >= quiet_end_ns)
-            return;
-        if (!hth_cache_wait_change(slot->place->cache, seen, SLICE_MS)) {
-            now = hth_os_monotonic_ns();
-            continue;
-        }
-        now = hth_os_monotonic_ns();
-        quiet_end_ns = now + wait_ns / QUIET_PART;
-    }
-}
-
-/*
- * Bring the longest known prefix into the sequence. Sets cached_tokens, hit and tier. At least one prompt token is left
- * to evaluate unless the logits after the prompt are saved.
- */
-static hearth_status use_what_is_known(hth_slot *slot)
-{
-    hth_request *request = slot->request;
-    hearth_stats *stats = &slot->result.stats;
-    hth_restored restored = { .tier = HEARTH_TIER_NONE };
-    hth_restore_result result = HTH_RESTORE_ROW_LOST;
-    uint32_t n_limit = request->n_prompt;
-    uint32_t n_known;
-
-    for (int i = 0; i < RESTORES_MAX && result == HTH_RESTORE_ROW_LOST; i++) {
-        hearth_status status = try_what_is_known(slot, &n_limit, &restored, &result);
-
-        if (status != HEARTH_OK)
-            return status;
-    }
-    if (result != HTH_RESTORE_DONE && !hth_sequence_can_be_shortened(slot->sequence))
-        (void)hth_sequence_shorten(slot->sequence, 0);
-    n_known = hth_sequence_n_tokens(slot->sequence);
-    if (n_known < request->n_prompt)
-        slot->logits = NULL;
-    else if (!slot->logits)
-        n_known = hth_sequence_shorten(slot->sequence, without_last_chunk(slot, n_known));
-
-    stats->cached_tokens = n_known;
-    stats->rows_restored = restored.n_rows;
-    stats->restored_bytes = restored.n_bytes;
-    stats->tier = restored.tier != HEARTH_TIER_NONE ? restored.tier : n_known > 0 ? HEARTH_TIER_LIVE : HEARTH_TIER_NONE;
+    stats->cached_tokens = n_known < request->n_prompt ? n_known : request->n_prompt;
+    stats->shared_tokens = slot->n_shared < stats->cached_tokens ? slot->n_shared : stats->cached_tokens;
+    stats->rows_restored = slot->restored.n_rows;
+    stats->restored_bytes = slot->restored.n_bytes;
+    stats->tier = n_known == 0 ? HEARTH_TIER_NONE : tier != HEARTH_TIER_NONE ? tier : HEARTH_TIER_LIVE;
     if (n_known == 0)
         stats->hit = HEARTH_HIT_NONE;
-    else if (slot->logits)
+    else if (slot->logits || n_known > request->n_prompt)
         stats->hit = HEARTH_HIT_EXACT;
+    else if (request->has_parent_key && n_known >= request->n_parent)
+        stats->hit = HEARTH_HIT_RESUME;
     else if (stats->tier == HEARTH_TIER_LIVE)
         stats->hit = HEARTH_HIT_LIVE;
     else
         stats->hit = HEARTH_HIT_PREFIX;
-    if (n_known == 0)
-        stats->tier = HEARTH_TIER_NONE;
-    if (request->has_parent_key && n_known > 0 && stats->hit != HEARTH_HIT_EXACT) {
-        hth_key key;
+}
 
-        hth_sequence_key(slot->sequence, &key);
-        if (memcmp(key.bytes, request->parent_key, sizeof(request->parent_key)) == 0)
-            stats->hit = HEARTH_HIT_RESUME;
+/* Everything that is known is in: what is left is evaluated. */
+static void begun(hth_slot *slot)
+{
+    hth_sequence *sequence = slot->seat->sequence;
+    uint32_t n_known = hth_sequence_n_tokens(sequence);
+
+    slot->logits = NULL;
+    if (n_known == slot->n_tokens && slot->saved_logits)
+        hth_sequence_keep_logits(sequence, slot->saved_logits);
+    free(slot->saved_logits);
+    slot->saved_logits = NULL;
+    if (n_known == slot->n_tokens && needs_logits(slot))
+        slot->logits = hth_sequence_end_logits(sequence);
+    if (n_known == slot->n_tokens && !slot->logits)
+        n_known = hth_sequence_shorten(sequence, without_last_chunk(slot, n_known));
+    hth_lookup_deinit(&slot->lookup);
+    slot->lookup = (hth_lookup){ .n_tokens = 0 };
+    if (!slot->has_begun)
+        note_hit(slot, n_known);
+    slot->has_begun = true;
+    slot->state = HTH_SLOT_EVALUATE;
+    if (n_known >= slot->request->n_prompt)
+        slot->was_prefilled = true;
+    if (hth_reply_n_max(slot->reply) == 0 && slot->was_prefilled)
+        hth_slot_stop(slot, HEARTH_OK, HEARTH_FINISH_LENGTH, NULL);
+}
+
+/* Attempt until one works out, or begins a restore. */
+static void attempt_all(hth_slot *slot)
+{
+    hth_restore_result result = HTH_RESTORE_ROW_LOST;
+
+    while (result == HTH_RESTORE_ROW_LOST && slot->n_attempts++ < RESTORES_MAX) {
+        hearth_status status = attempt(slot, &result);
+
+        if (status != HEARTH_OK) {
+            fail(slot, status);
+            return;
+        }
     }
-    return HEARTH_OK;
+    if (result == HTH_RESTORE_MORE) {
+        slot->state = HTH_SLOT_RESTORE;
+        return;
+    }
+    if (result != HTH_RESTORE_DONE && !hth_sequence_can_be_shortened(slot->seat->sequence))
+        (void)hth_sequence_shorten(slot->seat->sequence, 0);
+    begun(slot);
 }
 
-static hearth_status make_sampler(hth_slot *slot)
+void hth_slot_begin(hth_slot *slot, hth_pool *pool)
 {
-    const hth_backend *backend = slot->place->backend;
-    const hth_request *request = slot->request;
-    uint32_t n_recent =
-        request->sampling.repeat_last_n < request->n_prompt ? request->sampling.repeat_last_n : request->n_prompt;
-    hearth_status status =
-        backend->sampler_new(slot->place->engine_model, &request->sampling, &slot->sampler, &slot->result.error);
-
-    for (uint32_t i = request->n_prompt - n_recent; status == HEARTH_OK && i < request->n_prompt; i++)
-        status = backend->sampler_accept(slot->sampler, request->prompt[i], false, &slot->result.error);
-    return status;
-}
-
-hearth_status hth_slot_start(const hth_workplace *workplace, hth_sequence *sequence, hth_request *request,
-                             hth_slot **out, hearth_error *err)
-{
-    hth_slot *slot = calloc(1, sizeof(*slot));
-    uint32_t room;
+    hearth_result *result = hth_reply_result(slot->reply);
+    hth_guest guest;
     hearth_status status;
 
-    if (slot)
-        slot->text = hth_text_stream_new((const char *const *)request->stop, request->n_stop);
-    if (!slot || !slot->text || !append_text(slot, "", 0)) { /* an empty reply is an empty text, not a missing one */
-        hth_slot_free(slot);
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to run a request");
-    }
-    slot->place = workplace;
-    slot->sequence = sequence;
-    slot->request = request;
-    slot->state = HTH_SLOT_PREFILL;
-    slot->started_ns = hth_os_monotonic_ns();
-    slot->result.stats.prompt_tokens = request->n_prompt;
-    slot->result.stats.queue_ms = ms_between(request->submitted_ns, slot->started_ns);
-
-    /* The last token of a reply needs no cell: nothing is evaluated after it. */
-    assert(request->n_prompt <= workplace->n_ctx);
-    room = workplace->n_ctx - request->n_prompt + 1;
-    slot->n_reply_max =
-        request->n_predict < 0 || (uint32_t)request->n_predict > room ? room : (uint32_t)request->n_predict;
-    *out = slot;
-
-    status = hth_sequence_set_fingerprint(
-        sequence, request->has_salt ? request->fingerprint : workplace->keyspace.fingerprint, &slot->result.error);
-    if (status == HEARTH_OK) {
-        await_parent(slot);
-        status = use_what_is_known(slot);
-    }
-    if (status == HEARTH_OK)
-        status = make_sampler(slot);
-    if (status != HEARTH_OK)
-        fail(slot, status);
-    else if (slot->logits)
-        slot->state = HTH_SLOT_GENERATE;
-    slot->n_saved = request->n_prompt;
-    if (slot->state == HTH_SLOT_GENERATE && slot->n_reply_max == 0)
-        finish(slot, HEARTH_FINISH_LENGTH);
-    return HEARTH_OK;
-}
-
-/* ---- prefill ---- */
-
-/* Evaluate tokens; false when that ended the request. *result is then meaningless, else OK or NO_ROOM. */
-static bool evaluate(hth_slot *slot, const hearth_token *tokens, uint32_t n, bool wants_logits,
-                     hth_decode_result *result)
-{
-    hearth_status status =
-        hth_sequence_evaluate(slot->sequence, tokens, n, wants_logits, &slot->logits, result, &slot->result.error);
-
-    if (status != HEARTH_OK)
-        fail(slot, status);
-    else if (*result == HTH_DECODE_ABORTED)
-        cancel(slot);
-    return slot->state != HTH_SLOT_DONE;
-}
-
-/* The prompt's end: keep what makes the next exact hit need no evaluation at all. */
-static void prompt_is_evaluated(hth_slot *slot)
-{
-    if (hth_policy_should_save_prompt(slot->request->n_prompt, &slot->place->policy) &&
-        hth_sequence_save_end(slot->sequence, HEARTH_SAVE_COLD))
-        hth_sequence_save_logits(slot->sequence, slot->logits, HEARTH_SAVE_COLD);
-    slot->n_saved = slot->request->n_prompt;
-    slot->state = HTH_SLOT_GENERATE;
-    if (slot->n_reply_max == 0)
-        finish(slot, HEARTH_FINISH_LENGTH);
-}
-
-static void step_prefill(hth_slot *slot)
-{
-    const hth_request *request = slot->request;
-    uint32_t begin = hth_sequence_n_tokens(slot->sequence);
-    uint32_t end = (begin / HTH_BLOCK_TOKENS + 1) * HTH_BLOCK_TOKENS;
-    uint64_t begin_ns = hth_os_monotonic_ns();
-    hth_decode_result result = HTH_DECODE_OK;
-    bool is_last, evaluated;
-
-    if (end > request->n_prompt)
-        end = request->n_prompt;
-    if (end - begin > slot->place->n_batch)
-        end = begin + slot->place->n_batch;
-    is_last = end == request->n_prompt;
-    evaluated = evaluate(slot, request->prompt + begin, end - begin, is_last, &result);
-    slot->result.stats.prefill_ms += ms_between(begin_ns, hth_os_monotonic_ns());
-    slot->result.stats.n_prefill_evaluations++;
-    if (!evaluated)
-        return;
-    if (result == HTH_DECODE_NO_ROOM) {
-        fail(slot, hth_fail(&slot->result.error, HEARTH_ENGINE, "no room for %u prompt tokens in a context of %u",
-                            request->n_prompt, slot->place->n_ctx));
+    if (!gather_tokens(slot)) {
+        (void)hth_fail(&result->error, HEARTH_NO_MEMORY, "no memory for %u tokens", hth_slot_n_expected(slot));
+        fail(slot, HEARTH_NO_MEMORY);
         return;
     }
-    if (end <= hth_policy_cold_save(request->n_prompt, &slot->place->policy))
-        hth_sequence_save_block(slot->sequence, HEARTH_SAVE_COLD);
-    report_progress(slot, HEARTH_PHASE_PREFILL);
-    if (is_last)
-        prompt_is_evaluated(slot);
-}
-
-/* ---- generation ---- */
-
-static hearth_status choose(hth_slot *slot, hearth_token *out)
-{
-    hth_sample_at at = { .position = (uint64_t)slot->request->n_prompt + slot->result.stats.completion_tokens };
-    const hth_candidate *candidates;
-    size_t n;
-    hearth_status status =
-        slot->place->backend->sampler_apply(slot->sampler, slot->logits, &at, &candidates, &n, &slot->result.error);
-
-    if (status != HEARTH_OK)
-        return status;
-    *out = hth_draw_token(candidates, n, slot->request->sampling.seed,
-                          (uint64_t)slot->request->n_prompt + slot->result.stats.completion_tokens);
-    return slot->place->backend->sampler_accept(slot->sampler, *out, true, &slot->result.error);
-}
-
-static bool append_token(hth_slot *slot, hearth_token token)
-{
-    hearth_result *result = &slot->result;
-
-    if (result->stats.completion_tokens == slot->tokens_capacity) {
-        size_t capacity = 2 * slot->tokens_capacity + 64;
-        hearth_token *grown = realloc(result->tokens, capacity * sizeof(*grown));
-
-        if (!grown)
-            return false;
-        result->tokens = grown;
-        slot->tokens_capacity = capacity;
+    if (!slot->has_begun) {
+        hth_reply_reserve(slot->reply, hth_reply_n_max(slot->reply));
+        if (!hth_reply_begin(slot->reply)) {
+            slot->state = HTH_SLOT_ENDING;
+            return;
+        }
     }
-    result->tokens[result->stats.completion_tokens++] = token;
-    return true;
+    slot->n_room = hth_slot_n_expected(slot);
+    guest = hth_slot_guest(slot);
+    status = hth_pool_seat(pool, &guest, &slot->seat, &slot->n_shared, &result->error);
+    if (status != HEARTH_OK) {
+        fail(slot, status);
+        return;
+    }
+    slot->n_limit = hth_slot_n_limit(slot);
+    slot->restored = (hth_restored){ .tier = HEARTH_TIER_NONE };
+    slot->n_attempts = 0;
+    attempt_all(slot);
+}
+
+void hth_slot_restore(hth_slot *slot, hth_pool *pool, uint64_t until_ns)
+{
+    uint64_t begin = hth_workplace_now(slot->place);
+    hth_restore_result result = HTH_RESTORE_MORE;
+
+    assert(slot->state == HTH_SLOT_RESTORE);
+    while (result == HTH_RESTORE_MORE) {
+        (void)hth_pool_make_room(pool, hth_restore_n_cells(slot->restore)); /* else it ends here */
+        result = hth_restore_step(slot->restore, &slot->restored);
+        if (result == HTH_RESTORE_MORE)
+            report_progress(slot, HEARTH_PHASE_RESTORE);
+        if (result == HTH_RESTORE_MORE && (hth_slot_is_cancelled(slot) || hth_workplace_now(slot->place) >= until_ns))
+            break;
+    }
+    stats_of(slot)->restore_ms += ms_between(begin, hth_workplace_now(slot->place));
+    if (result == HTH_RESTORE_MORE)
+        return;
+    hth_restore_end(slot->restore);
+    slot->restore = NULL;
+    slot->seat->is_partial = false;
+    if (result == HTH_RESTORE_ROW_LOST && slot->n_attempts < RESTORES_MAX)
+        attempt_all(slot);
+    else
+        begun(slot);
+    if (slot->state != HTH_SLOT_RESTORE)
+        report_progress(slot, HEARTH_PHASE_RESTORE);
+}
+
+/* ---- batches ---- */
+
+hearth_plan_item hth_slot_plan_item(const hth_slot *slot)
+{
+    uint32_t n_known = hth_sequence_n_tokens(slot->seat->sequence);
+    uint32_t n_ready = slot->n_tokens - n_known;
+
+    return (hearth_plan_item){
+        .is_decode = n_ready == 1 && slot->n_tokens > slot->request->n_prompt,
+        .n_ready = n_ready,
+        .position = n_known,
+    };
+}
+
+void hth_slot_fill_rows(const hth_slot *slot, uint32_t n, hth_batch_row *rows)
+{
+    uint32_t n_known = hth_sequence_n_tokens(slot->seat->sequence);
+
+    hth_sequence_fill_rows(slot->seat->sequence, slot->tokens + n_known, n, n_known + n == slot->n_tokens, rows);
+}
+
+void hth_slot_note_evaluated(hth_slot *slot, uint32_t n, const float *logits, uint64_t begin_ns, uint64_t end_ns)
+{
+    hth_sequence *sequence = slot->seat->sequence;
+    uint32_t n_known = hth_sequence_n_tokens(sequence);
+    hearth_stats *stats = stats_of(slot);
+
+    if (slot->was_prefilled) {
+        stats->n_decode_evaluations++;
+    } else {
+        stats->n_prefill_evaluations++;
+        stats->prefill_ms += ms_between(begin_ns, end_ns);
+    }
+    hth_sequence_extend(sequence, slot->tokens + n_known, n);
+    slot->logits = n_known + n == slot->n_tokens ? logits : NULL;
+    if (!slot->was_prefilled)
+        report_progress(slot, HEARTH_PHASE_PREFILL);
+}
+
+void hth_slot_note_broken(hth_slot *slot)
+{
+    hth_sequence_roll_back(slot->seat->sequence);
+    slot->logits = NULL;
 }
 
 /* Stamp the times of the first two tokens. */
 static void note_token_time(hth_slot *slot)
 {
-    uint64_t now = hth_os_monotonic_ns();
-    hearth_stats *stats = &slot->result.stats;
+    hearth_stats *stats = stats_of(slot);
+    uint64_t now;
 
-    if (stats->completion_tokens == 1) {
+    if (stats->completion_tokens > 1 && stats->second_token_ms > 0)
+        return;
+    now = hth_workplace_now(slot->place);
+    if (!slot->first_token_ns) {
         slot->first_token_ns = now;
         stats->ttft_ms = ms_between(slot->request->submitted_ns, now);
-    } else if (stats->completion_tokens == 2) {
+    } else {
         stats->second_token_ms = ms_between(slot->request->submitted_ns, now);
     }
 }
 
-/* Sample and emit one token; true when it is to be evaluated for the next one. */
-static bool generate_token(hth_slot *slot, hearth_token *token_out)
+static bool append_token(hth_slot *slot, hearth_token token)
 {
-    char piece[PIECE_BYTES_MAX];
-    const char *text;
-    size_t n_piece = 0, n_text;
-    bool stopped = false;
-    hearth_token token;
-    hearth_status status = choose(slot, &token);
+    if (slot->n_tokens == slot->tokens_capacity) {
+        uint32_t capacity = 2 * slot->tokens_capacity;
+        hearth_token *grown = realloc(slot->tokens, capacity * sizeof(*grown));
 
-    if (status != HEARTH_OK) {
-        fail(slot, status);
-        return false;
+        if (!grown)
+            return false;
+        slot->tokens = grown;
+        slot->tokens_capacity = capacity;
     }
-    if (!append_token(slot, token)) {
-        fail(slot, hth_fail(&slot->result.error, HEARTH_NO_MEMORY, "no memory for the reply"));
-        return false;
-    }
-    note_token_time(slot);
-    if (!slot->request->ignore_eos && slot->place->backend->is_end(slot->place->engine_model, token)) {
-        finish(slot, HEARTH_FINISH_STOP);
-        return false;
-    }
-    status = slot->place->backend->piece(slot->place->engine_model, token, false, piece, sizeof(piece), &n_piece,
-                                         &slot->result.error);
-    if (status != HEARTH_OK) {
-        fail(slot, status);
-        return false;
-    }
-    if (!hth_text_stream_feed(slot->text, piece, n_piece, &text, &n_text, &stopped)) {
-        fail(slot, hth_fail(&slot->result.error, HEARTH_NO_MEMORY, "no memory for the reply's text"));
-        return false;
-    }
-    switch (emit(slot, text, n_text)) {
-    case EMITTED: break;
-    case REFUSED: cancel(slot); return false;
-    case NO_MEMORY:
-        fail(slot, hth_fail(&slot->result.error, HEARTH_NO_MEMORY, "no memory for the reply's text"));
-        return false;
-    }
-    if (stopped) {
-        finish(slot, HEARTH_FINISH_STOP);
-        return false;
-    }
-    if (slot->result.stats.completion_tokens >= slot->n_reply_max) {
-        finish(slot, HEARTH_FINISH_LENGTH);
-        return false;
-    }
-    *token_out = token;
+    slot->tokens[slot->n_tokens++] = token;
     return true;
 }
 
-/* Save a growing reply: each block when it is full, and in between where the policy asks for shorter intervals. */
+void hth_slot_draw(hth_slot *slot)
+{
+    const float *logits = slot->logits;
+    uint32_t n_before = hth_reply_n_tokens(slot->reply);
+    bool goes_on;
+
+    slot->logits = NULL;
+    if (!logits || slot->state != HTH_SLOT_EVALUATE)
+        return;
+    if (hth_reply_n_max(slot->reply) == 0) {
+        hth_slot_stop(slot, HEARTH_OK, HEARTH_FINISH_LENGTH, NULL);
+        return;
+    }
+    goes_on = hth_reply_draw(slot->reply, logits);
+    if (hth_reply_n_tokens(slot->reply) > n_before)
+        note_token_time(slot);
+    if (!goes_on)
+        slot->state = HTH_SLOT_ENDING;
+    else if (!append_token(slot, hth_reply_token(slot->reply, n_before)))
+        hth_slot_stop(slot, HEARTH_NO_MEMORY, HEARTH_FINISH_NONE, "no memory for the reply");
+}
+
+/* ---- saving ---- */
+
+/* The prompt's end: keep what makes the next exact hit need no evaluation at all. */
+static void save_prompt_end(hth_slot *slot, const float *logits, bool keep_logits)
+{
+    hth_sequence *sequence = slot->seat->sequence;
+
+    if (hth_policy_should_save_prompt(slot->request->n_prompt, &slot->place->policy) &&
+        hth_sequence_save_end(sequence, HEARTH_SAVE_COLD) && logits)
+        hth_sequence_save_logits(sequence, logits, HEARTH_SAVE_COLD);
+    if (keep_logits && logits)
+        hth_sequence_keep_logits(sequence, logits);
+    slot->n_saved = slot->request->n_prompt;
+}
+
+/* A growing reply: each block when it is full, and in between where the policy asks for shorter intervals. */
 static void save_continued(hth_slot *slot)
 {
     const hth_policy *policy = &slot->place->policy;
-    uint32_t n_live = hth_sequence_n_tokens(slot->sequence);
+    hth_sequence *sequence = slot->seat->sequence;
+    uint32_t n_live = hth_sequence_n_tokens(sequence);
 
     if (!hth_policy_should_save_finish(n_live, policy))
         return;
-    hth_sequence_save_block(slot->sequence, HEARTH_SAVE_CONTINUED);
+    hth_sequence_save_block(sequence, HEARTH_SAVE_CONTINUED);
     if (n_live % HTH_BLOCK_TOKENS == 0) {
         slot->n_saved = n_live;
     } else if (policy->continued_interval < HTH_BLOCK_TOKENS &&
                hth_policy_should_save_continued(n_live, slot->n_saved, policy)) {
-        (void)hth_sequence_save_end(slot->sequence, HEARTH_SAVE_CONTINUED); /* the next one comes soon */
+        (void)hth_sequence_save_end(sequence, HEARTH_SAVE_CONTINUED); /* the next one comes soon */
         slot->n_saved = n_live;
     }
 }
 
-static void step_generate(hth_slot *slot)
+void hth_slot_save(hth_slot *slot, const float *logits, bool keep_logits)
 {
-    hth_decode_result result = HTH_DECODE_OK;
-    hearth_token token;
+    hth_sequence *sequence = slot->seat->sequence;
+    uint32_t n_live = hth_sequence_n_tokens(sequence);
+    uint32_t n_prompt = slot->request->n_prompt;
 
-    if (!generate_token(slot, &token))
+    if (slot->was_prefilled ||
+        n_live > n_prompt) /* beyond it at once: a reply that is replayed, or goes on elsewhere */
+        save_continued(slot);
+    else if (n_live <= hth_policy_cold_save(n_prompt, &slot->place->policy))
+        hth_sequence_save_block(sequence, HEARTH_SAVE_COLD);
+    if (slot->was_prefilled || n_live < n_prompt)
         return;
-    slot->result.stats.n_decode_evaluations++;
-    if (!evaluate(slot, &token, 1, true, &result))
-        return;
-    if (result == HTH_DECODE_NO_ROOM) {
-        finish(slot, HEARTH_FINISH_LENGTH);
-        return;
-    }
-    save_continued(slot);
-}
-
-void hth_slot_step(hth_slot *slot)
-{
-    if (slot->state == HTH_SLOT_DONE)
-        return;
-    if (is_cancelled(slot))
-        cancel(slot);
-    else if (slot->state == HTH_SLOT_PREFILL)
-        step_prefill(slot);
-    else
-        step_generate(slot);
-}
-
-hth_slot_state hth_slot_state_of(const hth_slot *slot)
-{
-    return slot->state;
-}
-
-const hearth_result *hth_slot_result(hth_slot *slot)
-{
-    return &slot->result;
-}
-
-void hth_slot_progress(const hth_slot *slot, uint32_t *n_done_out, uint32_t *n_total_out)
-{
-    bool prefilling = slot->state == HTH_SLOT_PREFILL;
-
-    *n_done_out = prefilling ? hth_sequence_n_tokens(slot->sequence) : slot->result.stats.completion_tokens;
-    *n_total_out = prefilling ? slot->request->n_prompt : slot->n_reply_max;
-}
-
-void hth_slot_free(hth_slot *slot)
-{
-    if (!slot)
-        return;
-    if (slot->sampler)
-        slot->place->backend->sampler_free(slot->sampler);
-    hth_text_stream_free(slot->text);
-    free(slot->saved_logits);
-    hearth_result_free(&slot->result);
-    free(slot);
+    slot->was_prefilled = true;
+    if (n_live == n_prompt)
+        save_prompt_end(slot, logits, keep_logits);
 }

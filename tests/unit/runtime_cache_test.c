@@ -148,9 +148,10 @@ static void a_row_is_written_when_it_is_used_where_second_use_is_asked_for(void 
     model = hth_test_model_load(runtime, "stub:", NULL);
     result = hth_test_complete(model, &request);
     hearth_result_free(&result);
-    request.prompt = second; /* takes the context */
+    request.prompt = second;
     result = hth_test_complete(model, &request);
     hearth_result_free(&result);
+    assert_int_equal(hearth_model_save(model, HEARTH_SAVE_EVICT, 10000, NULL), HEARTH_OK); /* nothing is left live */
     hth_test_flush(runtime);
     assert_int_equal(hth_test_n_files(f->directory, ".kvc"), 0);
 

@@ -1,0 +1,370 @@
+/*
+ * submit.c - public requests to slots, and their results back
+ *
+ * Everything that can be wrong with a request is found here, on the caller's thread: its options, its prompt, its grammar.
+ * What reaches the scheduler can run.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "models/model_inside.h"
+
+hearth_status hth_read_request(const hearth_request *request, hearth_request *out, hearth_error *err)
+{
+    *out = hearth_request_default();
+    if (!request)
+        return hth_fail(err, HEARTH_MISUSE, "the request is NULL");
+    if (request->struct_size < sizeof(size_t) || request->struct_size > sizeof(*out))
+        return hth_fail(
+            err, HEARTH_MISUSE,
+            "hearth_request.struct_size is %zu; make the struct with its default function, compiled against "
+            "this version of hearth.h",
+            request->struct_size);
+    memcpy(out, request, request->struct_size);
+    if (!out->prompt == !out->tokens)
+        return hth_fail(err, HEARTH_MISUSE, "a request needs either prompt or tokens, and not both");
+    if (out->n < 1 || out->n > HTH_REPLIES_MAX)
+        return hth_fail(err, HEARTH_MISUSE, "n is %u; it must be 1 to %d", out->n, HTH_REPLIES_MAX);
+    return HEARTH_OK;
+}
+
+hearth_status hth_model_prompt_tokens(hearth_model *model, const hearth_request *request, hearth_token **out,
+                                      size_t *n_out, hearth_error *err)
+{
+    hearth_token *tokens = NULL;
+    size_t n = 0;
+    hearth_status status = HEARTH_OK;
+
+    if (request->prompt) {
+        size_t n_bytes = strlen(request->prompt);
+
+        /* The token that begins every text would be left: an empty prompt is nearly always a mistake. */
+        status = n_bytes == 0 ? hth_fail(err, HEARTH_MISUSE, "the prompt is empty; give at least one character")
+                              : hth_check_text("the prompt", request->prompt, n_bytes, err);
+        if (status == HEARTH_OK)
+            status = hth_model_tokenize(model, request->prompt, n_bytes, request->tokenize_flags, &tokens, &n, err);
+    } else {
+        n = request->n_tokens;
+        for (size_t i = 0; i < n && status == HEARTH_OK; i++)
+            if (request->tokens[i] < 0 || (uint32_t)request->tokens[i] >= model->info.n_vocab)
+                status = hth_fail(err, HEARTH_MISUSE, "token %zu of the prompt is %d; this model has tokens 0 to %u", i,
+                                  request->tokens[i], model->info.n_vocab - 1);
+        if (status == HEARTH_OK && n <= model->place.n_ctx) {
+            tokens = malloc((n ? n : 1) * sizeof(*tokens));
+            if (!tokens)
+                status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for a prompt of %zu tokens", n);
+            else if (n > 0)
+                memcpy(tokens, request->tokens, n * sizeof(*tokens));
+        }
+    }
+    if (status == HEARTH_OK && n == 0)
+        status = hth_fail(err, HEARTH_MISUSE, "the prompt is empty; give at least one token of text");
+    if (status == HEARTH_OK && n > model->place.n_ctx)
+        status = hth_fail(err, HEARTH_TOO_LONG,
+                          "the prompt has %zu tokens, the context has room for %u; shorten it or load the model with a "
+                          "larger context",
+                          n, model->place.n_ctx);
+    if (status != HEARTH_OK) {
+        free(tokens);
+        return status;
+    }
+    *out = tokens;
+    *n_out = n;
+    return HEARTH_OK;
+}
+
+void hth_model_fingerprint(const hearth_model *model, const char *cache_salt, uint8_t out[32])
+{
+    if (cache_salt && *cache_salt)
+        hth_salted_fingerprint(model->place.keyspace.fingerprint, cache_salt, out);
+    else
+        memcpy(out, model->place.keyspace.fingerprint, 32);
+}
+
+/* A reply that the caller asks for by name has to fit. */
+static hearth_status check_room(const hearth_model *model, const hearth_request *request, size_t n_prompt,
+                                hearth_error *err)
+{
+    size_t room = model->place.n_ctx - n_prompt + 1; /* nothing is evaluated after the last token */
+
+    if (request->n_predict > 0 && !request->prefill_only && (size_t)request->n_predict > room)
+        return hth_fail(err, HEARTH_TOO_LONG,
+                        "n_predict is %d, but after a prompt of %zu tokens the context of %u has room for %zu; ask for "
+                        "fewer, or for -1: as many as fit",
+                        request->n_predict, n_prompt, model->place.n_ctx, room);
+    if (request->n_predict >= 0 && request->min_tokens > (uint32_t)request->n_predict)
+        return hth_fail(err, HEARTH_MISUSE, "min_tokens is %u; it must be at most n_predict, which is %d",
+                        request->min_tokens, request->n_predict);
+    return HEARTH_OK;
+}
+
+/* The prompt's prefix that the parent key names. It must be one: another conversation's key is a mistake. */
+static hearth_status find_parent(const hearth_model *model, hth_request *request, hearth_error *err)
+{
+    hth_keyspace keyspace = model->place.keyspace;
+    hth_key_stream *stream;
+    hth_key key;
+
+    if (!request->has_parent_key)
+        return HEARTH_OK;
+    memcpy(keyspace.fingerprint, request->fingerprint, sizeof(keyspace.fingerprint));
+    stream = hth_key_stream_new(&keyspace);
+    if (!stream)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the keys of a prompt");
+    for (uint32_t i = 0; request->n_parent == 0 && i < request->n_prompt; i++) {
+        hth_key_stream_push(stream, &request->prompt[i], 1);
+        hth_key_stream_key(stream, &key);
+        if (memcmp(key.bytes, request->parent_key, sizeof(key.bytes)) == 0)
+            request->n_parent = i + 1;
+    }
+    hth_key_stream_free(stream);
+    if (request->n_parent == 0)
+        return hth_fail(err, HEARTH_NOT_FOUND,
+                        "parent_key is not the key of any beginning of this prompt; give the finish_key of a request "
+                        "to the same model, parameters and cache_salt, whose prompt and reply the prompt begins with");
+    return HEARTH_OK;
+}
+
+/* One of the replies of a request. */
+static hearth_status make_slot(hearth_model *model, const hearth_request *given, const hearth_token *tokens,
+                               size_t n_tokens, uint64_t id, uint32_t i, hth_slot **out, hearth_error *err)
+{
+    hearth_request one = *given;
+    hth_request *request;
+    hearth_token *copied = malloc(n_tokens * sizeof(*copied));
+    hearth_status status;
+
+    if (!copied)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a prompt of %zu tokens", n_tokens);
+    memcpy(copied, tokens, n_tokens * sizeof(*copied));
+    one.sampling.seed += i;
+    status = hth_request_new(&one, copied, n_tokens, id, &request, err);
+    if (status != HEARTH_OK)
+        return status;
+    hth_model_fingerprint(model, given->cache_salt, request->fingerprint);
+    status = find_parent(model, request, err);
+    if (status == HEARTH_OK)
+        status = hth_slot_new(hth_scheduler_workplace(model->scheduler), request, &one.sampling, out, err);
+    if (status != HEARTH_OK)
+        hth_request_free(request);
+    return status;
+}
+
+static hearth_status make_slots(hearth_model *model, const hearth_request *given, hth_slot **slots, uint64_t *id_out,
+                                hearth_error *err)
+{
+    hearth_token *tokens = NULL;
+    size_t n_tokens = 0;
+    hearth_status status = hth_model_prompt_tokens(model, given, &tokens, &n_tokens, err);
+
+    if (status == HEARTH_OK)
+        status = check_room(model, given, n_tokens, err);
+    if (status == HEARTH_OK)
+        *id_out = hth_runtime_next_request_ids(model->runtime, given->n);
+    for (uint32_t i = 0; status == HEARTH_OK && i < given->n; i++)
+        status = make_slot(model, given, tokens, n_tokens, *id_out + i, i, &slots[i], err);
+    free(tokens);
+    return status;
+}
+
+hearth_status hearth_submit(hearth_model *model, const hearth_request *request, uint64_t *id_out, hearth_error *err)
+{
+    hearth_request given;
+    hth_slot *slots[HTH_REPLIES_MAX] = { NULL };
+    uint64_t id = 0;
+    hearth_status status = hth_read_request(request, &given, err);
+
+    if (status == HEARTH_OK)
+        status = hth_model_enter(model, "hearth_submit", err);
+    if (status != HEARTH_OK)
+        return status;
+    status = make_slots(model, &given, slots, &id, err);
+    if (status == HEARTH_OK)
+        status = hth_scheduler_submit(model->scheduler, slots, given.n, err);
+    if (status != HEARTH_OK)
+        for (uint32_t i = 0; i < given.n; i++)
+            hth_slot_free(slots[i]);
+    hth_model_leave(model);
+    if (status == HEARTH_OK && id_out)
+        *id_out = id;
+    return status;
+}
+
+/* The blocking form waits for on_done, passing the caller's callbacks through. */
+typedef struct completion {
+    const hearth_request *request;
+    hearth_result *results; /* [request->n] */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint64_t first_id; /* of the requests; 0 until it is known */
+    uint32_t n_done;
+} completion;
+
+static bool pass_text(uint64_t id, const char *text, size_t n, void *user_data)
+{
+    completion *c = user_data;
+
+    return !c->request->on_text || c->request->on_text(id, text, n, c->request->user_data);
+}
+
+static void pass_progress(uint64_t id, hearth_phase phase, uint32_t n_done, uint32_t n_total, void *user_data)
+{
+    completion *c = user_data;
+
+    if (c->request->on_progress)
+        c->request->on_progress(id, phase, n_done, n_total, c->request->user_data);
+}
+
+static bool pass_token(uint64_t id, const hearth_token_event *event, void *user_data)
+{
+    completion *c = user_data;
+
+    return !c->request->on_token || c->request->on_token(id, event, c->request->user_data);
+}
+
+/* A copy of n bytes, at least one so that there is something to free. */
+static void *copy_of(const void *from, size_t n_bytes)
+{
+    void *copy = malloc(n_bytes ? n_bytes : 1);
+
+    if (copy && n_bytes > 0)
+        memcpy(copy, from, n_bytes);
+    return copy;
+}
+
+static void copy_result(const hearth_result *from, hearth_result *out)
+{
+    size_t n = from->stats.completion_tokens;
+
+    *out = *from;
+    out->text = copy_of(from->text, from->n_bytes + 1);
+    out->tokens = copy_of(from->tokens, n * sizeof(*from->tokens));
+    if (from->logprobs)
+        out->logprobs = copy_of(from->logprobs, n * (1 + from->n_top_logprobs) * sizeof(*from->logprobs));
+    if (out->text && out->tokens && !from->logprobs == !out->logprobs)
+        return;
+    hearth_result_free(out);
+    out->status = hth_fail(&out->error, HEARTH_NO_MEMORY, "no memory for the reply");
+}
+
+static void take_result(uint64_t id, const hearth_result *result, void *user_data)
+{
+    completion *c = user_data;
+
+    if (c->request->on_done)
+        c->request->on_done(id, result, c->request->user_data);
+    pthread_mutex_lock(&c->lock);
+    while (c->first_id == 0)
+        pthread_cond_wait(&c->changed, &c->lock); /* submitting is about to return */
+    copy_result(result, &c->results[id - c->first_id]);
+    c->n_done++;
+    pthread_cond_signal(&c->changed);
+    pthread_mutex_unlock(&c->lock);
+}
+
+hearth_status hearth_complete(hearth_model *model, const hearth_request *request, hearth_result *results,
+                              hearth_error *err)
+{
+    completion c = { .results = results };
+    hearth_request given;
+    hearth_request inner;
+    uint64_t id;
+    hearth_status status;
+
+    if (!results)
+        return hth_fail(err, HEARTH_MISUSE, "hearth_complete: results is NULL");
+    status = hth_read_request(request, &given, err);
+    memset(results, 0, (status == HEARTH_OK ? given.n : 1) * sizeof(*results));
+    if (status != HEARTH_OK)
+        return status;
+    c.request = &given;
+    inner = given;
+    inner.struct_size = sizeof(inner);
+    inner.on_text = pass_text;
+    inner.on_token = pass_token;
+    inner.on_progress = pass_progress;
+    inner.on_done = take_result;
+    inner.user_data = &c;
+    pthread_mutex_init(&c.lock, NULL);
+    pthread_cond_init(&c.changed, NULL);
+    status = hearth_submit(model, &inner, &id, err);
+    if (status == HEARTH_OK) {
+        pthread_mutex_lock(&c.lock);
+        c.first_id = id;
+        pthread_cond_broadcast(&c.changed);
+        while (c.n_done < given.n)
+            pthread_cond_wait(&c.changed, &c.lock);
+        pthread_mutex_unlock(&c.lock);
+        for (uint32_t i = 0; i < given.n && status == HEARTH_OK; i++) {
+            status = results[i].status;
+            if (status != HEARTH_OK && err)
+                *err = results[i].error;
+        }
+    }
+    pthread_cond_destroy(&c.changed);
+    pthread_mutex_destroy(&c.lock);
+    return status;
+}
+
+hearth_status hearth_cancel(hearth_model *model, uint64_t request_id, hearth_error *err)
+{
+    bool found;
+
+    if (!model)
+        return hth_fail(err, HEARTH_MISUSE, "hearth_cancel: model is NULL");
+    /* Running requests of a model that is being unloaded can be cancelled too: its scheduler lives while they do. */
+    pthread_mutex_lock(&model->lock);
+    found = model->scheduler && hth_scheduler_cancel(model->scheduler, request_id);
+    pthread_mutex_unlock(&model->lock);
+    if (!found)
+        return hth_fail(err, HEARTH_NOT_FOUND, "request %llu is neither waiting nor running",
+                        (unsigned long long)request_id);
+    return HEARTH_OK;
+}
+
+hearth_status hearth_pause(hearth_model *model, uint64_t request_id, bool paused, hearth_error *err)
+{
+    bool found;
+
+    if (!model)
+        return hth_fail(err, HEARTH_MISUSE, "hearth_pause: model is NULL");
+    pthread_mutex_lock(&model->lock);
+    found = model->scheduler && hth_scheduler_pause(model->scheduler, request_id, paused);
+    pthread_mutex_unlock(&model->lock);
+    if (!found)
+        return hth_fail(err, HEARTH_NOT_FOUND, "request %llu is neither waiting nor running",
+                        (unsigned long long)request_id);
+    return HEARTH_OK;
+}
+
+hearth_status hearth_session_end(hearth_model *model, const char *session_id, const char *cache_salt, hearth_error *err)
+{
+    uint8_t fingerprint[32];
+    hearth_status status;
+
+    if (!session_id || !*session_id || strnlen(session_id, HTH_SESSION_BYTES_MAX + 1) > HTH_SESSION_BYTES_MAX)
+        return hth_fail(err, HEARTH_MISUSE, "session_id is missing, empty or longer than %d bytes",
+                        HTH_SESSION_BYTES_MAX);
+    status = hth_model_enter(model, "hearth_session_end", err);
+    if (status != HEARTH_OK)
+        return status;
+    hth_model_fingerprint(model, cache_salt, fingerprint);
+    status = hth_scheduler_end_session(model->scheduler, fingerprint, session_id, err);
+    hth_model_leave(model);
+    return status;
+}
+
+hearth_status hearth_model_save(hearth_model *model, hearth_save_reason reason, uint32_t timeout_ms, hearth_error *err)
+{
+    hearth_status status;
+
+    if (reason != HEARTH_SAVE_EVICT && reason != HEARTH_SAVE_SHUTDOWN)
+        return hth_fail(err, HEARTH_MISUSE,
+                        "hearth_model_save: reason must be HEARTH_SAVE_EVICT or HEARTH_SAVE_SHUTDOWN");
+    status = hth_model_enter(model, "hearth_model_save", err);
+    if (status != HEARTH_OK)
+        return status;
+    status = hth_scheduler_save(model->scheduler, reason, timeout_ms, err);
+    hth_model_leave(model);
+    return status;
+}

@@ -1,0 +1,230 @@
+/*
+ * batch.c - plan, order, evaluate
+ */
+#include "sched/batch.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+enum { SPARE_PART = 10 }; /* of a tick is left for drawing and saving */
+
+struct hth_batch {
+    const hth_workplace *place;
+    hth_pulse *pulse;
+    hth_slot **slots; /* [n_slots] */
+    uint32_t n_slots;
+    hearth_plan_item *items; /* [n_slots] */
+    uint32_t *n_tokens;      /* [n_slots] */
+    hth_batch_row *rows;     /* [n_batch] */
+    uint32_t n_rows;
+    uint64_t row_ns; /* what a row of a prompt costs, lately; 0: not known yet */
+};
+
+bool hth_pulse_wants_abort(void *user_data)
+{
+    const hth_pulse *pulse = user_data;
+    uint32_t n = atomic_load_explicit(&pulse->n, memory_order_acquire);
+
+    for (uint32_t i = 0; i < n; i++) {
+        const atomic_bool *cancelled = atomic_load_explicit(&pulse->cancelled[i], memory_order_relaxed);
+
+        if (!atomic_load_explicit(cancelled, memory_order_relaxed))
+            return false;
+    }
+    return n > 0;
+}
+
+void hth_batch_free(hth_batch *batch)
+{
+    if (!batch)
+        return;
+    free(batch->slots);
+    free(batch->items);
+    free(batch->n_tokens);
+    free(batch->rows);
+    free(batch);
+}
+
+hth_batch *hth_batch_new(const hth_workplace *place, uint32_t n_slots, hth_pulse *pulse)
+{
+    hth_batch *batch = calloc(1, sizeof(*batch));
+
+    if (!batch)
+        return NULL;
+    *batch = (hth_batch){
+        .place = place,
+        .pulse = pulse,
+        .slots = calloc(n_slots, sizeof(hth_slot *)),
+        .items = calloc(n_slots, sizeof(*batch->items)),
+        .n_tokens = calloc(n_slots, sizeof(*batch->n_tokens)),
+        .rows = calloc(place->n_batch, sizeof(*batch->rows)),
+    };
+    if (!batch->slots || !batch->items || !batch->n_tokens || !batch->rows) {
+        hth_batch_free(batch);
+        return NULL;
+    }
+    return batch;
+}
+
+void hth_batch_clear(hth_batch *batch)
+{
+    batch->n_slots = 0;
+    batch->n_rows = 0;
+}
+
+void hth_batch_add(hth_batch *batch, hth_slot *slot)
+{
+    slot->n_in_batch = 0;
+    batch->slots[batch->n_slots++] = slot;
+}
+
+uint32_t hth_batch_n_slots(const hth_batch *batch)
+{
+    return batch->n_slots;
+}
+
+hth_slot *hth_batch_slot(const hth_batch *batch, uint32_t i)
+{
+    return batch->slots[i];
+}
+
+uint32_t hth_batch_n_rows(const hth_batch *batch)
+{
+    return batch->n_rows;
+}
+
+/* ---- planning ---- */
+
+static void keep_one(hth_batch *batch)
+{
+    uint32_t chosen = 0;
+
+    for (uint32_t i = 1; i < batch->n_slots; i++)
+        if (batch->slots[i]->last_ticked < batch->slots[chosen]->last_ticked)
+            chosen = i;
+    batch->slots[0] = batch->slots[chosen];
+    batch->n_slots = 1;
+}
+
+/* Tokens of prompts that fit into a tick's time: whole minimal chunks, at least one. */
+static uint32_t n_in_time(const hth_batch *batch, const hth_schedule *schedule)
+{
+    uint64_t tick_ns = (uint64_t)schedule->max_tick_ms * 1000000u;
+    uint64_t n;
+
+    if (batch->row_ns == 0)
+        return HTH_CHUNK_MIN;
+    n = (tick_ns - tick_ns / SPARE_PART) / batch->row_ns / HTH_CHUNK_MIN * HTH_CHUNK_MIN;
+    if (n < HTH_CHUNK_MIN)
+        return HTH_CHUNK_MIN;
+    return n < batch->place->n_batch ? (uint32_t)n : batch->place->n_batch;
+}
+
+/* Give each slot its place among the rows: 0 whole chunks of prompts, 1 other parts of prompts, 2 single tokens. */
+static int rank_of(const hearth_plan_item *item, uint32_t n_tokens)
+{
+    return item->is_decode ? 2 : n_tokens % HTH_CHUNK_MIN != 0 || item->position % HTH_CHUNK_MIN != 0;
+}
+
+static uint32_t place_rows(hth_batch *batch)
+{
+    uint32_t n_with_rows = 0;
+
+    batch->n_rows = 0;
+    for (int rank = 0; rank <= 2; rank++)
+        for (uint32_t i = 0; i < batch->n_slots; i++) {
+            hth_slot *slot = batch->slots[i];
+
+            if (batch->n_tokens[i] == 0 || rank_of(&batch->items[i], batch->n_tokens[i]) != rank)
+                continue;
+            slot->n_in_batch = batch->n_tokens[i];
+            slot->first_row = batch->n_rows;
+            hth_slot_fill_rows(slot, slot->n_in_batch, batch->rows + batch->n_rows);
+            batch->n_rows += slot->n_in_batch;
+            n_with_rows++;
+        }
+    return n_with_rows;
+}
+
+uint32_t hth_batch_plan(hth_batch *batch, const hth_schedule *schedule, bool alone)
+{
+    uint32_t n_batch = batch->place->n_batch, chunk = schedule->prefill_chunk, n_streams = 0;
+
+    if (batch->n_slots == 0)
+        return 0;
+    if (alone)
+        keep_one(batch);
+    for (uint32_t i = 0; i < batch->n_slots; i++) {
+        batch->items[i] = hth_slot_plan_item(batch->slots[i]);
+        n_streams += batch->items[i].is_decode;
+    }
+    if (n_streams > 0 && n_streams < batch->n_slots) {
+        uint32_t n = n_in_time(batch, schedule);
+
+        while (chunk > n && chunk > HTH_CHUNK_MIN)
+            chunk /= 2;
+        if (n_streams + n < n_batch)
+            n_batch = n_streams + n;
+    }
+    hth_strategy_plan(&schedule->strategy, batch->items, batch->n_slots, n_batch, chunk, batch->n_tokens);
+    return place_rows(batch);
+}
+
+/* ---- evaluating ---- */
+
+static void set_pulse(hth_batch *batch)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < batch->n_slots; i++)
+        if (batch->slots[i]->n_in_batch > 0)
+            atomic_store_explicit(&batch->pulse->cancelled[n++], &batch->slots[i]->request->cancelled,
+                                  memory_order_relaxed);
+    atomic_store_explicit(&batch->pulse->n, n, memory_order_release);
+}
+
+/* A moving mean over the evaluations in which rows of prompts are most of the work. */
+static void note_cost(hth_batch *batch, uint64_t spent_ns)
+{
+    uint64_t row_ns;
+
+    if (batch->n_rows < HTH_CHUNK_MIN)
+        return;
+    row_ns = spent_ns / batch->n_rows + 1;
+    batch->row_ns = batch->row_ns == 0 ? row_ns : (3 * batch->row_ns + row_ns) / 4;
+}
+
+const float *hth_batch_logits(const hth_batch *batch, const hth_slot *slot)
+{
+    uint32_t last = slot->first_row + slot->n_in_batch - 1;
+
+    return batch->rows[last].wants_logits ? batch->place->backend->logits(batch->place->context, last) : NULL;
+}
+
+hearth_status hth_batch_evaluate(hth_batch *batch, hth_decode_result *result, hearth_error *err)
+{
+    const hth_workplace *place = batch->place;
+    uint64_t begin = hth_workplace_now(place), end;
+    hearth_status status;
+
+    *result = HTH_DECODE_OK;
+    set_pulse(batch);
+    status = place->backend->decode(place->context, batch->rows, batch->n_rows, result, err);
+    atomic_store_explicit(&batch->pulse->n, 0, memory_order_release);
+    end = hth_workplace_now(place);
+    for (uint32_t i = 0; status == HEARTH_OK && *result == HTH_DECODE_OK && i < batch->n_slots; i++) {
+        const hth_slot *slot = batch->slots[i];
+
+        if (slot->n_in_batch > 0 && batch->rows[slot->first_row + slot->n_in_batch - 1].wants_logits &&
+            !hth_batch_logits(batch, slot))
+            status = hth_fail(err, HEARTH_ENGINE, "the engine computed no logits for the last token");
+    }
+    if (status != HEARTH_OK || *result != HTH_DECODE_OK)
+        return status;
+    note_cost(batch, end - begin);
+    for (uint32_t i = 0; i < batch->n_slots; i++)
+        if (batch->slots[i]->n_in_batch > 0)
+            hth_slot_note_evaluated(batch->slots[i], batch->slots[i]->n_in_batch,
+                                    hth_batch_logits(batch, batch->slots[i]), begin, end);
+    return HEARTH_OK;
+}

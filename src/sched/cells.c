@@ -1,0 +1,122 @@
+/*
+ * cells.c - two counts a cell, and a stack of the unused ones
+ */
+#include "sched/cells.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+typedef struct cell {
+    uint16_t n_sequences;
+    uint16_t n_held; /* of those */
+} cell;
+
+struct hth_cells {
+    cell *cells;      /* [n_total] */
+    uint32_t *unused; /* [n_unused], a stack */
+    uint32_t n_total;
+    uint32_t n_unused;
+    uint32_t n_unheld;
+};
+
+void hth_cells_free(hth_cells *cells)
+{
+    if (!cells)
+        return;
+    free(cells->cells);
+    free(cells->unused);
+    free(cells);
+}
+
+hth_cells *hth_cells_new(uint32_t n_cells)
+{
+    hth_cells *cells = calloc(1, sizeof(*cells));
+
+    if (!cells)
+        return NULL;
+    cells->cells = calloc(n_cells ? n_cells : 1, sizeof(*cells->cells));
+    cells->unused = calloc(n_cells ? n_cells : 1, sizeof(*cells->unused));
+    if (!cells->cells || !cells->unused) {
+        hth_cells_free(cells);
+        return NULL;
+    }
+    cells->n_total = cells->n_unused = cells->n_unheld = n_cells;
+    for (uint32_t i = 0; i < n_cells; i++)
+        cells->unused[i] = n_cells - 1 - i;
+    return cells;
+}
+
+uint32_t hth_cells_n_total(const hth_cells *cells)
+{
+    return cells->n_total;
+}
+
+uint32_t hth_cells_n_unused(const hth_cells *cells)
+{
+    return cells->n_unused;
+}
+
+uint32_t hth_cells_n_unheld(const hth_cells *cells)
+{
+    return cells->n_unheld;
+}
+
+static void hold(hth_cells *cells, cell *one)
+{
+    cells->n_unheld -= one->n_held++ == 0;
+}
+
+static void let_go(hth_cells *cells, cell *one)
+{
+    assert(one->n_held > 0);
+    cells->n_unheld += --one->n_held == 0;
+}
+
+void hth_cells_take(hth_cells *cells, uint32_t *ids_out, size_t n, bool held)
+{
+    assert(n <= cells->n_unused);
+    for (size_t i = 0; i < n; i++)
+        ids_out[i] = cells->unused[--cells->n_unused];
+    hth_cells_share(cells, ids_out, n, held);
+}
+
+void hth_cells_share(hth_cells *cells, const uint32_t *ids, size_t n, bool held)
+{
+    for (size_t i = 0; i < n; i++) {
+        cells->cells[ids[i]].n_sequences++;
+        if (held)
+            hold(cells, &cells->cells[ids[i]]);
+    }
+}
+
+void hth_cells_drop(hth_cells *cells, const uint32_t *ids, size_t n, bool held)
+{
+    for (size_t i = n; i-- > 0;) {
+        cell *one = &cells->cells[ids[i]];
+
+        if (held)
+            let_go(cells, one);
+        assert(one->n_sequences > 0);
+        if (--one->n_sequences == 0)
+            cells->unused[cells->n_unused++] = ids[i];
+    }
+}
+
+void hth_cells_set_held(hth_cells *cells, const uint32_t *ids, size_t n, bool held)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (held)
+            hold(cells, &cells->cells[ids[i]]);
+        else
+            let_go(cells, &cells->cells[ids[i]]);
+    }
+}
+
+uint32_t hth_cells_count_held(const hth_cells *cells, const uint32_t *ids, size_t n)
+{
+    uint32_t count = 0;
+
+    for (size_t i = 0; i < n; i++)
+        count += cells->cells[ids[i]].n_held > 0;
+    return count;
+}

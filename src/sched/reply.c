@@ -1,0 +1,411 @@
+/*
+ * reply.c - draw, emit, stop
+ */
+#include "sched/reply.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/os.h"
+#include "sched/draw.h"
+#include "sched/logprobs.h"
+#include "sched/text_stream.h"
+
+enum {
+    PIECE_BYTES_MAX = 4096,
+    TOKEN_BYTES_EXPECTED = 8,
+    RESERVED_MAX = 4096, /* tokens to reserve memory for */
+};
+
+struct hth_reply {
+    const hth_workplace *place;
+    const hth_request *request;
+    hth_engine_sampler *sampler;
+    hth_text_stream *text;
+    uint32_t n_max;
+    bool refused; /* its reader wants no more */
+    bool ended;
+    bool begun;
+    bool is_silent; /* no callbacks: tokens are replayed */
+    size_t text_capacity;
+    size_t tokens_capacity;
+    size_t logprobs_capacity;
+    hearth_result result;
+};
+
+void hth_reply_free(hth_reply *reply)
+{
+    if (!reply)
+        return;
+    if (reply->sampler)
+        reply->place->backend->sampler_free(reply->sampler);
+    hth_text_stream_free(reply->text);
+    hearth_result_free(&reply->result);
+    free(reply);
+}
+
+uint32_t hth_reply_n_max(const hth_reply *reply)
+{
+    return reply->n_max;
+}
+
+uint32_t hth_reply_n_tokens(const hth_reply *reply)
+{
+    return reply->result.stats.completion_tokens;
+}
+
+hearth_token hth_reply_token(const hth_reply *reply, uint32_t i)
+{
+    return reply->result.tokens[i];
+}
+
+bool hth_reply_has_ended(const hth_reply *reply)
+{
+    return reply->ended;
+}
+
+hearth_result *hth_reply_result(hth_reply *reply)
+{
+    return &reply->result;
+}
+
+/* ---- growing ---- */
+
+/* Room for needed elements; false when there is no memory and nothing changed. */
+static bool grow(void **array, size_t *capacity, size_t needed, size_t size)
+{
+    size_t wanted = *array ? *capacity : 0;
+    void *grown;
+
+    if (needed <= wanted)
+        return true;
+    while (wanted < needed)
+        wanted = 2 * wanted + 64;
+    grown = realloc(*array, wanted * size);
+    if (!grown)
+        return false;
+    *array = grown;
+    *capacity = wanted;
+    return true;
+}
+
+static bool grow_text(hth_reply *reply, size_t needed)
+{
+    void *text = reply->result.text;
+    bool grown = grow(&text, &reply->text_capacity, needed, 1);
+
+    reply->result.text = text;
+    return grown;
+}
+
+static bool grow_tokens(hth_reply *reply, size_t needed)
+{
+    hearth_result *result = &reply->result;
+    size_t n_each = 1 + result->n_top_logprobs;
+    void *tokens = result->tokens, *logprobs = result->logprobs;
+    bool grown = grow(&tokens, &reply->tokens_capacity, needed, sizeof(*result->tokens)) &&
+                 (!reply->request->logprobs ||
+                  grow(&logprobs, &reply->logprobs_capacity, needed * n_each, sizeof(*result->logprobs)));
+
+    result->tokens = tokens;
+    result->logprobs = logprobs;
+    return grown;
+}
+
+void hth_reply_reserve(hth_reply *reply, uint32_t n)
+{
+    if (n > reply->n_max)
+        n = reply->n_max;
+    if (n > RESERVED_MAX)
+        n = RESERVED_MAX;
+    (void)grow_tokens(reply, n); /* else as they come */
+    (void)grow_text(reply, (size_t)n * TOKEN_BYTES_EXPECTED + 1);
+}
+
+static bool append_text(hth_reply *reply, const char *text, size_t n)
+{
+    hearth_result *result = &reply->result;
+
+    if (!grow_text(reply, result->n_bytes + n + 1))
+        return false;
+    memcpy(result->text + result->n_bytes, text, n);
+    result->n_bytes += n;
+    result->text[result->n_bytes] = '\0';
+    return true;
+}
+
+/* ---- the end ---- */
+
+void hth_reply_end(hth_reply *reply, hearth_status status, hearth_finish_reason reason)
+{
+    if (reply->ended)
+        return;
+    reply->ended = true;
+    reply->result.status = status;
+    reply->result.error.status = status;
+    reply->result.finish_reason = reason;
+}
+
+static void end_without_memory(hth_reply *reply)
+{
+    (void)hth_fail(&reply->result.error, HEARTH_NO_MEMORY, "no memory for the reply");
+    hth_reply_end(reply, HEARTH_NO_MEMORY, HEARTH_FINISH_NONE);
+}
+
+static void end_refused(hth_reply *reply)
+{
+    reply->refused = true;
+    (void)hth_fail(&reply->result.error, HEARTH_CANCELLED, "the request was cancelled by its reader");
+    hth_reply_end(reply, HEARTH_CANCELLED, HEARTH_FINISH_CANCELLED);
+}
+
+/* Hand text to the result and to the reader; false when that ended the reply. */
+static bool emit(hth_reply *reply, const char *text, size_t n)
+{
+    const hth_request *request = reply->request;
+
+    if (n == 0)
+        return true;
+    if (!append_text(reply, text, n))
+        end_without_memory(reply);
+    else if (!reply->is_silent && request->on_text && !request->on_text(request->id, text, n, request->user_data))
+        end_refused(reply);
+    return !reply->ended;
+}
+
+void hth_reply_flush(hth_reply *reply)
+{
+    const hth_request *request = reply->request;
+    const char *text = "";
+    size_t n = 0;
+
+    /* What is held back belongs to the reply, unless its reader wants no more of it. */
+    if (reply->refused)
+        return;
+    if (hth_text_stream_finish(reply->text, &text, &n) && (n == 0 || append_text(reply, text, n))) {
+        if (n > 0 && request->on_text)
+            (void)request->on_text(request->id, text, n, request->user_data); /* it has ended anyway */
+    } else if (reply->result.status == HEARTH_OK) {
+        reply->ended = false; /* ended well so far */
+        end_without_memory(reply);
+    }
+}
+
+/* ---- tokens ---- */
+
+static bool is_stop_token(const hth_request *request, hearth_token token)
+{
+    for (size_t i = 0; i < request->n_stop_tokens; i++)
+        if (request->stop_tokens[i] == token)
+            return true;
+    return false;
+}
+
+static bool append_token(hth_reply *reply, hearth_token token, const float *logits)
+{
+    hearth_result *result = &reply->result;
+    uint32_t n = result->stats.completion_tokens;
+    size_t n_each = 1 + result->n_top_logprobs;
+
+    if (!grow_tokens(reply, (size_t)n + 1)) {
+        end_without_memory(reply);
+        return false;
+    }
+    result->tokens[n] = token;
+    if (reply->request->logprobs && logits)
+        hth_logprobs(logits, reply->place->n_vocab, token, result->n_top_logprobs, result->logprobs + n * n_each);
+    else if (reply->request->logprobs)
+        for (size_t i = 0; i < n_each; i++) /* a replayed token's are not known */
+            result->logprobs[n * n_each + i] = (hearth_logprob){ .token = i == 0 ? token : -1, .logprob = NAN };
+    result->stats.completion_tokens++;
+    return true;
+}
+
+static bool announce(hth_reply *reply, hearth_token token, const char *text, size_t n_text)
+{
+    const hth_request *request = reply->request;
+    uint32_t index = reply->result.stats.completion_tokens - 1;
+    hearth_token_event event = {
+        .token = token,
+        .index = index,
+        .text = n_text > 0 ? text : "",
+        .n_bytes = n_text,
+        .n_top_logprobs = reply->result.n_top_logprobs,
+    };
+
+    if (reply->is_silent || !request->on_token)
+        return true;
+    if (request->logprobs)
+        event.logprobs = reply->result.logprobs + (size_t)index * (1 + event.n_top_logprobs);
+    if (request->on_token(request->id, &event, request->user_data))
+        return true;
+    end_refused(reply);
+    return false;
+}
+
+/* The text of a token, through the stream. False when that failed and ended the reply. */
+static bool feed(hth_reply *reply, hearth_token token, const char **text_out, size_t *n_out, bool *stopped_out)
+{
+    char piece[PIECE_BYTES_MAX];
+    size_t n_piece = 0;
+    hearth_status status = reply->place->backend->piece(reply->place->engine_model, token, false, piece, sizeof(piece),
+                                                        &n_piece, &reply->result.error);
+
+    if (status != HEARTH_OK)
+        hth_reply_end(reply, status, HEARTH_FINISH_NONE);
+    else if (!hth_text_stream_feed(reply->text, piece, n_piece, text_out, n_out, stopped_out))
+        end_without_memory(reply);
+    return !reply->ended;
+}
+
+/* A token has come: keep it, emit what it releases, see whether it ends the reply. True when the reply goes on. */
+static bool take_token(hth_reply *reply, hearth_token token, const float *logits)
+{
+    const hth_request *request = reply->request;
+    bool ends = is_stop_token(request, token) ||
+                (!request->ignore_eos && reply->place->backend->is_end(reply->place->engine_model, token));
+    const char *text = "";
+    size_t n_text = 0;
+    bool stopped = false;
+
+    if (!append_token(reply, token, logits) || (!ends && !feed(reply, token, &text, &n_text, &stopped)))
+        return false;
+    if (!announce(reply, token, text, n_text) || !emit(reply, text, n_text))
+        return false;
+    if (ends || stopped)
+        hth_reply_end(reply, HEARTH_OK, HEARTH_FINISH_STOP);
+    else if (reply->result.stats.completion_tokens >= reply->n_max)
+        hth_reply_end(reply, HEARTH_OK, HEARTH_FINISH_LENGTH);
+    return !reply->ended;
+}
+
+bool hth_reply_draw(hth_reply *reply, const float *logits)
+{
+    const hth_backend *backend = reply->place->backend;
+    const hth_request *request = reply->request;
+    uint32_t n = reply->result.stats.completion_tokens;
+    hth_sample_at at = { .position = (uint64_t)request->n_prompt + n, .forbids_end = n < request->min_tokens };
+    const hth_candidate *candidates;
+    size_t n_candidates;
+    hearth_token token = 0;
+    hearth_status status =
+        backend->sampler_apply(reply->sampler, logits, &at, &candidates, &n_candidates, &reply->result.error);
+
+    if (status == HEARTH_OK) {
+        token = hth_draw_token(candidates, n_candidates, request->sampling.seed, at.position);
+        status = backend->sampler_accept(reply->sampler, token, true, &reply->result.error);
+    }
+    if (status != HEARTH_OK) {
+        hth_reply_end(reply, status, HEARTH_FINISH_NONE);
+        return false;
+    }
+    return take_token(reply, token, logits);
+}
+
+/* ---- the beginning ---- */
+
+bool hth_reply_begin(hth_reply *reply)
+{
+    const hth_request *request = reply->request;
+    hth_text_stream *stream;
+    const char *text = "";
+    size_t n = 0;
+    bool stopped;
+
+    if (!request->echo || reply->begun)
+        return !reply->ended;
+    reply->begun = true;
+    stream = hth_text_stream_new(NULL, 0); /* of its own: a stop text in the prompt stops nothing */
+    for (uint32_t i = 0; stream && !reply->ended && i < request->n_prompt; i++) {
+        char piece[PIECE_BYTES_MAX];
+        size_t n_piece = 0;
+
+        if (reply->place->backend->piece(reply->place->engine_model, request->prompt[i], false, piece, sizeof(piece),
+                                         &n_piece, NULL) != HEARTH_OK)
+            continue; /* longer than any text */
+        if (!hth_text_stream_feed(stream, piece, n_piece, &text, &n, &stopped))
+            end_without_memory(reply);
+        else
+            (void)emit(reply, text, n);
+    }
+    if (!stream || (!reply->ended && !hth_text_stream_finish(stream, &text, &n)))
+        end_without_memory(reply);
+    else if (!reply->ended)
+        (void)emit(reply, text, n);
+    hth_text_stream_free(stream);
+    return !reply->ended;
+}
+
+/* The sampler, having seen the end of the prompt. */
+static hearth_status make_sampler(hth_reply *reply, const hearth_sampling *sampling, hearth_error *err)
+{
+    const hth_backend *backend = reply->place->backend;
+    const hth_request *request = reply->request;
+    uint32_t n_recent = sampling->repeat_last_n > sampling->dry_last_n ? sampling->repeat_last_n : sampling->dry_last_n;
+    hearth_status status = backend->sampler_new(reply->place->engine_model, sampling, &reply->sampler, err);
+
+    if (n_recent > request->n_prompt)
+        n_recent = request->n_prompt;
+    for (uint32_t i = request->n_prompt - n_recent; status == HEARTH_OK && i < request->n_prompt; i++)
+        status = backend->sampler_accept(reply->sampler, request->prompt[i], false, err);
+    return status;
+}
+
+static hearth_status replay(hth_reply *reply, hearth_error *err)
+{
+    const hth_request *request = reply->request;
+
+    if (request->n_replayed == 0)
+        return HEARTH_OK;
+    reply->is_silent = true;
+    (void)hth_reply_begin(reply); /* what ended it is told below */
+    for (uint32_t i = 0; i < request->n_replayed; i++) {
+        hearth_token token = request->replayed[i];
+
+        if (token < 0 || (uint32_t)token >= reply->place->n_vocab)
+            return hth_fail(err, HEARTH_MISUSE, "replayed token %u is %d; this model has tokens 0 to %u", i, token,
+                            reply->place->n_vocab - 1);
+        if (reply->place->backend->sampler_accept(reply->sampler, token, true, err) != HEARTH_OK)
+            return hth_fail(err, HEARTH_MISUSE, "replayed token %u is %d, which the request's grammar forbids there", i,
+                            token);
+        if (!take_token(reply, token, NULL))
+            return hth_fail(err, reply->result.status == HEARTH_OK ? HEARTH_MISUSE : reply->result.status,
+                            "the reply has ended with replayed token %u; there is nothing to go on with", i);
+    }
+    reply->is_silent = false;
+    return HEARTH_OK;
+}
+
+hearth_status hth_reply_new(const hth_workplace *workplace, const hth_request *request, const hearth_sampling *sampling,
+                            hth_reply **out, hearth_error *err)
+{
+    hth_reply *reply = calloc(1, sizeof(*reply));
+    uint32_t room = workplace->n_ctx - request->n_prompt + 1; /* nothing is evaluated after the last token */
+    hearth_status status;
+
+    assert(request->n_prompt <= workplace->n_ctx);
+    if (reply) {
+        reply->place = workplace;
+        reply->request = request;
+        reply->n_max =
+            request->n_predict < 0 || (uint32_t)request->n_predict > room ? room : (uint32_t)request->n_predict;
+        reply->result.n_top_logprobs = request->n_top_logprobs;
+        reply->result.stats.prompt_tokens = request->n_prompt;
+        reply->text = hth_text_stream_new((const char *const *)request->stop, request->n_stop);
+    }
+    if (!reply || !reply->text || !append_text(reply, "", 0)) { /* an empty reply is an empty text, not a missing one */
+        hth_reply_free(reply);
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to run a request");
+    }
+    status = make_sampler(reply, sampling, err);
+    if (status == HEARTH_OK)
+        status = replay(reply, err);
+    if (status != HEARTH_OK) {
+        hth_reply_free(reply);
+        return status;
+    }
+    *out = reply;
+    return HEARTH_OK;
+}

@@ -1,0 +1,271 @@
+/*
+ * sequence_save.c - rows out of a sequence
+ *
+ * Cutting: the range is shared with the scratch sequence, whose state is then exactly that range; it is packed straight
+ * into a slab of the cache and the scratch sequence emptied. The blob contains the id of the sequence it was cut through,
+ * so it always goes through the same one: equal KV gives equal bytes.
+ *
+ * A block must be cut right after the evaluation that ends it; hth_sequence_save_block is called then.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "sched/sequence_inside.h"
+
+static void stop_saving(hth_sequence *sequence, const char *reason)
+{
+    if (sequence->books->cannot_save)
+        return;
+    sequence->books->cannot_save = true;
+    hth_warn(sequence->place->log, "nothing more of this model is cached: %s", reason);
+}
+
+/* Pack a part of the state of one sequence of the context into a row. */
+static bool pack(hth_sequence *sequence, uint32_t id, hth_state_part part, hth_save *save)
+{
+    const hth_workplace *place = sequence->place;
+    hearth_error err = { .message = "" };
+    hth_save_slot *slot;
+    size_t n_bytes = 0;
+
+    save->payload_bytes = place->backend->state_size(place->context, id, part);
+    if (save->payload_bytes == 0) {
+        stop_saving(sequence, "the engine gives no state");
+        return false;
+    }
+    slot = hth_cache_save_begin(place->cache, save);
+    if (!slot)
+        return false; /* no room: counted */
+    if (place->backend->state_get(place->context, id, part, hth_save_slot_payload(slot), save->payload_bytes, &n_bytes,
+                                  &err) != HEARTH_OK) {
+        stop_saving(sequence, err.message);
+    } else if (n_bytes != save->payload_bytes) {
+        stop_saving(sequence, "the engine's state is not as long as it said");
+    } else {
+        hth_cache_save_commit(place->cache, slot);
+        return true;
+    }
+    hth_cache_save_abort(place->cache, slot);
+    return false;
+}
+
+/*
+ * The text of a row's tokens, where rows keep it: as much of it as there is room for. NULL where they do not, which is
+ * the rule.
+ */
+static const char *text_of(hth_sequence *sequence, const hearth_token *tokens, size_t n_tokens, size_t *n_out)
+{
+    size_t n = 0;
+
+    if (!sequence->place->keeps_text)
+        return NULL;
+    if (!sequence->text)
+        sequence->text = malloc(HTH_ROW_TEXT_BYTES_MAX);
+    for (size_t i = 0; sequence->text && i < n_tokens; i++) {
+        size_t n_piece = 0;
+
+        if (sequence->place->backend->piece(sequence->place->engine_model, tokens[i], true, sequence->text + n,
+                                            HTH_ROW_TEXT_BYTES_MAX - n, &n_piece, NULL) != HEARTH_OK)
+            break; /* the rest is not shown */
+        n += n_piece;
+    }
+    *n_out = n;
+    return sequence->text;
+}
+
+/*
+ * Of a tail of a model that can be used in part, all is in the longer row that begins where it does, for every prompt.
+ * A row that is being saved as meta is one.
+ */
+static const hth_row_id *superseded_by(hth_sequence *sequence, const hth_row_id *id, uint32_t begin)
+{
+    if (!sequence->has_tail || sequence->tail_begin != begin || hth_row_id_equal(&sequence->tail, id) ||
+        !hth_sequence_can_be_shortened(sequence))
+        return NULL;
+    return &sequence->tail;
+}
+
+/* Are the cells from begin to the present end the first ones of a longer row, which can be used in part? */
+static bool is_in_longer(const hth_sequence *sequence, uint32_t begin)
+{
+    uint32_t n_tokens = sequence->n_tokens - begin;
+    hearth_token theirs[HTH_BLOCK_TOKENS];
+
+    if (!sequence->has_longer || sequence->longer_begin != begin || !hth_sequence_can_be_shortened(sequence))
+        return false;
+    return hth_cache_peek_tokens(sequence->place->cache, &sequence->longer, theirs, HTH_BLOCK_TOKENS) > n_tokens &&
+           memcmp(theirs, sequence->tokens + begin, n_tokens * sizeof(*theirs)) == 0;
+}
+
+/* Is the block that ends at begin kept? A row that stands on nothing would never be found. */
+static bool has_parent(const hth_sequence *sequence, uint32_t begin)
+{
+    hth_row_id parent = { .key = sequence->boundary_keys[begin / HTH_BLOCK_TOKENS], .kind = HTH_ROW_BLOCK };
+
+    return begin == 0 || hth_cache_find(sequence->place->cache, &parent, NULL) != HEARTH_TIER_NONE;
+}
+
+/* Save the cells from the last block boundary before the present end, as a row of that kind; false when it is not. */
+static bool save_cells(hth_sequence *sequence, const hth_row_id *id, hearth_save_reason reason)
+{
+    const hth_workplace *place = sequence->place;
+    uint32_t end = sequence->n_tokens;
+    uint32_t begin = (end - 1) / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS;
+    hth_save save = {
+        .keyspace = &sequence->keyspace,
+        .id = *id,
+        .parent = sequence->boundary_keys[begin / HTH_BLOCK_TOKENS],
+        .first_position = begin,
+        .tokens = sequence->tokens + begin,
+        .n_tokens = end - begin,
+        .context_size = place->n_ctx,
+        .reason = reason,
+        .engine_build = place->engine_build,
+        .superseded = superseded_by(sequence, id, begin),
+    };
+    hearth_error err = { .message = "" };
+    bool saved;
+
+    if (id->kind == HTH_ROW_TAIL && is_in_longer(sequence, begin))
+        return true;
+    saved = hth_cache_is_saved(place->cache, id);
+    if (saved) {
+        if (save.superseded)
+            hth_cache_supersede(place->cache, id, save.superseded);
+    } else if (has_parent(sequence, begin)) {
+        save.text = text_of(sequence, save.tokens, save.n_tokens, &save.n_text_bytes);
+        if (place->backend->seq_copy(place->context, sequence->id, sequence->books->scratch, begin, end, &err) ==
+            HEARTH_OK)
+            saved = pack(sequence, sequence->books->scratch, HTH_STATE_CELLS, &save); /* else it is computed again */
+        else
+            stop_saving(sequence, err.message);
+        hth_sequence_empty_scratch(sequence);
+    }
+    if (saved) {
+        sequence->has_tail = id->kind == HTH_ROW_TAIL;
+        sequence->tail = *id;
+        sequence->tail_begin = begin;
+    }
+    return saved;
+}
+
+/* Save the state after the present end; false when it could not be. Its key is given. */
+static bool save_state(hth_sequence *sequence, const hth_key *key, hearth_save_reason reason)
+{
+    const hth_workplace *place = sequence->place;
+    hth_save save = {
+        .keyspace = &sequence->keyspace,
+        .id = { .key = *key, .kind = HTH_ROW_STATE },
+        .parent = sequence->boundary_keys[sequence->n_tokens / HTH_BLOCK_TOKENS],
+        .first_position = sequence->n_tokens,
+        .context_size = place->n_ctx,
+        .reason = reason,
+        .engine_build = place->engine_build,
+    };
+
+    return hth_cache_is_saved(place->cache, &save.id) || pack(sequence, sequence->id, HTH_STATE_REST, &save);
+}
+
+void hth_sequence_save_block(hth_sequence *sequence, hearth_save_reason reason)
+{
+    uint32_t end = sequence->n_tokens;
+    hth_row_id id = { .kind = HTH_ROW_BLOCK };
+
+    if (!hth_sequence_is_cached(sequence) || sequence->books->cannot_save || end == 0 || end % HTH_BLOCK_TOKENS != 0)
+        return;
+    hth_sequence_catch_up_keys(sequence);
+    id.key = sequence->boundary_keys[end / HTH_BLOCK_TOKENS];
+    if (hth_sequence_has_blocks(sequence) && !save_cells(sequence, &id, reason))
+        return;
+    if (hth_sequence_has_states(sequence) && !sequence->books->cannot_save &&
+        hth_policy_should_save_state(end, &sequence->place->policy))
+        (void)save_state(sequence, &id.key, reason); /* a later boundary does, too */
+}
+
+/* Drop the states inside blocks that a later one supersedes, with the tails that only they need. */
+static void forget_stale(hth_sequence *sequence)
+{
+    for (size_t i = 0; i < sequence->n_stale; i++) {
+        hth_row_id tail = { .key = sequence->stale[i].key, .kind = HTH_ROW_TAIL };
+
+        hth_cache_forget(sequence->place->cache, &sequence->stale[i]);
+        if (hth_sequence_has_blocks(sequence))
+            hth_cache_forget(sequence->place->cache, &tail);
+    }
+    sequence->n_stale = 0;
+}
+
+bool hth_sequence_save_end(hth_sequence *sequence, hearth_save_reason reason)
+{
+    uint32_t end = sequence->n_tokens;
+    hth_row_id id = { .kind = HTH_ROW_TAIL };
+
+    if (!hth_sequence_is_cached(sequence) || sequence->books->cannot_save || end == 0)
+        return false;
+    hth_sequence_key(sequence, &id.key);
+    if (hth_sequence_has_blocks(sequence)) {
+        bool kept = end % HTH_BLOCK_TOKENS != 0 ? save_cells(sequence, &id, reason)
+                                                : has_parent(sequence, end); /* the last block is the end */
+
+        if (!kept || !hth_sequence_has_states(sequence))
+            return kept;
+    }
+    if (sequence->books->cannot_save || !save_state(sequence, &id.key, reason))
+        return false;
+    forget_stale(sequence);
+    return true;
+}
+
+bool hth_sequence_end_is_saved(hth_sequence *sequence)
+{
+    hth_row_id id = { .kind = HTH_ROW_TAIL };
+    uint32_t end = sequence->n_tokens;
+
+    if (!hth_sequence_is_cached(sequence) || end == 0)
+        return false;
+    hth_sequence_key(sequence, &id.key);
+    if (hth_sequence_has_states(sequence)) {
+        id.kind = HTH_ROW_STATE;
+        if (!hth_cache_is_saved(sequence->place->cache, &id))
+            return false;
+        id.kind = HTH_ROW_TAIL;
+    }
+    if (!hth_sequence_has_blocks(sequence))
+        return true;
+    return end % HTH_BLOCK_TOKENS == 0 ? has_parent(sequence, end)
+                                       : has_parent(sequence, end / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS) &&
+                                             hth_cache_is_saved(sequence->place->cache, &id);
+}
+
+void hth_sequence_save_logits(hth_sequence *sequence, const float *logits, hearth_save_reason reason)
+{
+    const hth_workplace *place = sequence->place;
+    hth_save save = {
+        .keyspace = &sequence->keyspace,
+        .id = { .kind = HTH_ROW_LOGITS },
+        .first_position = sequence->n_tokens,
+        .context_size = place->n_ctx,
+        .reason = reason,
+        .engine_build = place->engine_build,
+        .payload_bytes = place->n_vocab * sizeof(float),
+    };
+    hth_save_slot *slot;
+
+    if (!hth_sequence_is_cached(sequence) || sequence->books->cannot_save)
+        return;
+    hth_sequence_key(sequence, &save.id.key);
+    save.parent = save.id.key;
+    if (hth_cache_is_saved(place->cache, &save.id))
+        return;
+    slot = hth_cache_save_begin(place->cache, &save);
+    if (!slot)
+        return;
+    for (size_t i = 0; i < place->n_vocab; i++) {
+        uint32_t bits;
+
+        memcpy(&bits, &logits[i], sizeof(bits));
+        hth_put_u32(hth_save_slot_payload(slot) + 4 * i, bits);
+    }
+    hth_cache_save_commit(place->cache, slot);
+}

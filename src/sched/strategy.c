@@ -1,0 +1,121 @@
+/*
+ * strategy.c - the built-in strategies, and the cut that makes any plan sound
+ */
+#include "sched/strategy.h"
+
+#include <string.h>
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Tokens of an item up to the next multiple of chunk, or the prompt's end. */
+static uint32_t one_chunk(const hearth_plan_item *item, uint32_t chunk)
+{
+    return smaller(item->n_ready, chunk - item->position % chunk);
+}
+
+/* Give room to items of one kind in their order; what is left of it. */
+static uint32_t fill(const hearth_plan_item *items, size_t n, bool decodes, uint32_t room, uint32_t chunk,
+                     uint32_t *n_tokens_out)
+{
+    for (size_t i = 0; i < n && room > 0; i++) {
+        uint32_t wanted = decodes ? 1 : one_chunk(&items[i], chunk);
+
+        if (items[i].is_decode != decodes || n_tokens_out[i] > 0)
+            continue;
+        n_tokens_out[i] = smaller(wanted, room);
+        room -= n_tokens_out[i];
+    }
+    return room;
+}
+
+static uint32_t n_decodes(const hearth_plan_item *items, size_t n)
+{
+    uint32_t count = 0;
+
+    for (size_t i = 0; i < n; i++)
+        count += items[i].is_decode;
+    return count;
+}
+
+static void decode_maximal(const hearth_plan_item *items, size_t n, uint32_t n_batch, uint32_t chunk,
+                           uint32_t *n_tokens_out, void *user_data)
+{
+    uint32_t room = fill(items, n, true, n_batch, chunk, n_tokens_out);
+
+    (void)user_data;
+    (void)fill(items, n, false, room, chunk, n_tokens_out);
+}
+
+/* Replies keep kept tokens of the batch, where they need them; prompts go first otherwise. */
+static void prompts_first(const hearth_plan_item *items, size_t n, uint32_t n_batch, uint32_t chunk, uint32_t kept,
+                          uint32_t *n_tokens_out)
+{
+    uint32_t room = n_batch - smaller(kept, n_decodes(items, n));
+    uint32_t unused = fill(items, n, false, room, chunk, n_tokens_out);
+
+    (void)fill(items, n, true, n_batch - room + unused, chunk, n_tokens_out);
+}
+
+static void prefill_priority(const hearth_plan_item *items, size_t n, uint32_t n_batch, uint32_t chunk,
+                             uint32_t *n_tokens_out, void *user_data)
+{
+    (void)user_data;
+    prompts_first(items, n, n_batch, chunk, n_batch < 8 ? 1 : n_batch / 8, n_tokens_out);
+}
+
+static void balanced(const hearth_plan_item *items, size_t n, uint32_t n_batch, uint32_t chunk, uint32_t *n_tokens_out,
+                     void *user_data)
+{
+    (void)user_data;
+    prompts_first(items, n, n_batch, chunk, (n_batch + 1) / 2, n_tokens_out);
+}
+
+static const struct {
+    const char *name;
+    hearth_strategy_fn plan;
+} builtins[] = {
+    { "decode_maximal", decode_maximal }, /* the default */
+    { "prefill_priority", prefill_priority },
+    { "balanced", balanced },
+};
+
+bool hth_strategy_builtin(const char *name, hth_strategy *out)
+{
+    for (size_t i = 0; i < sizeof(builtins) / sizeof(builtins[0]); i++)
+        if (!name || strcmp(name, builtins[i].name) == 0) {
+            *out = (hth_strategy){ .plan = builtins[i].plan };
+            memcpy(out->name, builtins[i].name, strlen(builtins[i].name) + 1);
+            return true;
+        }
+    return false;
+}
+
+/* How many of the planned tokens of an item can go, with so much room left. */
+static uint32_t sound(const hearth_plan_item *item, uint32_t planned, uint32_t room, uint32_t n_batch, uint32_t chunk)
+{
+    uint32_t n = smaller(smaller(planned, room), item->is_decode ? 1 : one_chunk(item, chunk));
+    uint32_t end;
+
+    if (n == item->n_ready || n_batch < HTH_CHUNK_MIN)
+        return n;
+    end = (item->position + n) / HTH_CHUNK_MIN * HTH_CHUNK_MIN;
+    return end > item->position ? end - item->position : 0;
+}
+
+void hth_strategy_plan(const hth_strategy *strategy, const hearth_plan_item *items, size_t n, uint32_t n_batch,
+                       uint32_t chunk, uint32_t *n_tokens_out)
+{
+    uint32_t room = n_batch;
+
+    memset(n_tokens_out, 0, n * sizeof(*n_tokens_out));
+    strategy->plan(items, n, n_batch, chunk, n_tokens_out, strategy->user_data);
+    for (size_t i = 0; i < n; i++) {
+        n_tokens_out[i] = sound(&items[i], n_tokens_out[i], room, n_batch, chunk);
+        room -= n_tokens_out[i];
+    }
+    if (room == n_batch)
+        n_tokens_out[0] = smaller(n_batch, items[0].is_decode ? 1 : one_chunk(&items[0], chunk));
+}
