@@ -77,9 +77,16 @@ static void save(hth_pool *pool, hth_seat *seat, hearth_save_reason reason)
     (void)hth_sequence_save_end(seat->sequence, reason); /* what was lost is counted */
 }
 
+/* What is cut off was saved when its request ended; what could not be then may be now. */
+static void save_if_not_yet(hth_pool *pool, hth_seat *seat)
+{
+    if (!hth_sequence_end_is_saved(seat->sequence))
+        save(pool, seat, HEARTH_SAVE_EVICT);
+}
+
 static void let_go(hth_pool *pool, hth_seat *seat)
 {
-    save(pool, seat, HEARTH_SAVE_EVICT);
+    save_if_not_yet(pool, seat);
     (void)hth_sequence_shorten(seat->sequence, 0); /* its result is how many are left: none */
     seat->session[0] = '\0';
     seat->session_until_ns = 0;
@@ -197,9 +204,8 @@ hearth_status hth_pool_seat(hth_pool *pool, const hth_guest *guest, hth_seat **o
     hearth_status status;
 
     if (seat == donor) {
-        /* What is cut off was saved when its request ended; what could not be then may be now. */
         if (n < hth_sequence_n_tokens(seat->sequence))
-            save(pool, seat, HEARTH_SAVE_EVICT);
+            save_if_not_yet(pool, seat);
         n = hth_sequence_shorten(seat->sequence, n);
     } else if (hth_sequence_n_tokens(seat->sequence) > 0) {
         let_go(pool, seat);
@@ -272,9 +278,9 @@ void hth_pool_save(hth_pool *pool, hearth_save_reason reason)
     for (uint32_t i = 0; i < pool->n_seats; i++) {
         hth_seat *seat = &pool->seats[i];
 
+        if (!seat->is_partial && hth_sequence_n_tokens(seat->sequence) > 0)
+            save(pool, seat, reason);
         if (!seat->is_running && reason == HEARTH_SAVE_EVICT)
             let_go(pool, seat);
-        else if (!seat->is_partial && hth_sequence_n_tokens(seat->sequence) > 0)
-            save(pool, seat, reason);
     }
 }

@@ -217,25 +217,25 @@ bool hth_sequence_save_end(hth_sequence *sequence, hearth_save_reason reason)
     return true;
 }
 
+static bool is_known(const hth_sequence *sequence, hth_row_id id)
+{
+    return hth_cache_find(sequence->place->cache, &id, NULL) != HEARTH_TIER_NONE;
+}
+
 bool hth_sequence_end_is_saved(hth_sequence *sequence)
 {
-    hth_row_id id = { .kind = HTH_ROW_TAIL };
     uint32_t end = sequence->n_tokens;
+    hth_key key;
 
     if (!hth_sequence_is_cached(sequence) || end == 0)
         return false;
-    hth_sequence_key(sequence, &id.key);
-    if (hth_sequence_has_states(sequence)) {
-        id.kind = HTH_ROW_STATE;
-        if (!hth_cache_is_saved(sequence->place->cache, &id))
-            return false;
-        id.kind = HTH_ROW_TAIL;
-    }
+    hth_sequence_key(sequence, &key);
+    if (hth_sequence_has_states(sequence) && !is_known(sequence, (hth_row_id){ .key = key, .kind = HTH_ROW_STATE }))
+        return false;
     if (!hth_sequence_has_blocks(sequence))
         return true;
-    return end % HTH_BLOCK_TOKENS == 0 ? has_parent(sequence, end)
-                                       : has_parent(sequence, end / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS) &&
-                                             hth_cache_is_saved(sequence->place->cache, &id);
+    return has_parent(sequence, end / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS) &&
+           (end % HTH_BLOCK_TOKENS == 0 || is_known(sequence, (hth_row_id){ .key = key, .kind = HTH_ROW_TAIL }));
 }
 
 void hth_sequence_save_logits(hth_sequence *sequence, const float *logits, hearth_save_reason reason)

@@ -220,10 +220,9 @@ status 2 "$hearth" run stub: -p x --policy min_tokens=many
 status 1 "$hearth" run stub: -p x --policy snapshot_interval=300
 grep -q "snapshot_interval" "$work/err" || fail "the wrong key is not named: $(cat "$work/err")"
 
-# A parent that nobody writes is waited for no longer than asked.
-run cold "$work/first" --resume-wait 0 --parent-key "$key"
-expect "hit of an unknown parent" "$(field hit "$work/cold.json")" none
-grep -q "parent-key" "$work/err" || fail "the unknown parent is not mentioned: $(cat "$work/err")"
+# A parent that is no beginning of the prompt is a mistake.
+status 1 "$hearth" run stub: -f "$work/first" -n 1 --cache "$cache" --parent-key "$(printf '%064d' 1)"
+grep -q "parent_key" "$work/err" || fail "the wrong parent is not mentioned: $(cat "$work/err")"
 status 2 "$hearth" run stub: -p x --resume-wait -5
 status 2 "$hearth" run stub: -p x --writers 0
 status 2 "$hearth" run stub: -p x --writers 17

@@ -137,7 +137,8 @@ static void the_index_is_where_it_is_wanted(void **state)
 static void a_row_is_written_when_it_is_used_where_second_use_is_asked_for(void **state)
 {
     fixture *f = *state;
-    char *first = hth_test_prompt(PROMPT_BYTES, 0), *second = hth_test_prompt(PROMPT_BYTES, 1);
+    hearth_model_options options = hearth_model_options_default();
+    char *first = hth_test_prompt(PROMPT_BYTES, 0);
     hearth_request request = hth_test_greedy(first, 5);
     hearth_runtime *runtime;
     hearth_model *model;
@@ -145,13 +146,16 @@ static void a_row_is_written_when_it_is_used_where_second_use_is_asked_for(void 
 
     f->options.save_on_second_use = true;
     runtime = hth_test_runtime_open(&f->options);
-    model = hth_test_model_load(runtime, "stub:", NULL);
-    result = hth_test_complete(model, &request);
-    hearth_result_free(&result);
-    request.prompt = second;
-    result = hth_test_complete(model, &request);
-    hearth_result_free(&result);
-    assert_int_equal(hearth_model_save(model, HEARTH_SAVE_EVICT, 10000, NULL), HEARTH_OK); /* nothing is left live */
+    options.n_ctx = 2 * PROMPT_BYTES; /* no room for both prompts */
+    model = hth_test_model_load(runtime, "stub:", &options);
+    for (uint32_t i = 0; i < 2; i++) {
+        char *prompt = hth_test_prompt(PROMPT_BYTES, i);
+
+        request.prompt = prompt;
+        result = hth_test_complete(model, &request);
+        hearth_result_free(&result);
+        free(prompt);
+    }
     hth_test_flush(runtime);
     assert_int_equal(hth_test_n_files(f->directory, ".kvc"), 0);
 
@@ -166,7 +170,6 @@ static void a_row_is_written_when_it_is_used_where_second_use_is_asked_for(void 
     hearth_runtime_close(runtime);
     assert_int_equal(ask_anew(&f->options, first).hit, HEARTH_HIT_EXACT);
     free(first);
-    free(second);
 }
 
 static void options_out_of_range_are_refused_by_name(void **state)
