@@ -10,6 +10,7 @@
 # programs as the only line on standard output; with --print, whether they were built or not.
 #
 # Environment: as scripts/engine.sh.
+# shellcheck disable=SC2086  # lists of words
 set -eu
 cd "$(dirname "$0")/.."
 
