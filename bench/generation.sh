@@ -1,0 +1,157 @@
+#!/bin/sh
+# generation.sh - every speed that the scheduler must reach, measured in one run and printed as a table with the targets
+#
+# Usage: generation.sh BUILD [--text|--json|--verbose]
+#
+# Prints Markdown as it stands in docs/performance.md, with machine and date; --text and --json print lines instead, and
+# --verbose tells where the time goes, on standard error. What the engine itself reaches is measured with its own
+# programs, which peer.sh builds at the first run (ten minutes); node drives its server. About half an hour on two cores,
+# which should have nothing else to do; 4 GB of memory. PARTS is a list of what to measure, all by default:
+# decode sharing pause tick hit.
+#
+# QUICK=1 takes a tiny model, few rounds and no peers: a test that everything works, with numbers that mean nothing.
+# shellcheck disable=SC2086  # lists of words
+set -eu
+build=${1:-build}
+form=--markdown
+verbose=
+shift $(($# > 0 ? 1 : 0))
+for option in "$@"; do
+  case $option in
+    --text) form= ;;
+    --json) form=--json ;;
+    --verbose) verbose=--verbose ;;
+    *) echo "generation.sh: unknown option '$option'; --text, --json or --verbose" >&2; exit 2 ;;
+  esac
+done
+build=$(cd "$build" && pwd)
+here=$(cd "$(dirname "$0")" && pwd)
+HEARTH_ENGINE_DIRECTORY=$build
+GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-3000} # as the program `hearth` sets it; the engine's own programs get the same
+export HEARTH_ENGINE_DIRECTORY GOMP_SPINCOUNT
+threads=$(getconf _NPROCESSORS_ONLN)
+parts=${PARTS:-decode sharing pause tick hit}
+
+if [ "${QUICK:-0}" = 1 ]; then
+  large=tiny-llama tiny=
+  sequences='1 2' contexts='256' predict=24 rounds=1 repeats=0
+  shared=256 own=32 n_requests=3 sharing_rounds=1
+  pause_tokens=1024 max_ticks='250'
+  tick='8 1' hit_tokens=512 hit_rounds=2
+else
+  large=llama-1.1b tiny=$here/../models/hearth-tiny.gguf
+  sequences='1 2 4 8' contexts='256 1024' predict=64 rounds=5 repeats=3
+  shared=1024 own=64 n_requests=8 sharing_rounds=1
+  pause_tokens=4096 max_ticks='250 500 1000'
+  tick='64 10' hit_tokens=2048 hit_rounds=31
+fi
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/hearth-bench-XXXXXX")
+memory=$work/kv
+if [ -d /dev/shm ] && [ -w /dev/shm ]; then memory=$(mktemp -d /dev/shm/hearth-bench-XXXXXX); fi
+trap 'rm -rf "$work" "$memory"' EXIT
+trap 'exit 1' HUP INT TERM
+
+large=$("$build/bench/make_model" "$large" 2>/dev/null)
+peer=
+if [ "${QUICK:-0}" != 1 ]; then peer=$("$here/peer.sh"); fi
+
+wants() { case " $parts " in *" $1 "*) true ;; *) false ;; esac; }
+
+run() {
+  program=$1
+  shift
+  "$build/bench/$program" $form $verbose "$@"
+  rm -rf "${memory:?}"/*
+}
+
+# Rates of the engine's own benchmark for one model: lines of mode, context, sequences, tokens a second. The modes take
+# turns, so that a bad moment of the machine is not that of one of them. A stream for each of 8 sequences is a multiple of 256.
+peer_rates() {
+  : >"$work/rates"
+  i=0
+  while [ $i -lt $repeats ]; do
+    for mode in separate unified; do
+      unified=
+      if [ $mode = unified ]; then unified=-kvu; fi
+      "$peer/llama-batched-bench" -m "$1" -c $((8 * 1280)) -fa on -ctk f16 -ctv f16 -t "$threads" -tb "$threads" \
+        -npp "$(echo $contexts | tr ' ' ,)" -npl "$(echo $sequences | tr ' ' ,)" -ntg $predict $unified \
+        --output-format jsonl 2>/dev/null >"$work/peer" || { echo "generation.sh: llama-batched-bench failed" >&2; exit 1; }
+      sed -n 's/^{.*"pp": \([0-9]*\),.*"pl": \([0-9]*\),.*"speed_tg": \([0-9.]*\),.*/'$mode' \1 \2 \3/p' "$work/peer" \
+        >>"$work/rates"
+    done
+    i=$((i + 1))
+  done
+}
+
+# The better of its two modes, each by its median.
+peer_rate() {
+  for mode in separate unified; do
+    awk -v m=$mode -v c="$1" -v n="$2" '$1 == m && $2 == c && $3 == n { print $4 }' "$work/rates" | sort -n |
+      awk '{ v[NR] = $1 } END { if (NR) print v[int((NR + 1) / 2)] }'
+  done | sort -n | tail -n 1
+}
+
+decode() {
+  model=$1
+  peer_rates "$model"
+  for context in $contexts; do
+    for n in $sequences; do
+      rate=$(peer_rate "$context" "$n")
+      run parallel_bench "$model" "$n" "$context" $predict "$memory" $rounds ${rate:+"$rate"}
+    done
+  done
+}
+
+sharing() {
+  files=
+  for round in $(seq 0 $((sharing_rounds - 1))); do
+    "$build/bench/sharing_bench" prompts $n_requests $shared $own "$round" >"$work/prompts-$round.json"
+    files="$files $work/prompts-$round.json"
+  done
+  result=
+  n_ctx=$((n_requests * ((shared + own + 1 + 255) / 256 * 256)))
+  if [ -n "$peer" ]; then
+    command -v node >/dev/null || { echo "generation.sh: node is missing, which drives llama-server" >&2; exit 1; }
+    result=$(node "$here/sharing_peer.mjs" "$peer/llama-server" "$1" $n_requests $n_ctx "$threads" $files)
+  fi
+  run sharing_bench "$1" $n_requests $shared $own "$memory" $sharing_rounds $result
+}
+
+if [ "$form" = --markdown ]; then
+  processor=$(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo 2>/dev/null | head -n 1)
+  echo "Machine: $threads cores of ${processor:-$(uname -m)}," \
+    "$(awk '/^MemTotal/ { printf "%.0f GiB", $2 / 1048576 }' /proc/meminfo 2>/dev/null), $(uname -sr)." \
+    "Date: $(date +%Y-%m-%d)."
+fi
+
+head_of() {
+  if [ "$form" != --markdown ]; then return; fi
+  printf '\n%s\n\n| | Hearth | held against | result | target | met |\n| --- | --- | --- | --- | --- | --- |\n' "$1"
+}
+
+{
+  for model in "$large" $tiny; do
+    name=$(basename "$model" .gguf)
+    if wants decode; then
+      head_of "$name: several replies at once"
+      decode "$model"
+    fi
+    if wants sharing && [ "$model" = "$large" ]; then
+      head_of "$name: requests that share a prefix"
+      sharing "$model"
+    fi
+    if wants pause && [ "$model" = "$large" ]; then
+      head_of "$name: a reply beside a long prompt"
+      run pause_bench "$model" $pause_tokens "$memory" $max_ticks
+    fi
+    if wants hit && [ "$model" = "$large" ]; then
+      head_of "$name: an exact hit"
+      run hit_bench "$model" $hit_tokens "$memory/disk" "$memory/files" ram $hit_rounds
+    fi
+  done
+  if wants tick; then
+    head_of "The scheduler on the stub engine"
+    run tick_bench "$memory" $tick
+  fi
+}
