@@ -74,8 +74,13 @@ void hth_batch_clear(hth_batch *batch)
 
 void hth_batch_add(hth_batch *batch, hth_slot *slot)
 {
+    uint32_t i = batch->n_slots++;
+
     slot->n_in_batch = 0;
-    batch->slots[batch->n_slots++] = slot;
+    /* Nearly all were in the last tick, so this is short: a long prompt takes turns with the others. */
+    for (; i > 0 && batch->slots[i - 1]->last_ticked > slot->last_ticked; i--)
+        batch->slots[i] = batch->slots[i - 1];
+    batch->slots[i] = slot;
 }
 
 uint32_t hth_batch_n_slots(const hth_batch *batch)
@@ -94,17 +99,6 @@ uint32_t hth_batch_n_rows(const hth_batch *batch)
 }
 
 /* ---- planning ---- */
-
-static void keep_one(hth_batch *batch)
-{
-    uint32_t chosen = 0;
-
-    for (uint32_t i = 1; i < batch->n_slots; i++)
-        if (batch->slots[i]->last_ticked < batch->slots[chosen]->last_ticked)
-            chosen = i;
-    batch->slots[0] = batch->slots[chosen];
-    batch->n_slots = 1;
-}
 
 /* Tokens of prompts that fit into a tick's time: whole minimal chunks, at least one. */
 static uint32_t n_in_time(const hth_batch *batch, const hth_schedule *schedule)
@@ -153,7 +147,7 @@ uint32_t hth_batch_plan(hth_batch *batch, const hth_schedule *schedule, bool alo
     if (batch->n_slots == 0)
         return 0;
     if (alone)
-        keep_one(batch);
+        batch->n_slots = 1;
     for (uint32_t i = 0; i < batch->n_slots; i++) {
         batch->items[i] = hth_slot_plan_item(batch->slots[i]);
         n_streams += batch->items[i].is_decode;

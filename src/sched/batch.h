@@ -18,7 +18,7 @@ hth_batch *hth_batch_new(const hth_workplace *place, uint32_t n_slots, hth_pulse
 void hth_batch_free(hth_batch *batch); /* accepts NULL */
 
 void hth_batch_clear(hth_batch *batch);
-/* A slot in HTH_SLOT_EVALUATE; in the order of who waits longest. */
+/* A slot in HTH_SLOT_EVALUATE. They are kept in the order of who was served least lately, then of adding. */
 void hth_batch_add(hth_batch *batch, hth_slot *slot);
 /*
  * Choose the rows of the next evaluation; of one slot alone, the one that was evaluated least lately, where alone is set.

@@ -70,11 +70,14 @@ const hth_workplace *hth_batcher_workplace(const hth_batcher *batcher)
 
 /* ---- ending ---- */
 
+static uint64_t session_until(const hth_batcher *batcher)
+{
+    return now_of(batcher) + (uint64_t)batcher->schedule.session_idle_ms * 1000000u;
+}
+
 static void end(hth_batcher *batcher, hth_slot *slot)
 {
-    uint64_t until = now_of(batcher) + (uint64_t)batcher->schedule.session_idle_ms * 1000000u;
-
-    hth_slot_conclude(slot, batcher->pool, until);
+    hth_slot_conclude(slot, batcher->pool, session_until(batcher));
     batcher->n_ended++;
     batcher->ended(slot, batcher->user_data);
     hth_slot_free(slot);
@@ -200,25 +203,32 @@ void hth_batcher_add(hth_batcher *batcher, hth_slot *slot)
     end(batcher, slot);
 }
 
+/* Where a slot stands, waiting or running: only the time that it has waited lets it rise. */
+static hth_queue_place place_of(const hth_slot *slot, uint64_t now)
+{
+    uint64_t ran = slot->ran_ns + (slot->started_ns > 0 ? now - slot->started_ns : 0);
+
+    return (hth_queue_place){
+        .priority = slot->request->priority,
+        .since_ns = slot->request->submitted_ns + ran < now ? slot->request->submitted_ns + ran : now,
+        .number = slot->number,
+    };
+}
+
+static bool is_before(const hth_batcher *batcher, const hth_slot *a, const hth_slot *b, uint64_t now)
+{
+    hth_queue_place first = place_of(a, now), second = place_of(b, now);
+
+    return hth_queue_is_before(&first, &second, now, (uint64_t)batcher->schedule.aging_ms * 1000000u);
+}
+
 static uint32_t head(const hth_batcher *batcher, uint64_t now)
 {
-    uint64_t aging = (uint64_t)batcher->schedule.aging_ms * 1000000u;
-    hth_queue_place first = { .number = 0 };
     uint32_t found = 0;
 
-    for (uint32_t i = 0; i < batcher->n_waiting; i++) {
-        const hth_slot *slot = batcher->waiting[i];
-        hth_queue_place place = {
-            .priority = slot->request->priority,
-            .since_ns = slot->request->submitted_ns < now ? slot->request->submitted_ns : now,
-            .number = slot->number,
-        };
-
-        if (i == 0 || hth_queue_is_before(&place, &first, now, aging)) {
-            first = place;
+    for (uint32_t i = 1; i < batcher->n_waiting; i++)
+        if (is_before(batcher, batcher->waiting[i], batcher->waiting[found], now))
             found = i;
-        }
-    }
     return found;
 }
 
@@ -320,15 +330,25 @@ static uint32_t n_needed(const hth_batcher *batcher, const hth_slot *slot)
     return hth_slot_n_expected(slot) - n_held;
 }
 
-/* The running slot that makes room first for one of that priority: of the lowest, the youngest. NULL: none is lower. */
-static hth_slot *next_victim(const hth_batcher *batcher, int32_t priority, uint32_t *i_out)
+/*
+ * May a waiting slot push a running one out? It has to be of higher priority, and not behind it in the queue: what has
+ * risen by waiting is not sent back to wait.
+ */
+static bool may_push_out(const hth_batcher *batcher, const hth_slot *waiting, const hth_slot *running)
+{
+    return running->request->priority < waiting->request->priority && !running->cannot_suspend &&
+           is_before(batcher, waiting, running, now_of(batcher));
+}
+
+/* The running slot that makes room first for a waiting one: of the lowest priority, the youngest. NULL: none does. */
+static hth_slot *next_victim(const hth_batcher *batcher, const hth_slot *waiting, uint32_t *i_out)
 {
     hth_slot *found = NULL;
 
     for (uint32_t i = 0; i < batcher->n_running; i++) {
         hth_slot *slot = batcher->running[i];
 
-        if (slot->request->priority >= priority || slot->cannot_suspend)
+        if (!may_push_out(batcher, waiting, slot))
             continue;
         if (!found || slot->request->priority < found->request->priority ||
             (slot->request->priority == found->request->priority && slot->number > found->number)) {
@@ -339,13 +359,13 @@ static hth_slot *next_victim(const hth_batcher *batcher, int32_t priority, uint3
     return found;
 }
 
-/* Would there be room for n_cells if all of lower priority went? */
-static bool could_have(const hth_batcher *batcher, int32_t priority, uint32_t n_cells)
+/* Would there be room for n_cells if all went that it may push out? */
+static bool could_have(const hth_batcher *batcher, const hth_slot *waiting, uint32_t n_cells)
 {
     uint64_t n = n_available(batcher);
 
     for (uint32_t i = 0; i < batcher->n_running; i++)
-        if (batcher->running[i]->request->priority < priority && !batcher->running[i]->cannot_suspend)
+        if (may_push_out(batcher, waiting, batcher->running[i]))
             n += n_evaluated(batcher->running[i]) + n_outstanding(batcher->running[i]);
     return n >= n_cells;
 }
@@ -357,7 +377,7 @@ static bool suspend_at(hth_batcher *batcher, uint32_t i)
 
     if (!enqueue(batcher, slot))
         return false;
-    if (!hth_slot_suspend(slot, batcher->pool)) {
+    if (!hth_slot_suspend(slot, batcher->pool, session_until(batcher))) {
         slot->cannot_suspend = true;
         batcher->n_waiting--;
         return false;
@@ -374,7 +394,7 @@ static bool preempt_for(hth_batcher *batcher, const hth_slot *slot, uint32_t n_c
 {
     uint32_t i = 0;
 
-    while (could_have(batcher, slot->request->priority, n_cells) && next_victim(batcher, slot->request->priority, &i))
+    while (could_have(batcher, slot, n_cells) && next_victim(batcher, slot, &i))
         if (suspend_at(batcher, i))
             return true;
     return false;
@@ -589,7 +609,7 @@ static void gather_ready(hth_batcher *batcher)
         any_short |= slot->is_short;
         any_other |= !slot->is_short && slot->state != HTH_SLOT_PREFIX;
         if (is_ready(slot))
-            hth_batch_add(batcher->batch, slot);
+            hth_batch_add(batcher->batch, slot); /* who was served least lately comes first */
     }
     if (any_short && !any_other)
         relieve(batcher);
@@ -617,7 +637,7 @@ static void begin_again(hth_batcher *batcher, hth_slot *slot)
     if (slot->n_breaks++ >= HTH_BREAKS_MAX)
         return; /* what is left of it is evaluated; the next failure is its own */
     if (hth_sequence_n_tokens(slot->seat->sequence) == 0) {
-        hth_slot_leave(slot, batcher->pool);
+        hth_slot_leave(slot, batcher->pool, session_until(batcher));
         hth_slot_begin(slot, batcher->pool);
     }
 }

@@ -186,17 +186,17 @@ void hth_slot_conclude(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns
     slot->state = HTH_SLOT_DONE;
 }
 
-void hth_slot_leave(hth_slot *slot, hth_pool *pool)
+void hth_slot_leave(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns)
 {
     if (!slot->seat)
         return;
     abandon_restore(slot);
     note_finish_key(slot); /* should it end while it waits */
-    hth_pool_leave(pool, slot->seat, slot->request->session, UINT64_MAX);
+    hth_pool_leave(pool, slot->seat, slot->request->session, session_until_ns);
     slot->seat = NULL;
 }
 
-bool hth_slot_suspend(hth_slot *slot, hth_pool *pool)
+bool hth_slot_suspend(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns)
 {
     if (slot->state == HTH_SLOT_EVALUATE) {
         hth_sequence *sequence = slot->seat->sequence;
@@ -205,7 +205,7 @@ bool hth_slot_suspend(hth_slot *slot, hth_pool *pool)
         if (hth_sequence_n_tokens(sequence) > 0 && !hth_sequence_save_end(sequence, HEARTH_SAVE_EVICT))
             return false;
     }
-    hth_slot_leave(slot, pool);
+    hth_slot_leave(slot, pool, session_until_ns);
     stats_of(slot)->n_preempted++;
     slot->state = HTH_SLOT_WAITING;
     return true;

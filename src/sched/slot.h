@@ -124,8 +124,8 @@ void hth_slot_conclude(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns
  * Make room for another: save everything, leave the seat, and wait. False, with nothing changed, where it could not go
  * on later without computing something again.
  */
-bool hth_slot_suspend(hth_slot *slot, hth_pool *pool);
+bool hth_slot_suspend(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns);
 /* Leave a seat in the middle of a beginning, to wait for somebody else. */
-void hth_slot_leave(hth_slot *slot, hth_pool *pool);
+void hth_slot_leave(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns);
 
 #endif
