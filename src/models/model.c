@@ -671,7 +671,7 @@ hearth_status hearth_chat_render(hearth_model *model, const hearth_chat_message 
 
 /* ---- requests ---- */
 
-static hearth_status read_request(const hearth_request *request, hearth_request *out, hearth_error *err)
+hearth_status hth_request_read(const hearth_request *request, hearth_request *out, hearth_error *err)
 {
     *out = hearth_request_default();
     if (!request)
@@ -740,7 +740,7 @@ hearth_status hearth_submit(hearth_model *model, const hearth_request *request, 
     hearth_token *tokens = NULL;
     size_t n_tokens = 0;
     uint64_t id;
-    hearth_status status = read_request(request, &given, err);
+    hearth_status status = hth_request_read(request, &given, err);
 
     if (status != HEARTH_OK)
         return status;
@@ -826,7 +826,7 @@ hearth_status hearth_complete(hearth_model *model, const hearth_request *request
     if (!result)
         return hth_fail(err, HEARTH_MISUSE, "hearth_complete: result is NULL");
     memset(result, 0, sizeof(*result));
-    status = read_request(request, &given, err);
+    status = hth_request_read(request, &given, err);
     if (status != HEARTH_OK)
         return status;
     c.request = &given;
@@ -882,4 +882,12 @@ hearth_status hearth_model_save(hearth_model *model, hearth_save_reason reason, 
     status = hth_scheduler_save(model->scheduler, reason, timeout_ms, err);
     leave(model);
     return status;
+}
+
+hearth_status hearth_pause(hearth_model *model, uint64_t request_id, bool paused, hearth_error *err)
+{
+    (void)request_id, (void)paused; /* this scheduler cannot wait for a reader; its text piles up instead */
+    if (!model)
+        return hth_fail(err, HEARTH_MISUSE, "hearth_pause: model is NULL");
+    return HEARTH_OK;
 }

@@ -1,5 +1,5 @@
 /*
- * model.h - what the runtime needs of a model
+ * model.h - what the runtime and streams need of a model
  */
 #ifndef HTH_MODELS_MODEL_H
 #define HTH_MODELS_MODEL_H
@@ -14,5 +14,8 @@ bool hth_model_try_ref(hearth_model *model);
 
 /* End a model's work at once: cancel its requests, save, free the engine's part. The handle stays. Blocks. */
 void hth_model_shut_down(hearth_model *model);
+
+/* A caller's request as this version's struct, what it does not have as the defaults. HEARTH_MISUSE. Copies no array. */
+hearth_status hth_request_read(const hearth_request *request, hearth_request *out, hearth_error *err);
 
 #endif
