@@ -20,6 +20,7 @@
 
 #include "base/deadline.h"
 #include "models/model.h"
+#include "models/result_copy.h"
 
 enum { BUFFER_BYTES_DEFAULT = 64 << 10, BUFFER_BYTES_FIRST = 256, CHARACTER_BYTES_MAX = 4 };
 
@@ -90,38 +91,13 @@ static bool append(uint64_t request_id, const char *text, size_t n_bytes, void *
     return fits;
 }
 
-/* result with text and tokens of our own. */
-static void copy_result(hearth_result *out, const hearth_result *result)
-{
-    size_t n_tokens = result->stats.completion_tokens;
-    size_t n_logprobs = result->logprobs ? n_tokens * (1 + (size_t)result->n_top_logprobs) : 0;
-    bool copied;
-
-    *out = *result;
-    out->text = malloc(result->n_bytes + 1);
-    out->tokens = malloc((n_tokens ? n_tokens : 1) * sizeof(*out->tokens));
-    out->logprobs = n_logprobs ? malloc(n_logprobs * sizeof(*out->logprobs)) : NULL;
-    copied = out->text && out->tokens && (out->logprobs || n_logprobs == 0);
-    if (!copied) {
-        hearth_result_free(out);
-        out->status = hth_fail(&out->error, HEARTH_NO_MEMORY, "no memory for the reply");
-        return;
-    }
-    memcpy(out->text, result->text, result->n_bytes);
-    out->text[result->n_bytes] = '\0';
-    if (n_tokens > 0)
-        memcpy(out->tokens, result->tokens, n_tokens * sizeof(*out->tokens));
-    if (n_logprobs > 0)
-        memcpy(out->logprobs, result->logprobs, n_logprobs * sizeof(*out->logprobs));
-}
-
 static void take_result(uint64_t request_id, const hearth_result *result, void *user_data)
 {
     hearth_stream *stream = user_data;
 
     (void)request_id; /* there is one */
     pthread_mutex_lock(&stream->lock);
-    copy_result(&stream->result, result);
+    hth_result_copy(&stream->result, result);
     if (stream->lost_text)
         stream->result.status =
             hth_fail(&stream->result.error, HEARTH_NO_MEMORY, "no memory for the text that waits to be read");
