@@ -27,8 +27,8 @@ typedef enum hth_option_kind {
 } hth_option_kind;
 
 /*
- * Read a value into the command's options. shown is how messages name the option. value NULL: forget what was given
- * before. False when the value is wrong, with a message in err.
+ * Read a value into the command's options. shown is how messages name the option. value NULL, only where the option
+ * repeats or its value may be left out: forget what was given before. False when the value is wrong, with a message in err.
  */
 typedef bool (*hth_option_read_fn)(void *options, const char *shown, const char *value, hearth_error *err);
 
@@ -43,6 +43,7 @@ typedef struct hth_option {
     hth_option_read_fn read;
     const char *key; /* its name in a JSON object; NULL: it is not allowed there */
     bool is_common;  /* in the short help, too */
+    bool repeats;    /* each value adds to a list; with a function, which takes NULL to empty it */
 } hth_option;
 
 /*

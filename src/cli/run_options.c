@@ -121,7 +121,7 @@ static bool add_logit_bias(void *options, const char *shown, const char *value, 
     return true;
 }
 
-/* The next free trigger; NULL when there is none. Without a value all of them go. */
+/* The next free trigger; NULL when there is none. */
 static hearth_trigger *next_trigger(hth_run_options *out, const char *shown, const char *value, hearth_error *err)
 {
     size_t n = out->request.sampling.n_triggers;
@@ -147,14 +147,28 @@ static bool add_text_trigger(hth_run_options *out, hearth_trigger_kind kind, con
     return true;
 }
 
+/* Forget the triggers of one kind. */
+static bool clear_triggers(hth_run_options *out, hearth_trigger_kind kind)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < out->request.sampling.n_triggers; i++)
+        if (out->triggers[i].kind != kind)
+            out->triggers[n++] = out->triggers[i];
+    out->request.sampling.n_triggers = n;
+    return true;
+}
+
 static bool add_trigger_word(void *options, const char *shown, const char *value, hearth_error *err)
 {
-    return !value || add_text_trigger(options, HEARTH_TRIGGER_WORD, shown, value, err);
+    return value ? add_text_trigger(options, HEARTH_TRIGGER_WORD, shown, value, err)
+                 : clear_triggers(options, HEARTH_TRIGGER_WORD);
 }
 
 static bool add_trigger_pattern(void *options, const char *shown, const char *value, hearth_error *err)
 {
-    return !value || add_text_trigger(options, HEARTH_TRIGGER_PATTERN, shown, value, err);
+    return value ? add_text_trigger(options, HEARTH_TRIGGER_PATTERN, shown, value, err)
+                 : clear_triggers(options, HEARTH_TRIGGER_PATTERN);
 }
 
 static bool add_trigger_token(void *options, const char *shown, const char *value, hearth_error *err)
@@ -164,7 +178,7 @@ static bool add_trigger_token(void *options, const char *shown, const char *valu
     int32_t token;
 
     if (!value)
-        return true;
+        return clear_triggers(out, HEARTH_TRIGGER_TOKEN);
     if (!trigger || !hth_value_i32(shown, value, 0, INT32_MAX, &token, err))
         return false;
     *trigger = (hearth_trigger){ .kind = HEARTH_TRIGGER_TOKEN, .token = token };
@@ -293,9 +307,9 @@ static const hth_option table[] = {
     { "min-tokens", 0, HTH_OPTION_U32, "N", "the model cannot end its reply before N tokens",
       .offset = AT(request.min_tokens), .low = 0, .high = INT32_MAX, .key = "min_tokens" },
     { "stop", 0, HTH_OPTION_OWN, "TEXT", "end before TEXT, which is not part of the reply; may be repeated",
-      .read = add_stop, .key = "stop", .is_common = true },
+      .read = add_stop, .repeats = true, .key = "stop", .is_common = true },
     { "stop-token", 0, HTH_OPTION_OWN, "TOKEN", "end at the token of this number; may be repeated",
-      .read = add_stop_token, .key = "stop_tokens" },
+      .read = add_stop_token, .repeats = true, .key = "stop_tokens" },
     { "ignore-eos", 0, HTH_OPTION_FLAG, NULL, "go on after the model ended its reply", .offset = AT(request.ignore_eos),
       .key = "ignore_eos" },
     { "echo", 0, HTH_OPTION_FLAG, NULL, "begin the text with the prompt's", .offset = AT(request.echo), .key = "echo" },
@@ -343,7 +357,7 @@ static const hth_option table[] = {
       .offset = AT(request.sampling.dry_last_n), .low = 0, .high = 65536, .key = "dry_last_n" },
     { "dry-breaker", 0, HTH_OPTION_OWN, "TEXT",
       "DRY: TEXT ends a phrase; may be repeated (default: newline, colon, quote, asterisk)", .read = add_breaker,
-      .key = "dry_breakers" },
+      .repeats = true, .key = "dry_breakers" },
     { "xtc-probability", 0, HTH_OPTION_FLOAT, "P", "XTC, exclude top choices: how often (default 0: off)",
       .offset = AT(request.sampling.xtc_probability), .low = 0, .high = 1, .key = "xtc_probability" },
     { "xtc-threshold", 0, HTH_OPTION_FLOAT, "P",
@@ -351,7 +365,7 @@ static const hth_option table[] = {
       .offset = AT(request.sampling.xtc_threshold), .low = 0, .high = 1, .key = "xtc_threshold" },
     { "logit-bias", 0, HTH_OPTION_OWN, "TOKEN=BIAS",
       "add BIAS to a token's logit; +inf: nothing else, -inf: never; may be repeated", .read = add_logit_bias,
-      .key = "logit_bias" },
+      .repeats = true, .key = "logit_bias" },
     { .kind = HTH_OPTION_HEADING, .help = "Grammar" },
     { "grammar", 0, HTH_OPTION_TEXT, "TEXT", "GBNF that the reply must follow", .offset = AT(request.sampling.grammar),
       .key = "grammar" },
@@ -362,12 +376,12 @@ static const hth_option table[] = {
     { "grammar-lazy", 0, HTH_OPTION_FLAG, NULL, "the grammar or schema binds from a trigger on",
       .offset = AT(request.sampling.grammar_is_lazy), .key = "grammar_is_lazy" },
     { "trigger-word", 0, HTH_OPTION_OWN, "TEXT", "from where the reply contains TEXT; may be repeated",
-      .read = add_trigger_word, .key = "trigger_words" },
+      .read = add_trigger_word, .repeats = true, .key = "trigger_words" },
     { "trigger-token", 0, HTH_OPTION_OWN, "TOKEN", "from where the token of this number was drawn; may be repeated",
-      .read = add_trigger_token, .key = "trigger_tokens" },
+      .read = add_trigger_token, .repeats = true, .key = "trigger_tokens" },
     { "trigger-pattern", 0, HTH_OPTION_OWN, "REGEX",
       "from the first group of a regular expression that the reply matches; may be repeated",
-      .read = add_trigger_pattern, .key = "trigger_patterns" },
+      .read = add_trigger_pattern, .repeats = true, .key = "trigger_patterns" },
     { .kind = HTH_OPTION_HEADING, .help = "Scheduling" },
     { "priority", 0, HTH_OPTION_I32, "N",
       "-100 to 100; a higher one goes first, also past running requests (default 0)", .offset = AT(request.priority),
@@ -383,7 +397,7 @@ static const hth_option table[] = {
       .low = 0, .high = UINT32_MAX, .key = "deadline_ms" },
     { "n-parallel", 0, HTH_OPTION_U32, "N",
       "requests that the model runs at once, 1 to 128 (default: as many as --parallel, or as --n)",
-      .offset = AT(model_options.n_parallel), .low = 0, .high = HTH_RUN_PARALLEL_MAX },
+      .offset = AT(model_options.n_parallel), .low = 1, .high = HTH_RUN_PARALLEL_MAX },
     { "queue-max", 0, HTH_OPTION_U32, "N", "requests that may wait, 1 to 65536 (default 1024)",
       .offset = AT(model_options.queue_max), .low = 1, .high = 65536 },
     { "strategy", 0, HTH_OPTION_TEXT, "NAME",
@@ -422,7 +436,7 @@ static const hth_option table[] = {
     { "disk-free", 0, HTH_OPTION_SIZE, "SIZE", "leave so much of the device free (default 1G)",
       .offset = AT(runtime.disk_free_min), .low = 1 << 20 },
     { "more-cache", 0, HTH_OPTION_OWN, "DIR", "one more directory for rows, on another device; may be given 15 times",
-      .read = add_directory },
+      .read = add_directory, .repeats = true },
     { "index", 0, HTH_OPTION_TEXT, "DIR", "where the index is; for a --cache on NFS, a local directory",
       .offset = AT(runtime.index_directory) },
     { "writers", 0, HTH_OPTION_U32, "N", "threads that write rows to files (default 2)",
