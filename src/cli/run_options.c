@@ -499,7 +499,10 @@ static const char usage[] =
 
 static const char closing[] =
     "\nSIZE is a number of bytes with an optional K, M, G or T. Exit codes: 0 done, 1 failed, 2 wrong usage,\n"
-    "130 interrupted (once: what was computed is kept; twice: at once).\n";
+    "130 interrupted (once: what was computed is kept; twice: at once).\n"
+    "\n"
+    "  hearth run model.gguf --chat -p 'Why is the sky blue?' -n 200\n"
+    "  hearth run model.gguf --prompts questions.txt --parallel 16 --json > answers.jsonl\n";
 
 const hth_option *hth_run_option_of_request(const char *key)
 {
