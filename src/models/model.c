@@ -671,7 +671,7 @@ hearth_status hearth_chat_render(hearth_model *model, const hearth_chat_message 
 
 /* ---- requests ---- */
 
-hearth_status hth_request_read(const hearth_request *request, hearth_request *out, hearth_error *err)
+hearth_status hth_read_request(const hearth_request *request, hearth_request *out, hearth_error *err)
 {
     *out = hearth_request_default();
     if (!request)
@@ -740,7 +740,7 @@ hearth_status hearth_submit(hearth_model *model, const hearth_request *request, 
     hearth_token *tokens = NULL;
     size_t n_tokens = 0;
     uint64_t id;
-    hearth_status status = hth_request_read(request, &given, err);
+    hearth_status status = hth_read_request(request, &given, err);
 
     if (status != HEARTH_OK)
         return status;
@@ -826,7 +826,7 @@ hearth_status hearth_complete(hearth_model *model, const hearth_request *request
     if (!result)
         return hth_fail(err, HEARTH_MISUSE, "hearth_complete: result is NULL");
     memset(result, 0, sizeof(*result));
-    status = hth_request_read(request, &given, err);
+    status = hth_read_request(request, &given, err);
     if (status != HEARTH_OK)
         return status;
     c.request = &given;

@@ -16,6 +16,6 @@ bool hth_model_try_ref(hearth_model *model);
 void hth_model_shut_down(hearth_model *model);
 
 /* A caller's request as this version's struct, what it does not have as the defaults. HEARTH_MISUSE. Copies no array. */
-hearth_status hth_request_read(const hearth_request *request, hearth_request *out, hearth_error *err);
+hearth_status hth_read_request(const hearth_request *request, hearth_request *out, hearth_error *err);
 
 #endif

@@ -138,7 +138,7 @@ hearth_status hearth_stream_open(hearth_model *model, const hearth_request *requ
 
     if (!model || !out)
         return hth_fail(err, HEARTH_MISUSE, "hearth_stream_open: model or out is NULL");
-    status = hth_request_read(request, &inner, err);
+    status = hth_read_request(request, &inner, err);
     if (status == HEARTH_OK)
         status = check_request(&inner, err);
     if (status != HEARTH_OK)

@@ -23,11 +23,13 @@ static int set_up(void **state)
 {
     fixture *f = calloc(1, sizeof(*f));
     hearth_runtime_options options;
+    hearth_model_options model_options = hearth_model_options_default();
 
+    model_options.n_ctx = 1 << 16; /* room for replies that do not end by themselves within a test */
     f->directory = hth_test_directory_new();
     options = hth_test_runtime_options(f->directory);
     f->runtime = hth_test_runtime_open(&options);
-    f->model = hth_test_model_load(f->runtime, "stub:n_ctx_train=65536", NULL);
+    f->model = hth_test_model_load(f->runtime, "stub:n_ctx_train=65536", &model_options);
     *state = f;
     return 0;
 }
