@@ -361,6 +361,66 @@ static void streams_of_many_threads_do_not_mix(void **state)
     }
 }
 
+/* ---- back-pressure ---- */
+
+static hearth_model_info info_of(hearth_model *model)
+{
+    hearth_model_info info = { .struct_size = sizeof(info) };
+
+    assert_int_equal(hearth_model_info_get(model, &info, NULL), HEARTH_OK);
+    return info;
+}
+
+static void a_reply_that_nobody_reads_waits_and_holds_nobody_up(void **state)
+{
+    enum { BUFFER_BYTES = 64, TOKENS = 3000 };
+    fixture *f = *state;
+    hearth_request request = hth_test_greedy("Nobody reads this for a while", TOKENS);
+    hearth_request other = hth_test_greedy("Somebody else", 500);
+    hearth_result expected = hth_test_complete(f->model, &request);
+    hearth_stream *stream = open_stream(f->model, &request, BUFFER_BYTES);
+    hearth_result result = hth_test_complete(f->model, &other); /* 500 ticks */
+    char *text;
+
+    /* Every token of the stub gives a byte of text at least, but for one that it holds back. */
+    assert_int_equal(result.stats.completion_tokens, 500);
+    assert_true(info_of(f->model).n_running >= 1); /* it has run longest, so n_done is its */
+    assert_true(info_of(f->model).n_done < 4 * BUFFER_BYTES);
+    text = read_all(stream, 16, 0);
+    assert_string_equal(text, expected.text);
+    hearth_stream_close(stream);
+    hearth_result_free(&expected);
+    hearth_result_free(&result);
+    free(text);
+}
+
+static void a_reply_that_nobody_takes_is_given_up(void **state)
+{
+    enum { POLLS_MAX = 60000 };
+    fixture *f = *state;
+    hearth_model_options options = hearth_model_options_default();
+    hearth_request request = hth_test_greedy("Nobody takes this", 3000);
+    hearth_model *model;
+    hearth_stream *stream;
+    const hearth_result *result;
+    char *text;
+
+    options.stalled_ms = 1;
+    model = hth_test_model_load(f->runtime, "stub:", &options);
+    stream = open_stream(model, &request, 64);
+    for (int i = 0; i < POLLS_MAX && hth_test_counters(f->runtime).requests == 0; i++) /* until it has ended */
+        usleep(1000);
+    text = read_all(stream, 64, 0);
+    result = hearth_stream_result(stream);
+    assert_int_equal(result->status, HEARTH_TIMED_OUT);
+    assert_int_equal(result->finish_reason, HEARTH_FINISH_TIMED_OUT);
+    assert_true(result->stats.completion_tokens < 3000);
+    assert_string_equal(text, result->text);
+    hearth_stream_close(stream);
+    hearth_model_unref(model);
+    free(text);
+}
+
 /* ---- how it says no ---- */
 
 static bool take_text(uint64_t id, const char *text, size_t n, void *user_data)
@@ -438,6 +498,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_reply_that_is_ended_from_outside_ends_the_stream, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_stream_outlives_the_callers_reference, set_up, tear_down),
         cmocka_unit_test_setup_teardown(streams_of_many_threads_do_not_mix, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_reply_that_nobody_reads_waits_and_holds_nobody_up, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_reply_that_nobody_takes_is_given_up, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_a_stream_cannot_do_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_read_without_room_for_a_character_is_refused, set_up, tear_down),
     };
