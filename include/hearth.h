@@ -801,7 +801,8 @@ HEARTH_API hearth_status hearth_cancel(hearth_model *model, uint64_t request_id,
 
 /*
  * Stop generating for a request while its reader is slow, or go on. Others do not notice; what has been drawn before may
- * still arrive. A request that was paused for the model's stalled_ms is cancelled (HEARTH_TIMED_OUT). HEARTH_NOT_FOUND.
+ * still arrive. A request that was paused for the model's stalled_ms is ended (HEARTH_TIMED_OUT); pausing it again begins
+ * that time anew. HEARTH_NOT_FOUND.
  */
 HEARTH_API hearth_status hearth_pause(hearth_model *model, uint64_t request_id, bool paused, hearth_error *err);
 

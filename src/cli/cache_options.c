@@ -131,61 +131,63 @@ static bool takes(const verb_form *form, int option)
     return option == OPTION_CACHE || option == OPTION_MORE_CACHE || option == OPTION_INDEX || option == 'h';
 }
 
-static bool read_kind(const char *text, hth_row_kind *out)
+static bool read_kind(const char *text, hth_row_kind *out, hearth_error *err)
 {
     for (int kind = 0; kind < HTH_ROW_KINDS; kind++)
         if (strcmp(text, hth_row_kind_name((hth_row_kind)kind)) == 0) {
             *out = (hth_row_kind)kind;
             return true;
         }
-    return hth_value_wrong("kind", text, "block, tail, snapshot, state or logits");
+    return hth_value_wrong("--kind", text, "block, tail, snapshot, state or logits", err);
 }
 
-static bool read_count(const char *name, const char *text, uint64_t *out)
+static bool read_count(const char *name, const char *text, uint64_t *out, hearth_error *err)
 {
     long long number;
 
-    if (!hth_value_integer(name, text, 0, INT64_MAX, &number))
+    if (!hth_value_integer(name, text, 0, INT64_MAX, &number, err))
         return false;
     *out = (uint64_t)number;
     return true;
 }
 
-static bool set_directory(const char *text, hth_cache_command_options *out)
+static bool set_directory(const char *text, hth_cache_command_options *out, hearth_error *err)
 {
     if (!*text || strlen(text) >= sizeof(out->directory))
-        return hth_value_wrong("cache", text, "a directory");
+        return hth_value_wrong("--cache", text, "a directory", err);
     memcpy(out->directory, text, strlen(text) + 1);
     return true;
 }
 
-static bool add_directory(const char *text, hth_cache_command_options *out)
+static bool add_directory(const char *text, hth_cache_command_options *out, hearth_error *err)
 {
     const size_t n_max = sizeof(out->more_directories) / sizeof(out->more_directories[0]);
 
     if (out->n_more_directories == n_max) {
-        (void)fprintf(stderr, "hearth: --more-cache '%s' is one too many; at most %zu are allowed\n", text, n_max);
-        return false;
+        (void)hth_fail(err, HEARTH_MISUSE, "--more-cache '%s' is one too many; at most %zu are allowed", text, n_max);
+        return false; /* which says it */
     }
     out->more_directories[out->n_more_directories++] = text;
-    return (*text && strlen(text) < HTH_CACHE_PATH_BYTES) || hth_value_wrong("more-cache", text, "a directory");
+    return (*text && strlen(text) < HTH_CACHE_PATH_BYTES) || hth_value_wrong("--more-cache", text, "a directory", err);
 }
 
-static bool read_option(int option, const char *value, hth_cache_command_options *out)
+static bool read_option(int option, const char *value, hth_cache_command_options *out, hearth_error *err)
 {
     switch (option) {
     case OPTION_JSON: out->as_json = true; return true;
-    case OPTION_CACHE: return set_directory(value, out);
-    case OPTION_MORE_CACHE: return add_directory(value, out);
-    case OPTION_INDEX: out->index_directory = value; return *value || hth_value_wrong("index", value, "a directory");
-    case OPTION_KIND: out->has_kind = true; return read_kind(value, &out->kind);
+    case OPTION_CACHE: return set_directory(value, out, err);
+    case OPTION_MORE_CACHE: return add_directory(value, out, err);
+    case OPTION_INDEX:
+        out->index_directory = value;
+        return *value || hth_value_wrong("--index", value, "a directory", err);
+    case OPTION_KIND: out->has_kind = true; return read_kind(value, &out->kind, err);
     case OPTION_KEY:
         out->key_prefix = value;
         return strspn(value, "0123456789abcdef") == strlen(value) ||
-               hth_value_wrong("key", value, "hex digits in lower case");
-    case OPTION_MIN_HITS: return read_count("min-hits", value, &out->hits_min);
-    case OPTION_LIMIT: return read_count("limit", value, &out->limit);
-    case OPTION_TO: out->has_to_bytes = true; return hth_value_size("to", value, 0, &out->to_bytes);
+               hth_value_wrong("--key", value, "hex digits in lower case", err);
+    case OPTION_MIN_HITS: return read_count("--min-hits", value, &out->hits_min, err);
+    case OPTION_LIMIT: return read_count("--limit", value, &out->limit, err);
+    case OPTION_TO: out->has_to_bytes = true; return hth_value_size("--to", value, 0, &out->to_bytes, err);
     case OPTION_TREE: out->with_descendants = true; return true;
     case OPTION_FORCE: out->replace = true; return true;
     case OPTION_SIGNING_KEY: out->signing_key_file = value; return true;
@@ -225,6 +227,7 @@ static bool read_arguments(const verb_form *form, int n, char **arguments, hth_c
 bool hth_cache_options_parse(int argc, char **argv, hth_cache_command_options *out, int *exit_out)
 {
     const verb_form *form;
+    hearth_error err;
     int option;
 
     *out = (hth_cache_command_options){ .limit = UINT64_MAX };
@@ -245,8 +248,10 @@ bool hth_cache_options_parse(int argc, char **argv, hth_cache_command_options *o
                           form->name, argv[optind - 1]);
             return false;
         }
-        if (!read_option(option, optarg, out))
+        if (!read_option(option, optarg, out, &err)) {
+            (void)fprintf(stderr, "hearth: %s\n", err.message); /* nowhere else to say it */
             return false;
+        }
     }
     if (!read_arguments(form, argc - optind, argv + optind, out))
         return false;

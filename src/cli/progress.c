@@ -19,16 +19,25 @@ void hth_progress_init(hth_progress *progress, bool wanted)
     pthread_mutex_init(&progress->lock, NULL);
 }
 
-static void draw_locked(hth_progress *progress, const char *label, double fraction, const char *detail)
+static bool is_time_locked(hth_progress *progress)
 {
-    char bar[BAR_WIDTH + 1];
-    uint64_t now;
-    int filled;
+    uint64_t now = hth_os_monotonic_ns();
 
-    now = hth_os_monotonic_ns();
     if (progress->begin_ns == 0)
         progress->begin_ns = now;
     if (now - progress->begin_ns < patience_ns || (progress->shown && now - progress->drawn_ns < interval_ns))
+        return false;
+    progress->shown = true;
+    progress->drawn_ns = now;
+    return true;
+}
+
+static void draw_locked(hth_progress *progress, const char *label, double fraction, const char *detail)
+{
+    char bar[BAR_WIDTH + 1];
+    int filled;
+
+    if (!is_time_locked(progress))
         return;
     fraction = fraction < 0 ? 0 : fraction > 1 ? 1 : fraction;
     filled = (int)(fraction * BAR_WIDTH);
@@ -36,8 +45,16 @@ static void draw_locked(hth_progress *progress, const char *label, double fracti
         bar[i] = i < filled ? '=' : i == filled ? '>' : ' ';
     bar[BAR_WIDTH] = '\0';
     (void)fprintf(stderr, "\r%s [%s] %3d%%  %s\033[K", label, bar, (int)(fraction * 100), detail); /* only a display */
-    progress->shown = true;
-    progress->drawn_ns = now;
+}
+
+void hth_progress_say(hth_progress *progress, const char *text)
+{
+    if (!progress->enabled)
+        return;
+    pthread_mutex_lock(&progress->lock);
+    if (is_time_locked(progress))
+        (void)fprintf(stderr, "\r%s\033[K", text); /* only a display */
+    pthread_mutex_unlock(&progress->lock);
 }
 
 void hth_progress_draw(hth_progress *progress, const char *label, double fraction, const char *detail)

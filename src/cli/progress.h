@@ -20,6 +20,8 @@ typedef struct hth_progress {
 void hth_progress_init(hth_progress *progress, bool wanted);
 /* Draw "label [=====>    ] 45%  detail"; at most ten times a second, and not in the first 200 ms of the work. */
 void hth_progress_draw(hth_progress *progress, const char *label, double fraction, const char *detail);
+/* Draw a line of text in its place, as often. */
+void hth_progress_say(hth_progress *progress, const char *text);
 /* Wipe the bar, so that what is printed next begins on a clean line; the next draw begins a new work. */
 void hth_progress_end(hth_progress *progress);
 

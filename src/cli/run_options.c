@@ -1,10 +1,12 @@
 /*
  * run_options.c - reading and checking of the options of `hearth run`
+ *
+ * The table below has every option of the command. Those with a key are options of one request; a line of
+ * --prompts-json may set them, too, under the name that the field has in hearth.h.
  */
 #include "cli/run_options.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,214 +14,235 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "base/status.h"
 #include "cli/commands.h"
 #include "cli/values.h"
 
-static const char help[] =
-    "usage: hearth run MODEL [-p TEXT | -f FILE] [OPTIONS]\n"
-    "\n"
-    "Generates text from a prompt and streams it to standard output. What the model works out while it reads the\n"
-    "prompt is kept on disk, so that the same prompt, or one that begins like it, starts to answer at once.\n"
-    "Without -p and -f the prompt is read from standard input, unless that is a terminal. From 32 tokens on, the same\n"
-    "prompt again needs no evaluation before its first token; a shorter one needs one.\n"
-    "\n"
-    "Prompt\n"
-    "  -p, --prompt TEXT         the prompt\n"
-    "  -f, --file FILE           read the prompt from a file, without its last line end; '-' is standard input\n"
-    "      --chat                the prompt is a user's message; use the model's chat template\n"
-    "      --system TEXT         with --chat: a system message before it\n"
-    "      --chat-template FILE  with --chat: a Jinja template instead of the model's\n"
-    "Reply\n"
-    "  -n, --predict N           at most N tokens (default: until the model ends or the context is full)\n"
-    "      --temp T              temperature; 0 takes the likeliest token, always (default 0.8)\n"
-    "      --top-k K             keep the K likeliest tokens; 0 keeps all (default 40)\n"
-    "      --top-p P             keep the likeliest tokens that sum to P (default 0.95)\n"
-    "      --min-p P             keep tokens at least P times as likely as the likeliest (default 0.05)\n"
-    "      --repeat-penalty X    divide the logits of the last 64 tokens by X (default 1: off)\n"
-    "      --seed S              draws depend on S and the position only (default: a new one each run)\n"
-    "      --stop TEXT           end before TEXT; may be given 16 times\n"
-    "      --ignore-eos          go on after the model ended its reply\n"
-    "      --json                print one JSON object at the end instead of streaming text\n"
-    "Cache\n"
-    "      --cache DIR           cache directory (default: $HEARTH_CACHE or ~/.cache/hearth/kv)\n"
-    "      --no-cache            neither read nor keep anything\n"
-    "      --no-cache-read       compute everything anew, but keep it\n"
-    "      --cache-salt TEXT     share rows only with runs of the same salt\n"
-    "      --parent-key HEX      finish key of an earlier run; the prompt holds that whole conversation and more\n"
-    "      --ram SIZE            memory for rows (default: an eighth of the machine's, at most 4G)\n"
-    "      --ram-files DIR       a folder on tmpfs, such as /dev/shm/hearth, for rows that outlive this process\n"
-    "      --ram-files-size SIZE space for rows there (default: half of what is free)\n"
-    "      --disk SIZE           disk space for rows, of all processes on this directory (default 32G)\n"
-    "      --disk-free SIZE      leave so much of the device free (default 1G)\n"
-    "      --more-cache DIR      one more directory for rows, on another device; may be given 15 times\n"
-    "      --index DIR           where the index is; for a --cache on NFS, a local directory\n"
-    "      --writers N           threads that write rows to files (default 2)\n"
-    "      --write-speed SIZE    write at most so many bytes a second, to spare a device (default: no limit)\n"
-    "      --second-use          write a row to disk when it is used for the first time, not when it is made\n"
-    "      --resume-wait MS      wait for a --parent-key that another process is writing (default 500)\n"
-    "      --signing-key FILE    sign rows with this key (32 bytes or more), and use no others\n"
-    "      --keep-prompt-text    write the text of a row's tokens into it (default: prompts are private)\n"
-    "      --policy KEY=N        what is saved; KEY is min_tokens, cold_min_tokens, cold_max_tokens,\n"
-    "                            continued_interval, boundary_trim_tokens, boundary_align_tokens or\n"
-    "                            snapshot_interval; may be repeated\n"
-    "      --fingerprint MODE    how the model file is identified: safe, gguf_chunked, fast_unsafe (default safe)\n"
-    "Engine\n"
-    "  -c, --ctx N               context in tokens, rounded up to 256 (default: the model's own, at most 8192)\n"
-    "  -b, --batch N             most tokens of one evaluation (default 512)\n"
-    "  -t, --threads N           threads (default: the machine's CPUs)\n"
-    "      --gpu-layers N        layers on the GPU; -1: all that fit (default)\n"
-    "      --type-k T, --type-v T   types of K and V in the cache: f16 (default), bf16, f32, q8_0, ...\n"
-    "      --no-mmap             read the weights into memory instead of mapping the file\n"
-    "Output\n"
-    "  -q, --quiet               no progress, no statistics, no warnings\n"
-    "  -v, --verbose             show the log, the engine's too\n"
-    "  -h, --help\n"
-    "\n"
-    "SIZE is a number of bytes with an optional K, M, G or T. Exit codes: 0 done, 1 failed, 2 wrong usage,\n"
-    "130 interrupted (once: what was computed is kept; twice: at once).\n";
+/* ---- readers of single options ----------------------------------------------------------------------------------- */
 
-enum {
-    OPTION_CHAT = 256,
-    OPTION_SYSTEM,
-    OPTION_CHAT_TEMPLATE,
-    OPTION_TEMP,
-    OPTION_TOP_K,
-    OPTION_TOP_P,
-    OPTION_MIN_P,
-    OPTION_REPEAT_PENALTY,
-    OPTION_SEED,
-    OPTION_STOP,
-    OPTION_IGNORE_EOS,
-    OPTION_JSON,
-    OPTION_CACHE,
-    OPTION_NO_CACHE,
-    OPTION_NO_CACHE_READ,
-    OPTION_CACHE_SALT,
-    OPTION_PARENT_KEY,
-    OPTION_RAM,
-    OPTION_DISK,
-    OPTION_DISK_FREE,
-    OPTION_RAM_FILES,
-    OPTION_RAM_FILES_SIZE,
-    OPTION_MORE_CACHE,
-    OPTION_INDEX,
-    OPTION_WRITERS,
-    OPTION_WRITE_SPEED,
-    OPTION_SECOND_USE,
-    OPTION_RESUME_WAIT,
-    OPTION_SIGNING_KEY,
-    OPTION_KEEP_PROMPT_TEXT,
-    OPTION_POLICY,
-    OPTION_FINGERPRINT,
-    OPTION_GPU_LAYERS,
-    OPTION_TYPE_K,
-    OPTION_TYPE_V,
-    OPTION_NO_MMAP,
-};
-
-static const struct option long_options[] = {
-    { "prompt", required_argument, NULL, 'p' },
-    { "file", required_argument, NULL, 'f' },
-    { "chat", no_argument, NULL, OPTION_CHAT },
-    { "system", required_argument, NULL, OPTION_SYSTEM },
-    { "chat-template", required_argument, NULL, OPTION_CHAT_TEMPLATE },
-    { "predict", required_argument, NULL, 'n' },
-    { "temp", required_argument, NULL, OPTION_TEMP },
-    { "top-k", required_argument, NULL, OPTION_TOP_K },
-    { "top-p", required_argument, NULL, OPTION_TOP_P },
-    { "min-p", required_argument, NULL, OPTION_MIN_P },
-    { "repeat-penalty", required_argument, NULL, OPTION_REPEAT_PENALTY },
-    { "seed", required_argument, NULL, OPTION_SEED },
-    { "stop", required_argument, NULL, OPTION_STOP },
-    { "ignore-eos", no_argument, NULL, OPTION_IGNORE_EOS },
-    { "json", no_argument, NULL, OPTION_JSON },
-    { "cache", required_argument, NULL, OPTION_CACHE },
-    { "no-cache", no_argument, NULL, OPTION_NO_CACHE },
-    { "no-cache-read", no_argument, NULL, OPTION_NO_CACHE_READ },
-    { "cache-salt", required_argument, NULL, OPTION_CACHE_SALT },
-    { "parent-key", required_argument, NULL, OPTION_PARENT_KEY },
-    { "ram", required_argument, NULL, OPTION_RAM },
-    { "disk", required_argument, NULL, OPTION_DISK },
-    { "disk-free", required_argument, NULL, OPTION_DISK_FREE },
-    { "ram-files", required_argument, NULL, OPTION_RAM_FILES },
-    { "ram-files-size", required_argument, NULL, OPTION_RAM_FILES_SIZE },
-    { "more-cache", required_argument, NULL, OPTION_MORE_CACHE },
-    { "index", required_argument, NULL, OPTION_INDEX },
-    { "writers", required_argument, NULL, OPTION_WRITERS },
-    { "write-speed", required_argument, NULL, OPTION_WRITE_SPEED },
-    { "second-use", no_argument, NULL, OPTION_SECOND_USE },
-    { "resume-wait", required_argument, NULL, OPTION_RESUME_WAIT },
-    { "signing-key", required_argument, NULL, OPTION_SIGNING_KEY },
-    { "keep-prompt-text", no_argument, NULL, OPTION_KEEP_PROMPT_TEXT },
-    { "policy", required_argument, NULL, OPTION_POLICY },
-    { "fingerprint", required_argument, NULL, OPTION_FINGERPRINT },
-    { "ctx", required_argument, NULL, 'c' },
-    { "batch", required_argument, NULL, 'b' },
-    { "threads", required_argument, NULL, 't' },
-    { "gpu-layers", required_argument, NULL, OPTION_GPU_LAYERS },
-    { "type-k", required_argument, NULL, OPTION_TYPE_K },
-    { "type-v", required_argument, NULL, OPTION_TYPE_V },
-    { "no-mmap", no_argument, NULL, OPTION_NO_MMAP },
-    { "quiet", no_argument, NULL, 'q' },
-    { "verbose", no_argument, NULL, 'v' },
-    { "help", no_argument, NULL, 'h' },
-    { NULL, 0, NULL, 0 },
-};
-
-static bool read_seed(const char *value, uint64_t *out)
+static bool too_many(const char *shown, const char *value, size_t n_max, hearth_error *err)
 {
-    char *end;
-    unsigned long long number;
+    (void)hth_fail(err, HEARTH_MISUSE, "%s '%s' is one too many; at most %zu are allowed", shown, value, n_max);
+    return false; /* which says it */
+}
 
-    errno = 0;
-    number = strtoull(value, &end, 10);
-    if (end == value || *end || errno || value[0] == '-' || number > HTH_RUN_SEED_MAX)
-        return hth_value_wrong("seed", value, "a whole number from 0 to 9007199254740991");
-    *out = number;
+static bool read_seed(void *options, const char *shown, const char *value, hearth_error *err)
+{
+    hth_run_options *out = options;
+    long long number;
+
+    if (!hth_value_integer(shown, value, 0, (long long)HTH_RUN_SEED_MAX, &number, err))
+        return false;
+    out->request.sampling.seed = (uint64_t)number;
+    out->has_seed = true;
     return true;
 }
 
-static bool read_fingerprint_mode(const char *value, hearth_fingerprint_mode *out)
+/* One more text for a list of at most n_max. */
+static bool add_text(const char **list, size_t *n, size_t n_max, const char *shown, const char *value,
+                     hearth_error *err)
 {
-    if (strcmp(value, "safe") == 0)
-        *out = HEARTH_FINGERPRINT_SAFE;
-    else if (strcmp(value, "gguf_chunked") == 0)
-        *out = HEARTH_FINGERPRINT_GGUF_CHUNKED;
-    else if (strcmp(value, "fast_unsafe") == 0)
-        *out = HEARTH_FINGERPRINT_FAST_UNSAFE;
-    else
-        return hth_value_wrong("fingerprint", value, "safe, gguf_chunked or fast_unsafe");
-    return true;
-}
-
-static bool add_stop(hth_run_options *out, const char *value)
-{
+    if (!value) {
+        *n = 0;
+        return true;
+    }
     if (!*value)
-        return hth_value_wrong("stop", value, "a text of at least one character");
-    if (out->request.n_stop == HTH_RUN_STOPS_MAX) {
-        (void)fprintf(stderr, "hearth: --stop '%s' is one too many; at most %d are allowed\n", value,
-                      HTH_RUN_STOPS_MAX);
-        return false;
-    }
-    out->stop[out->request.n_stop++] = value;
+        return hth_value_wrong(shown, value, "a text of at least one character", err);
+    if (*n == n_max)
+        return too_many(shown, value, n_max, err);
+    list[(*n)++] = value;
     return true;
 }
 
-static bool add_directory(hth_run_options *out, const char *value)
+static bool add_stop(void *options, const char *shown, const char *value, hearth_error *err)
 {
-    if (out->runtime.n_more_directories == HTH_RUN_DIRECTORIES_MAX) {
-        (void)fprintf(stderr, "hearth: --more-cache '%s' is one too many; at most %d are allowed\n", value,
-                      HTH_RUN_DIRECTORIES_MAX);
-        return false;
+    hth_run_options *out = options;
+
+    return add_text(out->stop, &out->request.n_stop, HTH_RUN_STOPS_MAX, shown, value, err);
+}
+
+static bool add_breaker(void *options, const char *shown, const char *value, hearth_error *err)
+{
+    hth_run_options *out = options;
+
+    return add_text(out->dry_breakers, &out->request.sampling.n_dry_breakers, HTH_RUN_BREAKERS_MAX, shown, value, err);
+}
+
+static bool add_directory(void *options, const char *shown, const char *value, hearth_error *err)
+{
+    hth_run_options *out = options;
+
+    return add_text(out->more_directories, &out->runtime.n_more_directories, HTH_RUN_DIRECTORIES_MAX, shown, value,
+                    err);
+}
+
+static bool add_stop_token(void *options, const char *shown, const char *value, hearth_error *err)
+{
+    hth_run_options *out = options;
+    size_t *n = &out->request.n_stop_tokens;
+
+    if (!value) {
+        *n = 0;
+        return true;
     }
-    out->more_directories[out->runtime.n_more_directories++] = value;
-    out->runtime.more_directories = out->more_directories;
+    if (*n == HTH_RUN_STOP_TOKENS_MAX)
+        return too_many(shown, value, HTH_RUN_STOP_TOKENS_MAX, err);
+    if (!hth_value_i32(shown, value, 0, INT32_MAX, &out->stop_tokens[*n], err))
+        return false;
+    (*n)++;
+    return true;
+}
+
+/* "15=-1.5", "15=-inf" */
+static bool add_logit_bias(void *options, const char *shown, const char *value, hearth_error *err)
+{
+    static const char expected[] = "TOKEN=BIAS, a token's number and what is added to its logit, such as 15=-1.5, "
+                                   "15=+inf or 15=-inf";
+    hth_run_options *out = options;
+    size_t *n = &out->request.sampling.n_logit_bias;
+    char *end;
+    long token;
+    double bias;
+
+    if (!value) {
+        *n = 0;
+        return true;
+    }
+    errno = 0;
+    token = strtol(value, &end, 10);
+    if (end == value || *end != '=' || errno || token < 0 || token > INT32_MAX)
+        return hth_value_wrong(shown, value, expected, err);
+    bias = strtod(end + 1, &end);
+    if (end[-1] == '=' || *end || isnan(bias))
+        return hth_value_wrong(shown, value, expected, err);
+    if (*n == HTH_RUN_BIASES_MAX)
+        return too_many(shown, value, HTH_RUN_BIASES_MAX, err);
+    out->logit_bias[(*n)++] = (hearth_logit_bias){ .token = (hearth_token)token, .bias = (float)bias };
+    return true;
+}
+
+/* The next free trigger; NULL when there is none. */
+static hearth_trigger *next_trigger(hth_run_options *out, const char *shown, const char *value, hearth_error *err)
+{
+    size_t n = out->request.sampling.n_triggers;
+
+    if (n == HTH_RUN_TRIGGERS_MAX) {
+        (void)too_many(shown, value, HTH_RUN_TRIGGERS_MAX, err);
+        return NULL;
+    }
+    return &out->triggers[n];
+}
+
+static bool add_text_trigger(hth_run_options *out, hearth_trigger_kind kind, const char *shown, const char *value,
+                             hearth_error *err)
+{
+    hearth_trigger *trigger = next_trigger(out, shown, value, err);
+
+    if (!trigger)
+        return false;
+    if (!*value)
+        return hth_value_wrong(shown, value, "a text of at least one character", err);
+    *trigger = (hearth_trigger){ .kind = kind, .text = value };
+    out->request.sampling.n_triggers++;
+    return true;
+}
+
+/* Forget the triggers of one kind. */
+static bool clear_triggers(hth_run_options *out, hearth_trigger_kind kind)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < out->request.sampling.n_triggers; i++)
+        if (out->triggers[i].kind != kind)
+            out->triggers[n++] = out->triggers[i];
+    out->request.sampling.n_triggers = n;
+    return true;
+}
+
+static bool add_trigger_word(void *options, const char *shown, const char *value, hearth_error *err)
+{
+    return value ? add_text_trigger(options, HEARTH_TRIGGER_WORD, shown, value, err)
+                 : clear_triggers(options, HEARTH_TRIGGER_WORD);
+}
+
+static bool add_trigger_pattern(void *options, const char *shown, const char *value, hearth_error *err)
+{
+    return value ? add_text_trigger(options, HEARTH_TRIGGER_PATTERN, shown, value, err)
+                 : clear_triggers(options, HEARTH_TRIGGER_PATTERN);
+}
+
+static bool add_trigger_token(void *options, const char *shown, const char *value, hearth_error *err)
+{
+    hth_run_options *out = options;
+    hearth_trigger *trigger = value ? next_trigger(out, shown, value, err) : NULL;
+    int32_t token;
+
+    if (!value)
+        return clear_triggers(out, HEARTH_TRIGGER_TOKEN);
+    if (!trigger || !hth_value_i32(shown, value, 0, INT32_MAX, &token, err))
+        return false;
+    *trigger = (hearth_trigger){ .kind = HEARTH_TRIGGER_TOKEN, .token = token };
+    out->request.sampling.n_triggers++;
+    return true;
+}
+
+/* Its value may be left out: "" then. */
+static bool read_logprobs(void *options, const char *shown, const char *value, hearth_error *err)
+{
+    hth_run_options *out = options;
+    uint32_t n_top = 0;
+
+    if (value && *value && !hth_value_u32(shown, value, 0, 64, &n_top, err))
+        return false;
+    out->request.logprobs = value;
+    out->request.n_top_logprobs = n_top;
+    return true;
+}
+
+static bool read_parent_key(void *options, const char *shown, const char *value, hearth_error *err)
+{
+    hth_run_options *out = options;
+
+    out->has_parent_key = true;
+    return hth_hex_decode(value, out->parent_key, sizeof(out->parent_key)) ||
+           hth_value_wrong(shown, value, "64 hex digits, as 'finish key' in the statistics of an earlier run", err);
+}
+
+static bool read_prefill_chunk(void *options, const char *shown, const char *value, hearth_error *err)
+{
+    hth_run_options *out = options;
+    static const uint32_t chunks[] = { 64, 128, 256 };
+    char text[16];
+
+    for (size_t i = 0; i < sizeof(chunks) / sizeof(chunks[0]); i++) {
+        (void)snprintf(text, sizeof(text), "%u", chunks[i]); /* sized for it */
+        if (strcmp(value, text) == 0) {
+            out->model_options.prefill_chunk = chunks[i];
+            return true;
+        }
+    }
+    return hth_value_wrong(shown, value, "64, 128 or 256", err);
+}
+
+static bool read_fingerprint_mode(void *options, const char *shown, const char *value, hearth_error *err)
+{
+    hearth_fingerprint_mode *mode = &((hth_run_options *)options)->model_options.fingerprint_mode;
+
+    if (strcmp(value, "safe") == 0)
+        *mode = HEARTH_FINGERPRINT_SAFE;
+    else if (strcmp(value, "gguf_chunked") == 0)
+        *mode = HEARTH_FINGERPRINT_GGUF_CHUNKED;
+    else if (strcmp(value, "fast_unsafe") == 0)
+        *mode = HEARTH_FINGERPRINT_FAST_UNSAFE;
+    else
+        return hth_value_wrong(shown, value, "safe, gguf_chunked or fast_unsafe", err);
     return true;
 }
 
 /* "min_tokens=64" */
-static bool set_policy(hth_run_options *out, const char *value)
+static bool set_policy(void *options, const char *shown, const char *value, hearth_error *err)
 {
+    hth_run_options *out = options;
     const struct {
         const char *key;
         int64_t *into;
@@ -239,126 +262,355 @@ static bool set_policy(hth_run_options *out, const char *value)
 
         if (strlen(keys[i].key) != (size_t)(equals - value) || strncmp(value, keys[i].key, strlen(keys[i].key)) != 0)
             continue;
-        if (!hth_value_integer("policy", equals + 1, 0, INT32_MAX, &number))
+        if (!hth_value_integer(shown, equals + 1, 0, INT32_MAX, &number, err))
             return false;
         *keys[i].into = number;
-        out->model_options.cache_policy = &out->policy;
+        out->has_policy = true;
         return true;
     }
-    return hth_value_wrong("policy", value, "KEY=N with a key that --help lists, such as min_tokens=64");
+    return hth_value_wrong(shown, value, "KEY=N with a key that --help-all lists, such as min_tokens=64", err);
 }
 
-/* One option; false when it is wrong and was reported. */
-static bool read_option(int option, const char *value, hth_run_options *out)
-{
-    hearth_sampling *sampling = &out->request.sampling;
-    hearth_model_options *model = &out->model_options;
+/* ---- the table --------------------------------------------------------------------------------------------------- */
 
-    switch (option) {
-    case 'p': out->prompt = value; return true;
-    case 'f': out->prompt_file = value; return true;
-    case OPTION_CHAT: out->chat = true; return true;
-    case OPTION_SYSTEM: out->system = value; return true;
-    case OPTION_CHAT_TEMPLATE: model->chat_template = value; return true; /* a path still; run reads the file */
-    case 'n': return hth_value_i32("predict", value, -1, INT32_MAX, &out->request.n_predict);
-    case OPTION_TEMP: return hth_value_float("temp", value, 0, 100, &sampling->temperature);
-    case OPTION_TOP_K: return hth_value_i32("top-k", value, 0, INT32_MAX, &sampling->top_k);
-    case OPTION_TOP_P: return hth_value_float("top-p", value, 0, 1, &sampling->top_p);
-    case OPTION_MIN_P: return hth_value_float("min-p", value, 0, 1, &sampling->min_p);
-    case OPTION_REPEAT_PENALTY: return hth_value_float("repeat-penalty", value, 0.01, 100, &sampling->repeat_penalty);
-    case OPTION_SEED: out->has_seed = true; return read_seed(value, &sampling->seed);
-    case OPTION_STOP: return add_stop(out, value);
-    case OPTION_IGNORE_EOS: out->request.ignore_eos = true; return true;
-    case OPTION_JSON: out->json = true; return true;
-    case OPTION_CACHE: out->runtime.cache_directory = value; return true;
-    case OPTION_NO_CACHE: out->runtime.cache_disabled = true; return true;
-    case OPTION_NO_CACHE_READ: out->request.no_cache_read = true; return true;
-    case OPTION_CACHE_SALT: model->cache_salt = value; return true;
-    case OPTION_PARENT_KEY:
-        out->has_parent_key = true;
-        return hth_hex_decode(value, out->parent_key, sizeof(out->parent_key)) ||
-               hth_value_wrong("parent-key", value,
-                               "64 hex digits, as 'finish key' in the statistics of an earlier run");
-    case OPTION_RAM: return hth_value_size("ram", value, 1 << 20, &out->runtime.ram_bytes_max);
-    case OPTION_DISK: return hth_value_size("disk", value, 1 << 20, &out->runtime.disk_bytes_max);
-    case OPTION_DISK_FREE: return hth_value_size("disk-free", value, 1 << 20, &out->runtime.disk_free_min);
-    case OPTION_RAM_FILES: out->runtime.ram_file_directory = value; return true;
-    case OPTION_RAM_FILES_SIZE:
-        return hth_value_size("ram-files-size", value, 1 << 20, &out->runtime.ram_file_bytes_max);
-    case OPTION_MORE_CACHE: return add_directory(out, value);
-    case OPTION_INDEX: out->runtime.index_directory = value; return true;
-    case OPTION_WRITERS: return hth_value_u32("writers", value, 1, 16, &out->runtime.n_writer_threads);
-    case OPTION_WRITE_SPEED: return hth_value_size("write-speed", value, 1 << 10, &out->runtime.disk_write_bytes_per_s);
-    case OPTION_SECOND_USE: out->runtime.save_on_second_use = true; return true;
-    case OPTION_RESUME_WAIT:
-        return hth_value_u32("resume-wait", value, 0, 600000, &out->runtime.session_resume_wait_ms);
-    case OPTION_SIGNING_KEY: out->runtime.signing_key_file = value; return true;
-    case OPTION_KEEP_PROMPT_TEXT: out->runtime.keep_prompt_text = true; return true;
-    case OPTION_POLICY: return set_policy(out, value);
-    case OPTION_FINGERPRINT: return read_fingerprint_mode(value, &model->fingerprint_mode);
-    case 'c': return hth_value_u32("ctx", value, 1, 1 << 24, &model->n_ctx);
-    case 'b': return hth_value_u32("batch", value, 1, 65536, &model->n_batch);
-    case 't': return hth_value_u32("threads", value, 1, 1024, &model->n_threads);
-    case OPTION_GPU_LAYERS: return hth_value_i32("gpu-layers", value, -1, 10000, &model->n_gpu_layers);
-    case OPTION_TYPE_K: model->type_k = value; return true;
-    case OPTION_TYPE_V: model->type_v = value; return true;
-    case OPTION_NO_MMAP: model->no_mmap = true; return true;
-    case 'q': out->quiet = true; return true;
-    case 'v': out->verbose = true; return true;
-    default: return false; /* getopt has said what is wrong */
-    }
+#define AT(field) offsetof(hth_run_options, field)
+
+static const hth_option table[] = {
+    { .kind = HTH_OPTION_HEADING, .help = "Prompt" },
+    { "prompt", 'p', HTH_OPTION_TEXT, "TEXT", "the prompt", .offset = AT(prompt), .is_common = true },
+    { "file", 'f', HTH_OPTION_TEXT, "FILE",
+      "read the prompt from a file, without its last line end; '-' is standard input", .offset = AT(prompt_file),
+      .is_common = true },
+    { "chat", 0, HTH_OPTION_FLAG, NULL, "the prompt is a user's message; use the model's chat template",
+      .offset = AT(chat), .is_common = true },
+    { "system", 0, HTH_OPTION_TEXT, "TEXT", "with --chat: a system message before it", .offset = AT(system),
+      .is_common = true },
+    { "chat-template", 0, HTH_OPTION_TEXT, "FILE", "with --chat: a Jinja template instead of the model's",
+      .offset = AT(chat_template_file) },
+    { .kind = HTH_OPTION_HEADING, .help = "Several prompts" },
+    { "prompts", 0, HTH_OPTION_TEXT, "FILE",
+      "one prompt a line, run together, results in the order of the file; '-' is standard input; empty lines are "
+      "skipped",
+      .offset = AT(prompts_text_file), .is_common = true },
+    { "prompts-json", 0, HTH_OPTION_TEXT, "FILE",
+      "likewise, each line a JSON object: prompt, id (given back), and options of the request by their names in "
+      "hearth.h, such as n_predict, temperature, priority, stop",
+      .offset = AT(prompts_json_file), .is_common = true },
+    { "parallel", 0, HTH_OPTION_U32, "N", "run N of them at once, 1 to 128 (default 8)", .offset = AT(parallel),
+      .low = 1, .high = HTH_RUN_PARALLEL_MAX, .is_common = true },
+    { .kind = HTH_OPTION_HEADING, .help = "Reply" },
+    { "predict", 'n', HTH_OPTION_I32, "N", "at most N tokens (default: until the model ends or the context is full)",
+      .offset = AT(request.n_predict), .low = -1, .high = INT32_MAX, .key = "n_predict", .is_common = true },
+    { "n", 0, HTH_OPTION_U32, "K",
+      "K replies to the one prompt, computed together, with seeds S, S+1, ...; 1 to 128 (default 1)",
+      .offset = AT(request.n), .low = 1, .high = 128, .key = "n" },
+    { "min-tokens", 0, HTH_OPTION_U32, "N", "the model cannot end its reply before N tokens",
+      .offset = AT(request.min_tokens), .low = 0, .high = INT32_MAX, .key = "min_tokens" },
+    { "stop", 0, HTH_OPTION_OWN, "TEXT", "end before TEXT, which is not part of the reply; may be repeated",
+      .read = add_stop, .repeats = true, .key = "stop", .is_common = true },
+    { "stop-token", 0, HTH_OPTION_OWN, "TOKEN", "end at the token of this number; may be repeated",
+      .read = add_stop_token, .repeats = true, .key = "stop_tokens" },
+    { "ignore-eos", 0, HTH_OPTION_FLAG, NULL, "go on after the model ended its reply", .offset = AT(request.ignore_eos),
+      .key = "ignore_eos" },
+    { "echo", 0, HTH_OPTION_FLAG, NULL, "begin the text with the prompt's", .offset = AT(request.echo), .key = "echo" },
+    { "prefill-only", 0, HTH_OPTION_FLAG, NULL,
+      "read the prompt, keep what came of it, and end: the next run with it is warm",
+      .offset = AT(request.prefill_only), .key = "prefill_only" },
+    { "logprobs", 0, HTH_OPTION_OWN, "[N]",
+      "with --json: the logarithm of each token's probability, and those of the N likeliest, 0 to 64",
+      .read = read_logprobs, .key = "logprobs" },
+    { "json", 0, HTH_OPTION_FLAG, NULL,
+      "print one JSON object at the end instead of streaming text; one a line where there are several",
+      .offset = AT(json), .is_common = true },
+    { .kind = HTH_OPTION_HEADING,
+      .help = "Sampling; the order is: bias, grammar, penalties, DRY, top-k, typical-p, top-p, min-p, XTC, "
+              "temperature, draw" },
+    { "temp", 0, HTH_OPTION_FLOAT, "T", "temperature; 0 takes the likeliest token, always (default 0.8)",
+      .offset = AT(request.sampling.temperature), .low = 0, .high = 1000, .key = "temperature", .is_common = true },
+    { "seed", 0, HTH_OPTION_OWN, "S", "draws depend on S and the position only (default: a new one each run)",
+      .read = read_seed, .key = "seed", .is_common = true },
+    { "top-k", 0, HTH_OPTION_I32, "K", "keep the K likeliest tokens; 0 keeps all (default 40)",
+      .offset = AT(request.sampling.top_k), .low = 0, .high = INT32_MAX, .key = "top_k", .is_common = true },
+    { "top-p", 0, HTH_OPTION_FLOAT, "P", "keep the likeliest tokens that sum to P (default 0.95)",
+      .offset = AT(request.sampling.top_p), .low = 0, .high = 1, .key = "top_p", .is_common = true },
+    { "min-p", 0, HTH_OPTION_FLOAT, "P", "keep tokens at least P times as likely as the likeliest (default 0.05)",
+      .offset = AT(request.sampling.min_p), .low = 0, .high = 1, .key = "min_p" },
+    { "typical-p", 0, HTH_OPTION_FLOAT, "P", "keep the locally typical tokens that sum to P (default 1: all)",
+      .offset = AT(request.sampling.typical_p), .low = 0, .high = 1, .key = "typical_p" },
+    { "repeat-penalty", 0, HTH_OPTION_FLOAT, "X", "divide the logits of recent tokens by X (default 1: off)",
+      .offset = AT(request.sampling.repeat_penalty), .low = 0.01, .high = 1000, .key = "repeat_penalty" },
+    { "repeat-last-n", 0, HTH_OPTION_U32, "N", "how many tokens are recent, for the three penalties (default 64)",
+      .offset = AT(request.sampling.repeat_last_n), .low = 0, .high = 65536, .key = "repeat_last_n" },
+    { "frequency-penalty", 0, HTH_OPTION_FLOAT, "X",
+      "subtract X for each time that a token is among the recent ones, -2 to 2 (default 0: off)",
+      .offset = AT(request.sampling.frequency_penalty), .low = -2, .high = 2, .key = "frequency_penalty" },
+    { "presence-penalty", 0, HTH_OPTION_FLOAT, "X",
+      "subtract X once for a token among the recent ones, -2 to 2 (default 0: off)",
+      .offset = AT(request.sampling.presence_penalty), .low = -2, .high = 2, .key = "presence_penalty" },
+    { "dry-multiplier", 0, HTH_OPTION_FLOAT, "X", "DRY, against repeated phrases: how strongly (default 0: off)",
+      .offset = AT(request.sampling.dry_multiplier), .low = 0, .high = 1000, .key = "dry_multiplier" },
+    { "dry-base", 0, HTH_OPTION_FLOAT, "X", "DRY: how fast the penalty grows with the phrase, from 1 on (default 1.75)",
+      .offset = AT(request.sampling.dry_base), .low = 1, .high = 1000, .key = "dry_base" },
+    { "dry-allowed-length", 0, HTH_OPTION_U32, "N", "DRY: repetitions up to N tokens are free (default 2)",
+      .offset = AT(request.sampling.dry_allowed_length), .low = 0, .high = INT32_MAX, .key = "dry_allowed_length" },
+    { "dry-last-n", 0, HTH_OPTION_U32, "N", "DRY: tokens to look back (default 1024)",
+      .offset = AT(request.sampling.dry_last_n), .low = 0, .high = 65536, .key = "dry_last_n" },
+    { "dry-breaker", 0, HTH_OPTION_OWN, "TEXT",
+      "DRY: TEXT ends a phrase; may be repeated (default: newline, colon, quote, asterisk)", .read = add_breaker,
+      .repeats = true, .key = "dry_breakers" },
+    { "xtc-probability", 0, HTH_OPTION_FLOAT, "P", "XTC, exclude top choices: how often (default 0: off)",
+      .offset = AT(request.sampling.xtc_probability), .low = 0, .high = 1, .key = "xtc_probability" },
+    { "xtc-threshold", 0, HTH_OPTION_FLOAT, "P",
+      "XTC: of the tokens at least so likely, all but the least likely go (default 0.1)",
+      .offset = AT(request.sampling.xtc_threshold), .low = 0, .high = 1, .key = "xtc_threshold" },
+    { "logit-bias", 0, HTH_OPTION_OWN, "TOKEN=BIAS",
+      "add BIAS to a token's logit; +inf: nothing else, -inf: never; may be repeated", .read = add_logit_bias,
+      .repeats = true, .key = "logit_bias" },
+    { .kind = HTH_OPTION_HEADING, .help = "Grammar" },
+    { "grammar", 0, HTH_OPTION_TEXT, "TEXT", "GBNF that the reply must follow", .offset = AT(request.sampling.grammar),
+      .key = "grammar" },
+    { "grammar-file", 0, HTH_OPTION_TEXT, "FILE", "likewise, from a file", .offset = AT(grammar_file) },
+    { "json-schema", 0, HTH_OPTION_TEXT, "TEXT", "JSON schema that the reply must follow",
+      .offset = AT(request.sampling.json_schema), .key = "json_schema" },
+    { "json-schema-file", 0, HTH_OPTION_TEXT, "FILE", "likewise, from a file", .offset = AT(json_schema_file) },
+    { "grammar-lazy", 0, HTH_OPTION_FLAG, NULL, "the grammar or schema binds from a trigger on",
+      .offset = AT(request.sampling.grammar_is_lazy), .key = "grammar_is_lazy" },
+    { "trigger-word", 0, HTH_OPTION_OWN, "TEXT", "from where the reply contains TEXT; may be repeated",
+      .read = add_trigger_word, .repeats = true, .key = "trigger_words" },
+    { "trigger-token", 0, HTH_OPTION_OWN, "TOKEN", "from where the token of this number was drawn; may be repeated",
+      .read = add_trigger_token, .repeats = true, .key = "trigger_tokens" },
+    { "trigger-pattern", 0, HTH_OPTION_OWN, "REGEX",
+      "from the first group of a regular expression that the reply matches; may be repeated",
+      .read = add_trigger_pattern, .repeats = true, .key = "trigger_patterns" },
+    { .kind = HTH_OPTION_HEADING, .help = "Scheduling" },
+    { "priority", 0, HTH_OPTION_I32, "N",
+      "-100 to 100; a higher one goes first, also past running requests (default 0)", .offset = AT(request.priority),
+      .low = -100, .high = 100, .key = "priority" },
+    { "session-id", 0, HTH_OPTION_TEXT, "NAME", "keep the sequence for the next prompt of this name",
+      .offset = AT(request.session_id), .key = "session_id" },
+    { "queue-timeout-ms", 0, HTH_OPTION_U32, "MS", "give up when the request does not run by then (default 0: never)",
+      .offset = AT(request.queue_timeout_ms), .low = 0, .high = UINT32_MAX, .key = "queue_timeout_ms" },
+    { "run-timeout-ms", 0, HTH_OPTION_U32, "MS", "end when it has run for so long (default 0: never)",
+      .offset = AT(request.run_timeout_ms), .low = 0, .high = UINT32_MAX, .key = "run_timeout_ms" },
+    { "deadline-ms", 0, HTH_OPTION_U32, "MS",
+      "end when it has not ended so long after it was submitted (default 0: never)", .offset = AT(request.deadline_ms),
+      .low = 0, .high = UINT32_MAX, .key = "deadline_ms" },
+    { "n-parallel", 0, HTH_OPTION_U32, "N",
+      "requests that the model runs at once, 1 to 128 (default: as many as --parallel, or as --n)",
+      .offset = AT(model_options.n_parallel), .low = 1, .high = HTH_RUN_PARALLEL_MAX },
+    { "queue-max", 0, HTH_OPTION_U32, "N", "requests that may wait, 1 to 65536 (default 1024)",
+      .offset = AT(model_options.queue_max), .low = 1, .high = 65536 },
+    { "strategy", 0, HTH_OPTION_TEXT, "NAME",
+      "what goes into a batch: decode_maximal (default), prefill_priority, balanced",
+      .offset = AT(model_options.strategy) },
+    { "prefill-chunk", 0, HTH_OPTION_OWN, "N",
+      "prompt tokens that a request evaluates at once: 64, 128 or 256 (default)", .read = read_prefill_chunk },
+    { "max-tick-ms", 0, HTH_OPTION_U32, "MS",
+      "how long an evaluation may take while a reply is being generated (default 250)",
+      .offset = AT(model_options.max_tick_ms), .low = 1, .high = 60000 },
+    { "session-idle-ms", 0, HTH_OPTION_U32, "MS", "a session unused for so long gives its cells up (default 300000)",
+      .offset = AT(model_options.session_idle_ms), .low = 0, .high = UINT32_MAX },
+    { "aging-ms", 0, HTH_OPTION_U32, "MS", "a waiting request rises by one priority each so often (default 10000)",
+      .offset = AT(model_options.aging_ms), .low = 0, .high = UINT32_MAX },
+    { .kind = HTH_OPTION_HEADING, .help = "Cache" },
+    { "cache", 0, HTH_OPTION_TEXT, "DIR", "cache directory (default: $HEARTH_CACHE or ~/.cache/hearth/kv)",
+      .offset = AT(runtime.cache_directory), .is_common = true },
+    { "no-cache", 0, HTH_OPTION_FLAG, NULL, "neither read nor keep anything", .offset = AT(runtime.cache_disabled),
+      .is_common = true },
+    { "no-cache-read", 0, HTH_OPTION_FLAG, NULL, "compute everything anew, but keep it",
+      .offset = AT(request.no_cache_read), .key = "no_cache_read", .is_common = true },
+    { "cache-salt", 0, HTH_OPTION_TEXT, "TEXT", "share rows only with runs of the same salt",
+      .offset = AT(model_options.cache_salt) },
+    { "parent-key", 0, HTH_OPTION_OWN, "HEX",
+      "finish key of an earlier run; the prompt holds that whole conversation and more", .read = read_parent_key,
+      .key = "parent_key" },
+    { "ram", 0, HTH_OPTION_SIZE, "SIZE", "memory for rows (default: an eighth of the machine's, at most 4G)",
+      .offset = AT(runtime.ram_bytes_max), .low = 1 << 20 },
+    { "ram-files", 0, HTH_OPTION_TEXT, "DIR",
+      "a folder on tmpfs, such as /dev/shm/hearth, for rows that outlive this process",
+      .offset = AT(runtime.ram_file_directory) },
+    { "ram-files-size", 0, HTH_OPTION_SIZE, "SIZE", "space for rows there (default: half of what is free)",
+      .offset = AT(runtime.ram_file_bytes_max), .low = 1 << 20 },
+    { "disk", 0, HTH_OPTION_SIZE, "SIZE", "disk space for rows, of all processes on this directory (default 32G)",
+      .offset = AT(runtime.disk_bytes_max), .low = 1 << 20 },
+    { "disk-free", 0, HTH_OPTION_SIZE, "SIZE", "leave so much of the device free (default 1G)",
+      .offset = AT(runtime.disk_free_min), .low = 1 << 20 },
+    { "more-cache", 0, HTH_OPTION_OWN, "DIR", "one more directory for rows, on another device; may be given 15 times",
+      .read = add_directory, .repeats = true },
+    { "index", 0, HTH_OPTION_TEXT, "DIR", "where the index is; for a --cache on NFS, a local directory",
+      .offset = AT(runtime.index_directory) },
+    { "writers", 0, HTH_OPTION_U32, "N", "threads that write rows to files (default 2)",
+      .offset = AT(runtime.n_writer_threads), .low = 1, .high = 16 },
+    { "write-speed", 0, HTH_OPTION_SIZE, "SIZE",
+      "write at most so many bytes a second, to spare a device (default: no limit)",
+      .offset = AT(runtime.disk_write_bytes_per_s), .low = 1 << 10 },
+    { "second-use", 0, HTH_OPTION_FLAG, NULL,
+      "write a row to disk when it is used for the first time, not when it is made",
+      .offset = AT(runtime.save_on_second_use) },
+    { "resume-wait", 0, HTH_OPTION_U32, "MS", "wait for a --parent-key that another process is writing (default 500)",
+      .offset = AT(runtime.session_resume_wait_ms), .low = 0, .high = 600000 },
+    { "signing-key", 0, HTH_OPTION_TEXT, "FILE", "sign rows with this key (32 bytes or more), and use no others",
+      .offset = AT(runtime.signing_key_file) },
+    { "keep-prompt-text", 0, HTH_OPTION_FLAG, NULL,
+      "write the text of a row's tokens into it (default: prompts are private)",
+      .offset = AT(runtime.keep_prompt_text) },
+    { "policy", 0, HTH_OPTION_OWN, "KEY=N",
+      "what is saved; KEY is min_tokens, cold_min_tokens, cold_max_tokens, continued_interval, boundary_trim_tokens, "
+      "boundary_align_tokens or snapshot_interval; may be repeated",
+      .read = set_policy },
+    { "fingerprint", 0, HTH_OPTION_OWN, "MODE",
+      "how the model file is identified: safe, gguf_chunked, fast_unsafe (default safe)",
+      .read = read_fingerprint_mode },
+    { .kind = HTH_OPTION_HEADING, .help = "Engine" },
+    { "ctx", 'c', HTH_OPTION_U32, "N",
+      "context in tokens, of all requests together, rounded up to 256 (default: the model's own, at most 8192)",
+      .offset = AT(model_options.n_ctx), .low = 1, .high = 1 << 24, .is_common = true },
+    { "batch", 'b', HTH_OPTION_U32, "N", "most tokens of one evaluation (default 512)",
+      .offset = AT(model_options.n_batch), .low = 1, .high = 65536 },
+    { "threads", 't', HTH_OPTION_U32, "N", "threads (default: the machine's CPUs)",
+      .offset = AT(model_options.n_threads), .low = 1, .high = 1024, .is_common = true },
+    { "gpu-layers", 0, HTH_OPTION_I32, "N", "layers on the GPU; -1: all that fit (default)",
+      .offset = AT(model_options.n_gpu_layers), .low = -1, .high = 10000, .is_common = true },
+    { "type-k", 0, HTH_OPTION_TEXT, "T", "type of K in the cache: f16 (default), bf16, f32, q8_0, ...",
+      .offset = AT(model_options.type_k) },
+    { "type-v", 0, HTH_OPTION_TEXT, "T", "type of V", .offset = AT(model_options.type_v) },
+    { "no-mmap", 0, HTH_OPTION_FLAG, NULL, "read the weights into memory instead of mapping the file",
+      .offset = AT(model_options.no_mmap) },
+    { .kind = HTH_OPTION_HEADING, .help = "Output" },
+    { "quiet", 'q', HTH_OPTION_FLAG, NULL, "no progress, no statistics, no warnings", .offset = AT(quiet),
+      .is_common = true },
+    { "verbose", 'v', HTH_OPTION_FLAG, NULL, "show the log, the engine's too", .offset = AT(verbose),
+      .is_common = true },
+    { "help", 'h', HTH_OPTION_END, NULL, "the options that are used most", .offset = AT(help), .is_common = true },
+    { "help-all", 0, HTH_OPTION_END, NULL, "all options: sampling, grammars, scheduling, cache, engine",
+      .offset = AT(help_all), .is_common = true },
+};
+
+enum { N_OPTIONS = sizeof(table) / sizeof(table[0]) };
+
+static const char usage[] =
+    "usage: hearth run MODEL [-p TEXT | -f FILE | --prompts FILE] [OPTIONS]\n"
+    "\n"
+    "Generates text from a prompt and streams it to standard output. What the model works out while it reads the\n"
+    "prompt is kept on disk, so that the same prompt, or one that begins like it, starts to answer at once.\n"
+    "Without -p and -f the prompt is read from standard input, unless that is a terminal. From 32 tokens on, the same\n"
+    "prompt again needs no evaluation before its first token; a shorter one needs one.\n"
+    "\n";
+
+static const char closing[] =
+    "\nSIZE is a number of bytes with an optional K, M, G or T. Exit codes: 0 done, 1 failed, 2 wrong usage,\n"
+    "130 interrupted (once: what was computed is kept; twice: at once).\n"
+    "\n"
+    "  hearth run model.gguf --chat -p 'Why is the sky blue?' -n 200\n"
+    "  hearth run model.gguf --prompts questions.txt --parallel 16 --json > answers.jsonl\n";
+
+const hth_option *hth_run_option_of_request(const char *key)
+{
+    return hth_option_table_find(table, N_OPTIONS, key);
 }
 
-/* What fits together and what is missing. */
-static bool check(int argc, char **argv, hth_run_options *out)
+/* ---- what fits together and what is missing ---------------------------------------------------------------------- */
+
+static bool wrong(const char *message)
 {
-    if (optind >= argc) {
-        (void)fputs("hearth: run needs a MODEL, the path of a GGUF file; 'hearth run --help' shows an example\n",
-                    stderr);
-        return false;
-    }
-    out->model = argv[optind++];
-    if (optind < argc) {
-        (void)fprintf(stderr, "hearth: unexpected argument '%s'; a prompt is given with -p\n", argv[optind]);
-        return false;
-    }
-    if (out->prompt && out->prompt_file) {
-        (void)fputs("hearth: -p and -f exclude each other; give the prompt once\n", stderr);
-        return false;
-    }
-    if ((out->system || out->model_options.chat_template) && !out->chat) {
-        (void)fputs("hearth: --system and --chat-template need --chat\n", stderr);
-        return false;
-    }
-    if (!out->prompt && !out->prompt_file) {
-        if (isatty(STDIN_FILENO)) {
-            (void)fputs("hearth: no prompt; give it with -p TEXT, -f FILE, or on standard input\n", stderr);
-            return false;
-        }
-        out->prompt_file = "-";
-    }
+    (void)fprintf(stderr, "hearth: %s\n", message);
+    return false;
+}
+
+static bool check_prompt(hth_run_options *out)
+{
+    bool many = out->prompts_text_file || out->prompts_json_file;
+
+    if (out->prompt && out->prompt_file)
+        return wrong("-p and -f exclude each other; give the prompt once");
+    if (out->prompts_text_file && out->prompts_json_file)
+        return wrong("--prompts and --prompts-json exclude each other; give one file");
+    if (many && (out->prompt || out->prompt_file))
+        return wrong("--prompts and --prompts-json take the place of -p and -f; give the prompts once");
+    if (out->parallel && !many)
+        return wrong("--parallel needs several prompts, with --prompts or --prompts-json");
+    if ((out->system || out->chat_template_file) && !out->chat)
+        return wrong("--system and --chat-template need --chat");
+    out->prompts_file = out->prompts_text_file ? out->prompts_text_file : out->prompts_json_file;
+    if (out->prompt || out->prompt_file || many)
+        return true;
+    if (isatty(STDIN_FILENO))
+        return wrong("no prompt; give it with -p TEXT, -f FILE, or on standard input");
+    out->prompt_file = "-";
     return true;
+}
+
+static bool check_grammar(const hth_run_options *out)
+{
+    const hearth_sampling *sampling = &out->request.sampling;
+    int n_grammars = !!sampling->grammar + !!sampling->json_schema + !!out->grammar_file + !!out->json_schema_file;
+
+    if (n_grammars > 1)
+        return wrong("--grammar, --grammar-file, --json-schema and --json-schema-file exclude each other; give one");
+    if (out->prompts_json_file) /* its lines may have what is missing here */
+        return true;
+    if (sampling->grammar_is_lazy && n_grammars == 0)
+        return wrong("--grammar-lazy needs a --grammar or --json-schema");
+    if (sampling->grammar_is_lazy && sampling->n_triggers == 0)
+        return wrong("--grammar-lazy needs a --trigger-word, --trigger-token or --trigger-pattern");
+    if (sampling->n_triggers > 0 && !sampling->grammar_is_lazy)
+        return wrong("--trigger-word, --trigger-token and --trigger-pattern need --grammar-lazy");
+    return true;
+}
+
+static bool check(int n_arguments, char **arguments, hth_run_options *out)
+{
+    if (n_arguments == 0)
+        return wrong("run needs a MODEL, the path of a GGUF file; 'hearth run --help' shows an example");
+    out->model = arguments[0];
+    if (n_arguments > 1) {
+        (void)fprintf(stderr, "hearth: unexpected argument '%s'; a prompt is given with -p\n", arguments[1]);
+        return false;
+    }
+    if (out->request.logprobs && !out->json)
+        return wrong("--logprobs needs --json, where they are shown");
+    return check_prompt(out) && check_grammar(out);
 }
 
 bool hth_run_options_parse(int argc, char **argv, hth_run_options *out, int *exit_out)
 {
-    int option;
+    int first;
 
     memset(out, 0, sizeof(*out));
     out->runtime = hearth_runtime_options_default();
     out->model_options = hearth_model_options_default();
     out->request = hearth_request_default();
     out->policy = hearth_cache_policy_default();
+    out->model_options.n_parallel = 0; /* until it is known how many run */
     *exit_out = HTH_EXIT_USAGE;
-    argv[0] = "hearth run"; /* getopt begins its messages with it */
-    while ((option = getopt_long(argc, argv, "p:f:n:c:b:t:qvh", long_options, NULL)) != -1) {
-        if (option == 'h') {
-            (void)fputs(help, stdout);
-            *exit_out = HTH_EXIT_OK;
-            return false;
-        }
-        if (!read_option(option, optarg, out))
-            return false;
+    first = hth_option_table_parse(table, N_OPTIONS, "hearth run", argc, argv, out);
+    if (first < 0)
+        return false;
+    if (out->help || out->help_all) {
+        (void)fputs(usage, stdout);
+        hth_option_table_print(table, N_OPTIONS, out->help_all, stdout);
+        (void)fputs(closing, stdout);
+        *exit_out = HTH_EXIT_OK;
+        return false;
     }
-    return check(argc, argv, out);
+    if (!check(argc - first, argv + first, out))
+        return false;
+    if (out->prompts_file && out->parallel == 0)
+        out->parallel = hearth_model_options_default().n_parallel;
+    if (out->model_options.n_parallel == 0)
+        out->model_options.n_parallel = out->prompts_file ? out->parallel : out->request.n;
+    return true;
+}
+
+hearth_request hth_run_options_request(const hth_run_options *options)
+{
+    hearth_request request = options->request;
+
+    request.stop = options->stop;
+    request.stop_tokens = options->stop_tokens;
+    request.parent_key = options->has_parent_key ? options->parent_key : NULL;
+    request.sampling.triggers = options->triggers;
+    request.sampling.logit_bias = options->logit_bias;
+    request.sampling.dry_breakers = request.sampling.n_dry_breakers ? options->dry_breakers : NULL;
+    return request;
 }

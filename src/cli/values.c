@@ -9,13 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool hth_value_wrong(const char *name, const char *value, const char *expected)
+#include "base/status.h"
+
+bool hth_value_wrong(const char *name, const char *value, const char *expected, hearth_error *err)
 {
-    (void)fprintf(stderr, "hearth: --%s is '%s'; it must be %s\n", name, value, expected);
+    (void)hth_fail(err, HEARTH_MISUSE, "%s is '%s'; it must be %s", name, value, expected); /* false says it */
     return false;
 }
 
-bool hth_value_integer(const char *name, const char *value, long long low, long long high, long long *out)
+bool hth_value_integer(const char *name, const char *value, long long low, long long high, long long *out,
+                       hearth_error *err)
 {
     char expected[96];
     char *end;
@@ -25,33 +28,33 @@ bool hth_value_integer(const char *name, const char *value, long long low, long 
     number = strtoll(value, &end, 10);
     if (end == value || *end || errno || number < low || number > high) {
         (void)snprintf(expected, sizeof(expected), "a whole number from %lld to %lld", low, high);
-        return hth_value_wrong(name, value, expected);
+        return hth_value_wrong(name, value, expected, err);
     }
     *out = number;
     return true;
 }
 
-bool hth_value_u32(const char *name, const char *value, long long low, long long high, uint32_t *out)
+bool hth_value_u32(const char *name, const char *value, long long low, long long high, uint32_t *out, hearth_error *err)
 {
     long long number;
 
-    if (!hth_value_integer(name, value, low, high, &number))
+    if (!hth_value_integer(name, value, low, high, &number, err))
         return false;
     *out = (uint32_t)number;
     return true;
 }
 
-bool hth_value_i32(const char *name, const char *value, long long low, long long high, int32_t *out)
+bool hth_value_i32(const char *name, const char *value, long long low, long long high, int32_t *out, hearth_error *err)
 {
     long long number;
 
-    if (!hth_value_integer(name, value, low, high, &number))
+    if (!hth_value_integer(name, value, low, high, &number, err))
         return false;
     *out = (int32_t)number;
     return true;
 }
 
-bool hth_value_float(const char *name, const char *value, double low, double high, float *out)
+bool hth_value_float(const char *name, const char *value, double low, double high, float *out, hearth_error *err)
 {
     char expected[96];
     char *end;
@@ -59,13 +62,13 @@ bool hth_value_float(const char *name, const char *value, double low, double hig
 
     if (end == value || *end || !isfinite(number) || number < low || number > high) {
         (void)snprintf(expected, sizeof(expected), "a number from %g to %g", low, high);
-        return hth_value_wrong(name, value, expected);
+        return hth_value_wrong(name, value, expected, err);
     }
     *out = (float)number;
     return true;
 }
 
-bool hth_value_size(const char *name, const char *value, uint64_t low, uint64_t *out)
+bool hth_value_size(const char *name, const char *value, uint64_t low, uint64_t *out, hearth_error *err)
 {
     static const char units[] = "KMGT";
     char expected[96];
@@ -78,16 +81,16 @@ bool hth_value_size(const char *name, const char *value, uint64_t low, uint64_t 
     errno = 0;
     number = strtoull(value, &end, 10);
     if (value[0] < '0' || value[0] > '9' || errno)
-        return hth_value_wrong(name, value, expected);
+        return hth_value_wrong(name, value, expected, err);
     if (*end) {
         const char *unit = strchr(units, *end >= 'a' ? *end - 'a' + 'A' : *end);
 
         if (!unit || end[1])
-            return hth_value_wrong(name, value, expected);
+            return hth_value_wrong(name, value, expected, err);
         shift = 10 * (unsigned)(unit - units + 1);
     }
     if (number > UINT64_MAX >> shift || number << shift < low)
-        return hth_value_wrong(name, value, expected);
+        return hth_value_wrong(name, value, expected, err);
     *out = number << shift;
     return true;
 }

@@ -1,8 +1,9 @@
 /*
  * values.h - the values of options
  *
- * Each reads the text value of --name into *out and answers true; otherwise it says on standard error what the value
- * must be, and answers false with *out unchanged.
+ * Each reads the text value of an option into *out and answers true; otherwise it writes into err what the value must
+ * be, and answers false with *out unchanged. name is how
+ * the message calls the option: "--top-k".
  */
 #ifndef HTH_CLI_VALUES_H
 #define HTH_CLI_VALUES_H
@@ -10,14 +11,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Says so, and false. */
-bool hth_value_wrong(const char *name, const char *value, const char *expected);
+#include "hearth.h"
 
-bool hth_value_integer(const char *name, const char *value, long long low, long long high, long long *out);
-bool hth_value_u32(const char *name, const char *value, long long low, long long high, uint32_t *out);
-bool hth_value_i32(const char *name, const char *value, long long low, long long high, int32_t *out);
-bool hth_value_float(const char *name, const char *value, double low, double high, float *out);
+/* "NAME is 'VALUE'; it must be EXPECTED", and false. */
+bool hth_value_wrong(const char *name, const char *value, const char *expected, hearth_error *err);
+
+bool hth_value_integer(const char *name, const char *value, long long low, long long high, long long *out,
+                       hearth_error *err);
+bool hth_value_u32(const char *name, const char *value, long long low, long long high, uint32_t *out,
+                   hearth_error *err);
+bool hth_value_i32(const char *name, const char *value, long long low, long long high, int32_t *out, hearth_error *err);
+bool hth_value_float(const char *name, const char *value, double low, double high, float *out, hearth_error *err);
 /* Bytes, with an optional K, M, G or T, at least low. */
-bool hth_value_size(const char *name, const char *value, uint64_t low, uint64_t *out);
+bool hth_value_size(const char *name, const char *value, uint64_t low, uint64_t *out, hearth_error *err);
 
 #endif

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "models/model_inside.h"
+#include "models/result_copy.h"
 
 hearth_status hth_read_request(const hearth_request *request, hearth_request *out, hearth_error *err)
 {
@@ -222,31 +223,6 @@ static bool pass_token(uint64_t id, const hearth_token_event *event, void *user_
     return !c->request->on_token || c->request->on_token(id, event, c->request->user_data);
 }
 
-/* A copy of n bytes, at least one so that there is something to free. */
-static void *copy_of(const void *from, size_t n_bytes)
-{
-    void *copy = malloc(n_bytes ? n_bytes : 1);
-
-    if (copy && n_bytes > 0)
-        memcpy(copy, from, n_bytes);
-    return copy;
-}
-
-static void copy_result(const hearth_result *from, hearth_result *out)
-{
-    size_t n = from->stats.completion_tokens;
-
-    *out = *from;
-    out->text = copy_of(from->text, from->n_bytes + 1);
-    out->tokens = copy_of(from->tokens, n * sizeof(*from->tokens));
-    if (from->logprobs)
-        out->logprobs = copy_of(from->logprobs, n * (1 + from->n_top_logprobs) * sizeof(*from->logprobs));
-    if (out->text && out->tokens && !from->logprobs == !out->logprobs)
-        return;
-    hearth_result_free(out);
-    out->status = hth_fail(&out->error, HEARTH_NO_MEMORY, "no memory for the reply");
-}
-
 static void take_result(uint64_t id, const hearth_result *result, void *user_data)
 {
     completion *c = user_data;
@@ -256,7 +232,7 @@ static void take_result(uint64_t id, const hearth_result *result, void *user_dat
     pthread_mutex_lock(&c->lock);
     while (c->first_id == 0)
         pthread_cond_wait(&c->changed, &c->lock); /* submitting is about to return */
-    copy_result(result, &c->results[id - c->first_id]);
+    hth_result_copy(&c->results[id - c->first_id], result);
     c->n_done++;
     pthread_cond_signal(&c->changed);
     pthread_mutex_unlock(&c->lock);

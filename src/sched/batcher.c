@@ -123,12 +123,15 @@ static bool is_past(uint64_t begin_ns, uint32_t limit_ms, uint64_t now)
 /* A reader that has paused the request for too long is gone. */
 static bool is_stalled(hth_batcher *batcher, hth_slot *slot, uint64_t now)
 {
+    unsigned n_pauses = atomic_load_explicit(&slot->request->n_pauses, memory_order_relaxed);
+
     if (!atomic_load_explicit(&slot->request->paused, memory_order_relaxed)) {
         slot->paused_ns = 0;
         return false;
     }
-    if (slot->paused_ns == 0)
+    if (slot->paused_ns == 0 || slot->n_pauses != n_pauses)
         slot->paused_ns = now ? now : 1;
+    slot->n_pauses = n_pauses;
     return now - slot->paused_ns >= (uint64_t)batcher->schedule.stalled_ms * 1000000u;
 }
 

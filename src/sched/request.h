@@ -51,6 +51,7 @@ struct hth_request {
     /* Set by anybody, read by the scheduler between evaluations and by the engine's abort callback. */
     atomic_bool cancelled;
     atomic_bool paused;
+    atomic_uint n_pauses; /* times that this was asked for */
 
     /* The scheduler's list of requests that are known by id; guarded by its lock. */
     hth_request *prev, *next;

@@ -396,6 +396,8 @@ bool hth_scheduler_pause(hth_scheduler *scheduler, uint64_t id, bool paused)
 
     pthread_mutex_lock(&scheduler->lock);
     request = find_locked(scheduler, id);
+    if (request && paused) /* said again it means that the reader still reads */
+        atomic_fetch_add_explicit(&request->n_pauses, 1, memory_order_relaxed);
     if (request)
         atomic_store_explicit(&request->paused, paused, memory_order_relaxed);
     pthread_mutex_unlock(&scheduler->lock);

@@ -66,6 +66,7 @@ struct hth_slot {
     uint64_t started_ns; /* this run; 0 while it waits */
     uint64_t ran_ns;     /* in runs before */
     uint64_t paused_ns;  /* since then; 0: it is not */
+    unsigned n_pauses;   /* seen */
     hth_slot *leader;    /* in HTH_SLOT_PREFIX: who computes */
     uint32_t n_awaited;  /* tokens of it that are waited for */
     uint32_t n_awaited_before;

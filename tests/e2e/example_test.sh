@@ -1,5 +1,5 @@
 #!/bin/sh
-# The example program works, is at most 40 lines long, and is warm the second time.
+# The example programs work, are at most 40 and 60 lines long, and the first is warm the second time.
 . "$(dirname "$0")/lib.sh"
 
 [ "$(wc -l <"$source/examples/complete.c")" -le 40 ] || fail "the example is longer than 40 lines"
@@ -13,3 +13,17 @@ status=0
 "$build/examples/complete" "$work/nowhere.gguf" x >/dev/null 2>"$work/err" || status=$?
 expect "exit code for a missing model" "$status" 1
 grep -q nowhere.gguf "$work/err" || fail "the error does not name the model: $(cat "$work/err")"
+
+# Several prompts at once: each gets the reply that it gets alone.
+[ "$(wc -l <"$source/examples/streams.c")" -le 60 ] || fail "the second example is longer than 60 lines"
+streams=$build/examples/streams
+"$streams" stub: "The first" "The second" "The third" >"$work/all" || fail "the second example failed"
+for prompt in "The first" "The second" "The third"; do "$streams" stub: "$prompt"; done >"$work/each"
+cmp "$work/all" "$work/each" || fail "prompts together get other replies than alone"
+status=0
+"$streams" stub: fine "" >/dev/null 2>"$work/err" || status=$?
+expect "exit code for an empty prompt" "$status" 1
+grep -q 'prompt is empty' "$work/err" || fail "the error is '$(cat "$work/err")'"
+status=0
+"$streams" "$work/nowhere.gguf" x >/dev/null 2>"$work/err" || status=$?
+expect "exit code of the second example for a missing model" "$status" 1

@@ -1,0 +1,20 @@
+/*
+ * result_json.h - what a request did, as JSON
+ */
+#ifndef HTH_CLI_RESULT_JSON_H
+#define HTH_CLI_RESULT_JSON_H
+
+#include <jansson.h>
+
+#include "hearth.h"
+
+/* A new object. model gives the texts of tokens, where the result has their logarithms. NULL without memory. */
+json_t *hth_result_json(const hearth_result *result, hearth_model *model, uint64_t seed);
+
+/* Three decimals: nobody reads more, and equal runs differ less. */
+json_t *hth_milliseconds_json(double ms);
+
+/* Print an object on standard output and release it: indented, or as one line. False when it cannot be written. */
+bool hth_json_print(json_t *object, bool as_line);
+
+#endif

@@ -1,0 +1,36 @@
+/*
+ * result_copy.c - see result_copy.h
+ */
+#include "models/result_copy.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+
+/* A copy of n bytes with a zero after them, so that there is one of nothing, too; NULL when there is no memory. */
+static void *copy_of(const void *bytes, size_t n)
+{
+    char *copy = malloc(n + 1);
+
+    if (copy && n > 0)
+        memcpy(copy, bytes, n);
+    if (copy)
+        copy[n] = '\0';
+    return copy;
+}
+
+void hth_result_copy(hearth_result *out, const hearth_result *result)
+{
+    size_t n_tokens = result->stats.completion_tokens;
+    size_t n_logprobs = n_tokens * (1 + (size_t)result->n_top_logprobs);
+
+    *out = *result;
+    out->text = copy_of(result->text, result->n_bytes);
+    out->tokens = copy_of(result->tokens, n_tokens * sizeof(*out->tokens));
+    out->logprobs = result->logprobs ? copy_of(result->logprobs, n_logprobs * sizeof(*out->logprobs)) : NULL;
+    if (out->text && out->tokens && (out->logprobs || !result->logprobs))
+        return;
+    hearth_result_free(out);
+    out->status = hth_fail(&out->error, HEARTH_NO_MEMORY, "no memory for the reply");
+}

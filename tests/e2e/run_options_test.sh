@@ -1,0 +1,116 @@
+#!/bin/sh
+# The options of `hearth run`: each is in the help, and a bad value ends with 2 and one line that names the flag, the value
+# and what is allowed.
+. "$(dirname "$0")/lib.sh"
+
+# refuse PATTERN ARGUMENTS...
+refuse() {
+  pattern=$1; shift
+  status=0
+  "$hearth" run stub: -p x "$@" >"$work/out" 2>"$work/err" </dev/null || status=$?
+  expect "exit code of '$*' ($(cat "$work/err"))" "$status" 2
+  expect "lines of error of '$*': $(cat "$work/err")" "$(grep -c . "$work/err")" 1
+  grep -q -E -e "$pattern" "$work/err" || fail "'$*' says '$(cat "$work/err")', expected $pattern"
+}
+# range FLAG ALLOWED BAD...: each bad value is refused by name
+range() {
+  flag=$1 allowed=$2; shift 2
+  for bad in "$@"; do refuse "hearth: $flag is '$bad'; it must be $allowed" "$flag" "$bad"; done
+}
+
+range --predict "a whole number from -1" -2 x 1.5 99999999999
+range --n "a whole number from 1 to 128" 0 129 x
+range --min-tokens "a whole number from 0" -1 x
+range --stop "a text of at least one character" ""
+range --stop-token "a whole number from 0" -1 x
+range --temp "a number from 0 to 1000" -1 hot nan inf
+range --top-k "a whole number from 0" -1
+range --top-p "a number from 0 to 1" 1.01 -0.1
+range --min-p "a number from 0 to 1" 2
+range --typical-p "a number from 0 to 1" 2 -1 x
+range --repeat-penalty "a number from 0.01 to 1000" 0 -1
+range --repeat-last-n "a whole number from 0 to 65536" -1 65537
+range --frequency-penalty "a number from -2 to 2" -2.1 2.1 x
+range --presence-penalty "a number from -2 to 2" -3 3
+range --dry-multiplier "a number from 0" -1 x
+range --dry-base "a number from 1" 0.9
+range --dry-allowed-length "a whole number from 0" -1 1.5
+range --dry-last-n "a whole number from 0 to 65536" -1 65537
+range --dry-breaker "a text of at least one character" ""
+range --xtc-probability "a number from 0 to 1" 1.1
+range --xtc-threshold "a number from 0 to 1" -1
+range --logit-bias "TOKEN=BIAS.*15=-inf" 15 15= =1 x=1 -1=1 15=x 15=nan 15=1x
+range --seed "a whole number from 0 to 9007199254740991" -1 x 9007199254740992
+range --priority "a whole number from -100 to 100" -101 101 high
+range --queue-timeout-ms "a whole number from 0" -1 x
+range --run-timeout-ms "a whole number from 0" -1
+range --deadline-ms "a whole number from 0" soon
+range --n-parallel "a whole number from 1 to 128" 0 129 x
+range --queue-max "a whole number from 1 to 65536" 0 65537
+range --prefill-chunk "64, 128 or 256" 0 100 512 x
+range --max-tick-ms "a whole number from 1 to 60000" 0 60001
+range --trigger-word "a text" ""
+range --trigger-token "a whole number from 0" x
+range --trigger-pattern "a text" ""
+range --policy "KEY=N" min_tokens 5 colour=3
+refuse "--policy is 'x'; it must be a whole number" --policy min_tokens=x
+range --ram "a number of bytes" 5 x 1P
+range --parent-key "64 hex digits" ab
+refuse "--logprobs is '65'; it must be a whole number from 0 to 64" --json --logprobs=65
+refuse "--logprobs is 'x'" --json --logprobs=x
+refuse "--logprobs needs --json" --logprobs
+refuse "--parallel needs several prompts" --parallel 4
+refuse "exclude each other" --grammar 'root ::= "a"' --json-schema '{}'
+refuse "--grammar-lazy needs a --grammar" --grammar-lazy --trigger-word x
+refuse "--grammar-lazy needs a --trigger-word" --grammar-lazy --grammar 'root ::= "a"'
+refuse "need --grammar-lazy" --grammar 'root ::= "a"' --trigger-word x
+refuse "give the prompts once" --prompts x
+refuse "unrecognized option" --no-such-option
+set -- --json; i=0
+while [ $i -lt 65 ]; do set -- "$@" --stop "s$i"; i=$((i + 1)); done
+refuse "--stop 's64' is one too many; at most 64" "$@"
+
+status=0
+"$hearth" run stub: --prompts a --prompts-json b >/dev/null 2>"$work/err" || status=$?
+expect "exit code of two files of prompts" "$status" 2
+range2() { # FLAG VALUE: with a file of prompts
+  status=0
+  "$hearth" run stub: --prompts "$work/p" "$@" >/dev/null 2>"$work/err" || status=$?
+  expect "exit code of $*" "$status" 2
+  grep -q -- "$1 is '$2'; it must be a whole number from 1 to 128" "$work/err" || fail "$* says $(cat "$work/err")"
+}
+range2 --parallel 0
+range2 --parallel 129
+
+status=0
+"$hearth" run stub: -p x --grammar-file "$work/nowhere.gbnf" >/dev/null 2>"$work/err" || status=$?
+expect "exit code without the grammar's file" "$status" 1
+grep -q nowhere.gbnf "$work/err" || fail "the file is not named: $(cat "$work/err")"
+
+# What is allowed is taken: the bounds, written out.
+"$hearth" run stub: -p x -n 3 --temp 0 --no-cache -q --ignore-eos >"$work/plain"
+"$hearth" run stub: -p x -n 3 --temp 0 --no-cache -q --ignore-eos --top-k 0 --top-p 1 --min-p 0 --typical-p 1 \
+  --repeat-penalty 1 --frequency-penalty 0 --presence-penalty 0 --dry-multiplier 0 --dry-base 1.75 --dry-allowed-length 2 \
+  --dry-last-n 1024 --xtc-probability 0 --xtc-threshold 0.1 --priority -100 --queue-timeout-ms 0 --run-timeout-ms 0 \
+  --deadline-ms 4294967295 --n-parallel 4 --queue-max 65536 --strategy balanced --prefill-chunk 64 --max-tick-ms 60000 \
+  --session-idle-ms 1 --aging-ms 1 --session-id here --min-tokens 0 --n 1 >"$work/explicit" || fail "allowed values are refused"
+cmp "$work/plain" "$work/explicit" || fail "defaults, written out, change the reply"
+
+# The help: short, whole, and nothing missing in the whole one.
+"$hearth" run --help >"$work/help"
+"$hearth" run --help-all >"$work/help-all"
+[ "$(wc -l <"$work/help")" -lt 60 ] || fail "the short help has $(wc -l <"$work/help") lines"
+awk 'length > 120' "$work/help-all" | grep . && fail "the help has long lines"
+for flag in typical-p frequency-penalty presence-penalty dry-multiplier dry-base dry-allowed-length dry-last-n dry-breaker \
+  xtc-probability xtc-threshold logit-bias grammar grammar-file json-schema json-schema-file grammar-lazy trigger-word \
+  trigger-token trigger-pattern n priority session-id prefill-only echo min-tokens stop-token logprobs queue-timeout-ms \
+  run-timeout-ms deadline-ms n-parallel queue-max strategy prefill-chunk max-tick-ms prompts prompts-json parallel; do
+  grep -q -E "^ {6}--$flag( |\$)" "$work/help-all" || fail "--$flag is not in the help"
+  grep -q -e "--$flag" "$source/docs/generation.md" || fail "--$flag is not in docs/generation.md"
+done
+
+# The JSON of a run says why what was computed was computed.
+"$hearth" run stub: -p x -n 3 --temp 0 --no-cache --json >"$work/out.json"
+for name in miss left_at left_text shared_tokens n_preempted queue_ms; do
+  grep -q "^  \"$name\":" "$work/out.json" || fail "$name is not in the JSON"
+done
