@@ -88,7 +88,7 @@ static void plan_disk(const hth_cache_options *options, level_plan *plan)
 
         *root = (hth_file_tier_options){
             .directory = i == 0 ? options->directory : options->more_directories[i - 1],
-            .bytes_max = options->disk_bytes_max / plan->n,
+            .bytes_max = options->disk_bytes_max == UINT64_MAX ? UINT64_MAX : options->disk_bytes_max / plan->n,
             .free_min = options->disk_free_min,
             .durable = true,
             .fs = options->fs,

@@ -307,7 +307,8 @@ static hearth_status fingerprint(hearth_model *model, const char *path, const he
         status = hth_fingerprint_file(path, options->fingerprint_mode, hth_runtime_memo_directory(model->runtime),
                                       plain, NULL, err);
     if (status == HEARTH_OK) {
-        hth_salted_fingerprint(plain, options->cache_salt, keyspace->fingerprint);
+        hth_keyspace_set_fingerprint(keyspace, plain);
+        hth_keyspace_salt(keyspace, options->cache_salt);
         keyspace->fingerprint_mode = (uint8_t)options->fingerprint_mode;
     }
     return status;
@@ -731,6 +732,38 @@ static hearth_status prompt_tokens(hearth_model *model, const hearth_request *re
     *out = tokens;
     *n_out = n;
     return HEARTH_OK;
+}
+
+hearth_status hth_model_prompt_take(hearth_model *model, const hearth_request *request, const char *function,
+                                    hth_model_prompt *out, hearth_error *err)
+{
+    hth_model_prompt prompt = { .tokens = NULL };
+    hearth_request given;
+    hearth_status status = read_request(request, &given, err);
+
+    if (status == HEARTH_OK)
+        status = enter(model, function, err);
+    if (status != HEARTH_OK)
+        return status;
+    status = prompt_tokens(model, &given, &prompt.tokens, &prompt.n_tokens, err);
+    if (status != HEARTH_OK) {
+        leave(model);
+        return status;
+    }
+    prompt.keyspace = model->place.keyspace;
+    hth_keyspace_salt(&prompt.keyspace, given.cache_salt);
+    prompt.no_cache_read = given.no_cache_read;
+    prompt.backend = model->backend;
+    prompt.engine_model = model->engine_model;
+    prompt.place = &model->place;
+    *out = prompt;
+    return HEARTH_OK;
+}
+
+void hth_model_prompt_give_back(hearth_model *model, hth_model_prompt *prompt)
+{
+    free(prompt->tokens);
+    leave(model);
 }
 
 hearth_status hearth_submit(hearth_model *model, const hearth_request *request, uint64_t *id_out, hearth_error *err)
