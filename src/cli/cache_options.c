@@ -49,8 +49,8 @@ static const char help[] =
     "  -h, --help\n"
     "\n"
     "SIZE is a number of bytes with an optional K, M, G or T. Exit codes: 0 done, 1 failed, found damage (verify) or\n"
-    "nothing cached yet, 2 wrong usage, 130 interrupted. Of why: 0 all of the prompt is known, 1 not all of it, 2 "
-    "failed.\n";
+    "nothing cached yet, 2 wrong usage, 130 interrupted. Those of why: 0 all of the prompt is known, 1 not all of it,\n"
+    "2 that cannot be told.\n";
 
 enum {
     OPTION_JSON = 256,

@@ -64,7 +64,7 @@ why 0 "$tiny" -f "$work/prompt"
 why 1 "$tiny" -f "$work/prompt"
 reason "evicted rows" evicted
 expect "where an evicted prompt leaves" "$(field left_at "$work/why.json")" "$(field prompt_tokens "$work/why.json")"
-"$hearth" cache stat | grep -q "^quota  *1.0 GiB" || fail "looking changed the quota: $(cat "$("$hearth" cache stat)")"
+"$hearth" cache stat | grep -q "^quota  *1.0 GiB" || fail "looking changed the quota"
 
 # What cannot be told.
 why 2 "$work/none.gguf" -f "$work/prompt"
