@@ -217,7 +217,7 @@ static void ask_lost_ends(question *q, size_t i)
     stream = l.any ? hth_key_stream_new(q->keyspace) : NULL;
     if (!stream)
         return;
-    /* From the start, since nobody keeps the stream of a boundary: half a nanosecond a byte. */
+    /* From the start, since nobody keeps the stream of a boundary. */
     for (uint32_t end = 1; end < HTH_BLOCK_TOKENS && begin + end < q->n_prompt; end++) {
         hth_key key;
 
