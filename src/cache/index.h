@@ -197,7 +197,7 @@ typedef struct hth_index_use {
 hearth_status hth_index_touch(hth_index *index, const hth_index_use *uses, size_t n, hearth_error *err);
 /* Note the quota for those who only look. */
 hearth_status hth_index_set_quota(hth_index *index, uint64_t bytes_max, hearth_error *err);
-/* Empty everything but the reservations, for a rebuild by the caller. */
+/* Empty everything but the reservations and what is remembered, for a rebuild by the caller. */
 hearth_status hth_index_clear(hth_index *index, hearth_error *err);
 /* The rebuild that the caller was told to do is complete. */
 hearth_status hth_index_rebuilt(hth_index *index, hearth_error *err);

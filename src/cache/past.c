@@ -11,7 +11,7 @@
 
 static_assert(sizeof(hth_beginning_space) == 3 * HTH_PAST_DIGEST_BYTES + HTH_KEY_BYTES + 2,
               "it is kept as it is, so it must be bytes without gaps");
-static_assert(sizeof(hth_beginning_name) == 2 * HTH_PAST_DIGEST_BYTES, "likewise");
+static_assert(sizeof(hth_beginning_name) == (size_t)2 * HTH_PAST_DIGEST_BYTES, "likewise");
 static_assert(HTH_BLOCK_TOKENS <= 256, "an end inside a block is kept in a byte");
 
 /* ---- records ---- */
