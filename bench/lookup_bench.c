@@ -7,7 +7,8 @@
  * in files only. A probe is the question for one row: each block, the tail, the logits. Its time is that of the lookup
  * less that of hashing alone, which is measured in turn. Hashing is told by itself, too, and once more by this program
  * run again without the processor's SHA instructions. Lookups one right after the other find what they need in the
- * processor's caches; what they cost after a restore has been through those is told beside it, without a target.
+ * processor's caches; what they cost after a restore has been through those is told beside it, without a target. Last, all
+ * rows are evicted, and why they are not found is asked.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,11 +17,11 @@
 #include <unistd.h>
 
 #include "base/os.h"
-#include "cache/lookup.h"
+#include "cache/why.h"
 #include "measure.h"
 #include "report.h"
 
-enum { ROUNDS = 200, PAYLOAD_BYTES = 512, COLD_BYTES = 64 << 20, FLUSH_MS = 600000 };
+enum { ROUNDS = 200, PAYLOAD_BYTES = 512, COLD_BYTES = 64 << 20, FLUSH_MS = 600000, NEXT_TURN_TOKENS = 50 };
 
 /* OpenSSL's mask of what the processor can do: the second word without SHA. Only x86 has it. */
 #define WITHOUT_SHA ":~0x20000000"
@@ -146,6 +147,50 @@ static void measure_probes(bench *b, hearth_tier tier, size_t n_rows, bool is_co
                       hth_samples_max(&with));
 }
 
+/* Microseconds of one answer, which must be that one. */
+static void measure_why(bench *b, const char *what, size_t n_tokens, hearth_miss expected)
+{
+    static hth_samples answers;
+    hth_lookup_options options = { .way = HTH_LOOKUP_CELLS, .n_limit = n_tokens };
+    hth_policy policy = hth_policy_default(UINT32_MAX / 2);
+    hearth_error err = { .message = "" };
+    hth_why_answer answer;
+    hth_lookup lookup;
+    char name[128];
+
+    answers.n = 0;
+    hth_report_check(hth_lookup_init(&lookup, b->cache, &b->keyspace, b->stream, &options, b->tokens, n_tokens, &err),
+                     &err);
+    for (unsigned i = 0; i < b->n_rounds; i++) {
+        uint64_t begin = hth_os_monotonic_ns();
+
+        hth_why(b->cache, &b->keyspace, &lookup, &policy, b->tokens, n_tokens, 0, &answer);
+        hth_samples_add(&answers, hth_ms_since(begin));
+        if (answer.miss != expected)
+            hth_report_die("the answer is %s instead of %s", hearth_miss_name(answer.miss), hearth_miss_name(expected));
+    }
+    hth_lookup_deinit(&lookup);
+    (void)snprintf(name, sizeof(name), "why a prompt of %zu tokens is not known: %s", n_tokens, what);
+    hth_report_number(&b->report, name, hth_samples_median(&answers) * 1e3, "µs", HTH_NO_BOUND, 0);
+}
+
+/* All rows are evicted for it. */
+static void measure_answers(bench *b)
+{
+    hearth_error err = { .message = "" };
+    uint64_t freed;
+
+    hth_report_check(hth_cache_evict(b->cache, UINT64_MAX, HEARTH_EVICT_RAM | HEARTH_EVICT_DISK, &freed, &err), &err);
+    measure_why(b, "evicted", b->n_tokens, HEARTH_MISS_EVICTED);
+    measure_why(b, "evicted, as the turn before it", b->n_tokens + NEXT_TURN_TOKENS, HEARTH_MISS_EVICTED);
+    hth_key_stream_free(b->stream);
+    b->keyspace.quant_byte++; /* its keys are other ones */
+    b->stream = hth_key_stream_new(&b->keyspace);
+    if (!b->stream)
+        hth_report_die("no memory for a prompt");
+    measure_why(b, "never seen", b->n_tokens, HEARTH_MISS_NEVER_SEEN);
+}
+
 static void measure_hashing(bench *b, const char *how)
 {
     static hth_samples keys;
@@ -185,12 +230,13 @@ static void run_without_sha(const bench *b, const char *self)
 
 static void make_prompt(bench *b)
 {
-    b->tokens = malloc(b->n_tokens * sizeof(*b->tokens));
-    b->keyspace = (hth_keyspace){ .fingerprint = { 7 }, .quant_byte = 1 };
+    b->tokens = malloc((b->n_tokens + NEXT_TURN_TOKENS) * sizeof(*b->tokens));
+    b->keyspace = (hth_keyspace){ .quant_byte = 1 };
+    hth_keyspace_set_fingerprint(&b->keyspace, (uint8_t[32]){ 7 });
     b->stream = hth_key_stream_new(&b->keyspace);
     if (!b->tokens || !b->stream)
         hth_report_die("no memory for a prompt");
-    for (size_t i = 0; i < b->n_tokens; i++)
+    for (size_t i = 0; i < b->n_tokens + NEXT_TURN_TOKENS; i++)
         b->tokens[i] = (hearth_token)(i * 7919 % 32000);
 }
 
@@ -232,6 +278,7 @@ int main(int n_arguments, char **arguments)
         measure_probes(&b, HEARTH_TIER_DISK, n_rows, false);
         measure_probes(&b, HEARTH_TIER_DISK, n_rows, true);
         hth_copy_deinit(&b.copy);
+        measure_answers(&b);
         hth_cache_close(b.cache, FLUSH_MS);
     }
     hth_key_stream_free(b.stream);

@@ -48,10 +48,20 @@ void hth_cache_note_gone(hth_cache *cache, const hth_row_id *id)
     }
 }
 
+/* Remember that a row was damaged, with its place, where that is known. */
+static void note_damaged(hth_cache *cache, const hth_row_id *id)
+{
+    hth_row_meta meta = { .id = *id };
+
+    (void)hth_cache_find(cache, id, &meta); /* not found: it is remembered by its name alone */
+    hth_past_note_gone(&cache->past, &meta, HTH_GONE_DAMAGED, NULL);
+}
+
 static void say_rejected(hth_cache *cache, const hth_row_id *id, const char *reason)
 {
     char hex[2 * HTH_KEY_BYTES + 1];
 
+    note_damaged(cache, id);
     hth_count(cache->counters, HTH_COUNT_ROWS_QUARANTINED, 1);
     hth_hex_encode(id->key.bytes, HTH_KEY_BYTES, hex);
     hth_warn(cache->log, "cache row %s-%s is set aside, the prompt is computed instead: %s", hex,
@@ -66,8 +76,8 @@ static void reject_file(hth_cache *cache, size_t i, const hth_row_id *id, const 
 
 void hth_cache_reject(hth_cache *cache, const hth_row_id *id, const char *reason)
 {
-    hth_ram_tier_remove(cache->ram, id);
     say_rejected(cache, id, reason);
+    hth_ram_tier_remove(cache->ram, id);
     for (size_t i = 0; i < cache->n_levels; i++)
         reject_file(cache, i, id, reason);
 }
@@ -78,7 +88,7 @@ void hth_cache_forget(hth_cache *cache, const hth_row_id *id)
     for (size_t i = 0; i < cache->n_levels; i++) /* until the writer has come to it */
         hth_rejected_add(&cache->rejected, id, cache->levels[i].tier);
     if (cache->writer)
-        hth_writer_remove(cache->writer, id);
+        hth_writer_remove(cache->writer, id, NULL);
 }
 
 /* ---- one row from a file ---- */

@@ -88,7 +88,7 @@ static void plan_disk(const hth_cache_options *options, level_plan *plan)
 
         *root = (hth_file_tier_options){
             .directory = i == 0 ? options->directory : options->more_directories[i - 1],
-            .bytes_max = options->disk_bytes_max / plan->n,
+            .bytes_max = options->disk_bytes_max == UINT64_MAX ? UINT64_MAX : options->disk_bytes_max / plan->n,
             .free_min = options->disk_free_min,
             .durable = true,
             .fs = options->fs,
@@ -135,6 +135,7 @@ static hearth_status open_ram(hth_cache *cache, const hth_cache_options *options
         .warm = true,
         .memory_fd = options->ram_memory_fd,
         .key = options->key,
+        .past = &cache->past,
     };
     hearth_error trouble = { .message = "" };
 
@@ -196,6 +197,7 @@ hearth_status hth_cache_open(const hth_cache_options *options, hth_cache **out, 
     cache->log = options->log;
     cache->save_on_second_use = options->save_on_second_use;
     hth_rejected_init(&cache->rejected);
+    hth_past_init(&cache->past);
     if (!hth_os_hostname(cache->hostname, sizeof(cache->hostname)))
         cache->hostname[0] = '\0';
     cache->key = options->key;
@@ -208,6 +210,7 @@ hearth_status hth_cache_open(const hth_cache_options *options, hth_cache **out, 
         status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the cache");
     if (status != HEARTH_OK) {
         hth_rejected_deinit(&cache->rejected);
+        hth_past_deinit(&cache->past);
         free(cache->own_counters);
         free(cache);
         return status;
@@ -231,6 +234,7 @@ bool hth_cache_close(hth_cache *cache, uint32_t timeout_ms)
     close_levels(cache);
     hth_ram_tier_close(cache->ram);
     hth_rejected_deinit(&cache->rejected);
+    hth_past_deinit(&cache->past);
     free(cache->own_counters);
     free(cache);
     return true;

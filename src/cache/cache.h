@@ -28,7 +28,7 @@ typedef struct hth_cache_options {
     const char *const *more_directories; /* further roots of that tier, [n_more_directories] */
     size_t n_more_directories;           /* less than HTH_FILE_TIER_ROOTS_MAX */
     const char *index_directory;         /* its index lies below, for each root; NULL: beside the rows */
-    uint64_t disk_bytes_max;             /* an equal part for each root */
+    uint64_t disk_bytes_max;             /* an equal part for each root; UINT64_MAX: none, and the noted one stays */
     uint64_t disk_free_min;
     unsigned n_writer_threads; /* 0: one; at most HTH_WRITER_THREADS_MAX */
     hth_writer_limits write_limits;

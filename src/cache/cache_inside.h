@@ -6,6 +6,7 @@
 
 #include "base/read_ring.h"
 #include "cache/cache.h"
+#include "cache/past.h"
 #include "cache/rejected.h"
 #include "cache/writer.h"
 
@@ -25,6 +26,7 @@ struct hth_cache {
     const hth_signing_key *key;     /* NULL: rows are not signed */
     _Atomic uint64_t evicted_noted; /* rows evicted before the last reset */
     hth_rejected rejected;
+    hth_past past;
     bool save_on_second_use;
     const hth_fs *fs; /* never NULL */
     const hth_log *log;

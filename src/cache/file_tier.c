@@ -34,6 +34,7 @@ enum {
     USES_MAX = 16384,
     FOUND_MAX = 1024,
     LOST_MAX = 1024,
+    SIGHTINGS_MAX = 256,
     FLUSH_AT = 4096, /* uses noted before a busy writer brings them to the index */
     EVICT_BATCH_ROWS = 64,
     EVICT_ATTEMPTS = 8,
@@ -57,6 +58,8 @@ typedef struct notes {
     size_t n_found;
     hth_row_id *lost; /* [LOST_MAX], rows whose file is gone */
     size_t n_lost;
+    hth_index_sighting *sightings; /* [SIGHTINGS_MAX], beginnings of prompts that were kept */
+    size_t n_sightings;
 } notes;
 
 struct hth_file_tier {
@@ -375,7 +378,8 @@ static bool notes_init(notes *n)
     n->uses = malloc(USES_MAX * sizeof(*n->uses));
     n->found = malloc(FOUND_MAX * sizeof(*n->found));
     n->lost = malloc(LOST_MAX * sizeof(*n->lost));
-    return n->uses && n->found && n->lost;
+    n->sightings = malloc(SIGHTINGS_MAX * sizeof(*n->sightings));
+    return n->uses && n->found && n->lost && n->sightings;
 }
 
 static void notes_deinit(notes *n)
@@ -383,6 +387,7 @@ static void notes_deinit(notes *n)
     free(n->uses);
     free(n->found);
     free(n->lost);
+    free(n->sightings);
     *n = (notes){ .uses = NULL };
 }
 
@@ -706,6 +711,16 @@ void hth_file_tier_touch(hth_file_tier *tier, const hth_row_id *ids, size_t n)
     pthread_mutex_unlock(&tier->notes_lock);
 }
 
+void hth_file_tier_note_beginning(hth_file_tier *tier, const hth_index_sighting *sighting)
+{
+    notes *pending = &tier->pending;
+
+    pthread_mutex_lock(&tier->notes_lock);
+    if (pending->n_sightings < SIGHTINGS_MAX)
+        pending->sightings[pending->n_sightings++] = *sighting;
+    pthread_mutex_unlock(&tier->notes_lock);
+}
+
 /* ---- bringing notes to the index ---- */
 
 static int compare_uses(const void *a, const void *b)
@@ -788,7 +803,7 @@ static void bring_notes(hth_file_tier *tier)
         notes_deinit(&empty);
         return; /* what was noted stays for the next time */
     }
-    empty.n_uses = empty.n_found = empty.n_lost = 0;
+    empty.n_uses = empty.n_found = empty.n_lost = empty.n_sightings = 0;
     pthread_mutex_lock(&tier->notes_lock);
     noted = tier->pending;
     tier->pending = empty;
@@ -797,6 +812,8 @@ static void bring_notes(hth_file_tier *tier)
     adopt_found(tier, noted.found, noted.n_found);
     if (noted.n_lost > 0) /* if it fails, the next read notes them again */
         (void)hth_index_remove_lost(tier->index, noted.lost, noted.n_lost, hth_row_file_is_gone, &files, NULL, NULL);
+    if (noted.n_sightings > 0) /* if it fails, a later miss has one explanation less */
+        (void)hth_index_note_beginnings(tier->index, noted.sightings, noted.n_sightings, NULL);
     bring_uses(tier, noted.uses, noted.n_uses);
     notes_deinit(&noted);
 }
@@ -806,7 +823,8 @@ static bool has_notes(hth_file_tier *tier, size_t n_uses_min)
     bool has;
 
     pthread_mutex_lock(&tier->notes_lock);
-    has = tier->pending.n_uses >= n_uses_min || tier->pending.n_found > 0 || tier->pending.n_lost > 0;
+    has = tier->pending.n_uses >= n_uses_min || tier->pending.n_found > 0 || tier->pending.n_lost > 0 ||
+          tier->pending.n_sightings == SIGHTINGS_MAX || (n_uses_min == 1 && tier->pending.n_sightings > 0);
     pthread_mutex_unlock(&tier->notes_lock);
     return has;
 }
@@ -1048,11 +1066,19 @@ static bool take_row(hth_file_tier *tier, const hth_row_id *id, taken_row *out)
     return !out->is_reserved || result == HTH_RESERVED;
 }
 
-/* Its file is gone. */
-static void end_gone(hth_file_tier *tier, const taken_row *row)
+/* Its file is gone; gone (may be NULL) is what is to be remembered of it. */
+static void end_gone(hth_file_tier *tier, const taken_row *row, const hth_gone *gone)
 {
-    if (row->is_reserved)
-        (void)hth_index_release(tier->index, row->id, 1, NULL); /* it is ours to take again in any case */
+    hth_row_meta meta = { .id = *row->id };
+
+    if (!row->is_reserved)
+        return;
+    if (row->was_known)
+        meta = row->meta;
+    if (gone) /* here and below: it is ours to take again in any case */
+        (void)hth_index_release_gone(tier->index, &meta, gone, NULL);
+    else
+        (void)hth_index_release(tier->index, row->id, 1, NULL);
 }
 
 /* Its file stays; it is counted as what it is now. */
@@ -1069,7 +1095,7 @@ static void end_kept(hth_file_tier *tier, taken_row *row)
         }
         row->meta = now;
     } else if (!row->was_known) {
-        end_gone(tier, row);
+        end_gone(tier, row, NULL);
         return;
     }
     (void)hth_index_publish(tier->index, &row->meta, 1, NULL); /* if not, it is found by its name */
@@ -1127,7 +1153,7 @@ bool hth_file_tier_quarantine_if(hth_file_tier *tier, const hth_row_id *id, hth_
     hth_fs_step(tier->fs, "taken");
     judged = judge_file(tier, &row, is_bad, user_data);
     if (judged == VERDICT_GONE) {
-        end_gone(tier, &row);
+        end_gone(tier, &row, NULL);
         return false;
     }
     if (judged != VERDICT_BAD) {
@@ -1147,7 +1173,7 @@ bool hth_file_tier_quarantine_if(hth_file_tier *tier, const hth_row_id *id, hth_
         end_kept(tier, &row);
         return false;
     }
-    end_gone(tier, &row);
+    end_gone(tier, &row, &(hth_gone){ .reason = HTH_GONE_DAMAGED, .time = hth_os_unix_seconds() });
     return rc == 0;
 }
 
@@ -1180,7 +1206,7 @@ void hth_file_tier_quarantine(hth_file_tier *tier, const hth_row_id *id, const c
     (void)hth_file_tier_quarantine_if(tier, id, is_suspect, tier, reason); /* it has said what it did */
 }
 
-hearth_status hth_file_tier_remove(hth_file_tier *tier, const hth_row_id *id, hearth_error *err)
+static hearth_status remove_row(hth_file_tier *tier, const hth_row_id *id, const hth_gone *gone, hearth_error *err)
 {
     taken_row row;
     int rc;
@@ -1196,10 +1222,26 @@ hearth_status hth_file_tier_remove(hth_file_tier *tier, const hth_row_id *id, he
         end_kept(tier, &row);
         return hth_fail_errno(err, -rc, "cannot remove the row '%s'", row.path);
     }
-    end_gone(tier, &row);
-    if (!row.was_known && rc == -ENOENT)
+    if (!row.was_known && rc == -ENOENT) {
+        end_gone(tier, &row, NULL);
         return hth_fail(err, HEARTH_NOT_FOUND, "there is no row '%s'", row.path);
+    }
+    end_gone(tier, &row, gone);
     return HEARTH_OK;
+}
+
+hearth_status hth_file_tier_remove(hth_file_tier *tier, const hth_row_id *id, hearth_error *err)
+{
+    return remove_row(tier, id, NULL, err);
+}
+
+hearth_status hth_file_tier_remove_superseded(hth_file_tier *tier, const hth_row_id *id, const hth_row_id *successor,
+                                              hearth_error *err)
+{
+    hth_gone gone = { .reason = HTH_GONE_SUPERSEDED, .time = hth_os_unix_seconds() };
+
+    hth_past_name_of(successor, &gone.successor);
+    return remove_row(tier, id, &gone, err);
 }
 
 /* ---- watching ---- */

@@ -99,6 +99,9 @@ hearth_status hth_file_tier_read_head(hth_file_tier *tier, const hth_row_id *id,
 /* Note a use of these rows; brought to the index by the next hth_file_tier_maintain. Never blocks on the index. */
 void hth_file_tier_touch(hth_file_tier *tier, const hth_row_id *ids, size_t n);
 
+/* Note that a keyspace kept the beginning of a prompt; brought to the index likewise. */
+void hth_file_tier_note_beginning(hth_file_tier *tier, const hth_index_sighting *sighting);
+
 /* ---- writer threads only ---- */
 
 /*
@@ -130,6 +133,9 @@ bool hth_file_tier_quarantine_if(hth_file_tier *tier, const hth_row_id *id, hth_
  * or removing it; others when the file stays, and then it stays counted.
  */
 hearth_status hth_file_tier_remove(hth_file_tier *tier, const hth_row_id *id, hearth_error *err);
+/* The same, and the index remembers (past.h) that row successor holds what it held. */
+hearth_status hth_file_tier_remove_superseded(hth_file_tier *tier, const hth_row_id *id, const hth_row_id *successor,
+                                              hearth_error *err);
 
 /*
  * Bring noted uses, rows found by name and rows whose file is gone to the index; replace an index that was damaged.

@@ -523,13 +523,21 @@ void hth_file_tier_set_quarantine(hth_file_tier_set *set, const hth_row_id *id, 
         hth_file_tier_quarantine(set->roots[i], id, reason);
 }
 
-hearth_status hth_file_tier_set_remove(hth_file_tier_set *set, const hth_row_id *id, hearth_error *err)
+void hth_file_tier_set_note_beginning(hth_file_tier_set *set, const hth_index_sighting *sighting)
+{
+    hth_file_tier_note_beginning(set->roots[0], sighting);
+}
+
+/* successor may be NULL. */
+static hearth_status remove_everywhere(hth_file_tier_set *set, const hth_row_id *id, const hth_row_id *successor,
+                                       hearth_error *err)
 {
     hearth_status status = HEARTH_NOT_FOUND;
 
     for (size_t i = 0; i < set->n; i++) {
         hearth_error why = { .message = "" };
-        hearth_status result = hth_file_tier_remove(set->roots[i], id, &why);
+        hearth_status result = successor ? hth_file_tier_remove_superseded(set->roots[i], id, successor, &why)
+                                         : hth_file_tier_remove(set->roots[i], id, &why);
 
         /* One that fails matters more than one that has none, and one that went more than none. */
         if (result == HEARTH_NOT_FOUND && (i > 0 || status != HEARTH_NOT_FOUND))
@@ -541,6 +549,17 @@ hearth_status hth_file_tier_set_remove(hth_file_tier_set *set, const hth_row_id 
         }
     }
     return status;
+}
+
+hearth_status hth_file_tier_set_remove(hth_file_tier_set *set, const hth_row_id *id, hearth_error *err)
+{
+    return remove_everywhere(set, id, NULL, err);
+}
+
+hearth_status hth_file_tier_set_remove_superseded(hth_file_tier_set *set, const hth_row_id *id,
+                                                  const hth_row_id *successor, hearth_error *err)
+{
+    return remove_everywhere(set, id, successor, err);
 }
 
 void hth_file_tier_set_maintain(hth_file_tier_set *set)

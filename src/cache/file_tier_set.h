@@ -54,6 +54,8 @@ hearth_status hth_file_tier_set_read(hth_file_tier_set *set, const hth_row_id *i
                                      void *user_data, size_t *n_out, hearth_error *err);
 hearth_status hth_file_tier_set_read_head(hth_file_tier_set *set, const hth_row_id *id, uint8_t *bytes, size_t capacity,
                                           size_t *n_out, uint64_t *file_bytes_out, hearth_error *err);
+/* In the index of the first root: a note of one prompt is wanted once. */
+void hth_file_tier_set_note_beginning(hth_file_tier_set *set, const hth_index_sighting *sighting);
 /* With several roots this looks for the ancestors in all of them: about a microsecond for each. */
 void hth_file_tier_set_touch(hth_file_tier_set *set, const hth_row_id *ids, size_t n);
 /* Sums over the roots; complete when all are. HEARTH_IO when a root's index cannot be read: then it is left out. */
@@ -71,6 +73,8 @@ hearth_status hth_file_tier_set_publish(hth_file_tier_set *set, const hth_row_me
 /* In every root that has it. */
 void hth_file_tier_set_quarantine(hth_file_tier_set *set, const hth_row_id *id, const char *reason);
 hearth_status hth_file_tier_set_remove(hth_file_tier_set *set, const hth_row_id *id, hearth_error *err);
+hearth_status hth_file_tier_set_remove_superseded(hth_file_tier_set *set, const hth_row_id *id,
+                                                  const hth_row_id *successor, hearth_error *err);
 void hth_file_tier_set_maintain(hth_file_tier_set *set);
 /* Every root gives in proportion to what it holds. */
 hearth_status hth_file_tier_set_evict_to(hth_file_tier_set *set, uint64_t bytes_max, uint64_t *evicted_out,

@@ -9,6 +9,8 @@
  *   reservations  key 32, kind 1                             owner token u64, deadline u64 (monotonic seconds)
  *   meta          "state"                                    complete u8, rebuilder's token u64, quota u64
  *                 "totals"                                   rows u64, bytes u64, rows by kind 5 x u64
+ *   past, past_order: index_past.h
+ *   past, past_order   see index_past.h
  *
  * Integers are little-endian but for the one that orders lru. Databases live in one boot of one machine only, so the
  * monotonic clock means the same to all who read them; the version is in the environment's name (index_env.c).
@@ -31,6 +33,7 @@
 #include "base/os.h"
 #include "cache/bell.h"
 #include "cache/index_env.h"
+#include "cache/index_past.h"
 #include "cache/owner.h"
 
 enum {
@@ -306,7 +309,8 @@ static int row_put(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_meta *m
     encode_id(&meta->id, id_bytes);
     encode_row(meta, row);
     if ((rc = mdb_put(txn, dbs->rows, &id, &value, 0)) != 0 ||
-        (rc = mdb_put(txn, dbs->children, &parent_key, &id, 0)) != 0 || (rc = age_put(txn, dbs, meta)) != 0)
+        (rc = mdb_put(txn, dbs->children, &parent_key, &id, 0)) != 0 || (rc = age_put(txn, dbs, meta)) != 0 ||
+        (rc = hth_index_past_forget_gone(txn, dbs, &meta->id)) != 0)
         return rc;
     totals->rows++;
     totals->bytes += meta->bytes;
@@ -928,6 +932,53 @@ hearth_status hth_index_reservation_is_ours(hth_index *index, const hth_row_id *
     return HEARTH_OK;
 }
 
+/* ---- the past ---- */
+
+bool hth_index_gone(hth_index *index, const hth_past_name *name, hth_gone *out)
+{
+    hth_index_read read;
+    int rc;
+
+    if (check_process(index, NULL) != HEARTH_OK || hth_index_env_read_begin(index->env, &read) != 0)
+        return false;
+    rc = hth_index_past_gone(read.txn, &read.dbs, name, out);
+    hth_index_env_read_end(index->env, &read, rc);
+    return rc == 0;
+}
+
+bool hth_index_past_ends(hth_index *index, const hth_key *boundary, hth_past_ends *out)
+{
+    hth_index_read read;
+    int rc;
+
+    if (check_process(index, NULL) != HEARTH_OK || hth_index_env_read_begin(index->env, &read) != 0)
+        return false;
+    rc = hth_index_past_ends_get(read.txn, &read.dbs, boundary, out);
+    hth_index_env_read_end(index->env, &read, rc);
+    return rc == 0;
+}
+
+bool hth_index_beginning(hth_index *index, const hth_beginning_name *name, hth_beginning *out)
+{
+    hth_index_read read;
+    int rc;
+
+    if (check_process(index, NULL) != HEARTH_OK || hth_index_env_read_begin(index->env, &read) != 0)
+        return false;
+    rc = hth_index_past_beginning(read.txn, &read.dbs, name, out);
+    hth_index_env_read_end(index->env, &read, rc);
+    return rc == 0;
+}
+
+void hth_index_visit_beginnings(hth_index *index, hth_beginning_visit_fn visit, void *user_data)
+{
+    hth_index_read read;
+
+    if (check_process(index, NULL) == HEARTH_OK && hth_index_env_read_begin(index->env, &read) == 0)
+        hth_index_env_read_end(index->env, &read,
+                               hth_index_past_visit_beginnings(read.txn, &read.dbs, visit, user_data));
+}
+
 /* ---- waiting ---- */
 
 static hth_wait_result look(hth_index *index, const hth_row_id *id)
@@ -1227,6 +1278,35 @@ hearth_status hth_index_release(hth_index *index, const hth_row_id *ids, size_t 
     return status;
 }
 
+typedef struct gone_request {
+    hth_index *index;
+    const hth_row_meta *meta;
+    const hth_gone *gone;
+} gone_request;
+
+static int release_gone_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+{
+    const gone_request *request = user_data;
+    hth_row_meta known;
+    int rc = reservation_drop(request->index, txn, dbs, &request->meta->id);
+
+    if (rc == 0)
+        rc = row_get(txn, dbs, &request->meta->id, &known);
+    /* One that is there was put in by somebody else, when our time was over. */
+    return rc == MDB_NOTFOUND ? hth_index_past_note_gone(txn, dbs, request->meta, request->gone) : rc;
+}
+
+hearth_status hth_index_release_gone(hth_index *index, const hth_row_meta *meta, const hth_gone *gone,
+                                     hearth_error *err)
+{
+    gone_request request = { .index = index, .meta = meta, .gone = gone };
+    hearth_status status = write_rows(index, release_gone_body, &request, "release a reservation", err);
+
+    held_remove(index, &meta->id);
+    hth_bell_ring(index->bell);
+    return status;
+}
+
 static int release_dead_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
 {
     row_change *change = user_data;
@@ -1289,6 +1369,29 @@ hearth_status hth_index_remove_lost(hth_index *index, const hth_row_id *ids, siz
 hearth_status hth_index_remove(hth_index *index, const hth_row_id *ids, size_t n, hearth_error *err)
 {
     return hth_index_remove_lost(index, ids, n, NULL, NULL, NULL, err);
+}
+
+typedef struct note_request {
+    const hth_index_sighting *sightings;
+    size_t n;
+} note_request;
+
+static int note_beginnings_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+{
+    const note_request *request = user_data;
+    int rc = 0;
+
+    for (size_t i = 0; i < request->n && rc == 0; i++)
+        rc = hth_index_past_note_beginning(txn, dbs, &request->sightings[i].name, &request->sightings[i].space);
+    return rc;
+}
+
+hearth_status hth_index_note_beginnings(hth_index *index, const hth_index_sighting *sightings, size_t n,
+                                        hearth_error *err)
+{
+    note_request request = { .sightings = sightings, .n = n };
+
+    return write_rows(index, note_beginnings_body, &request, "note beginnings", err);
 }
 
 /* ---- eviction ---- */
@@ -1358,6 +1461,7 @@ typedef struct evict_request {
     hth_row_meta *rows;
     size_t capacity;
     size_t n;
+    hth_gone gone; /* what is remembered of them */
 } evict_request;
 
 static int evict_leaves(evict_request *request, MDB_txn *txn, const hth_index_dbs *dbs, MDB_cursor *cursor,
@@ -1388,6 +1492,7 @@ static int evict_leaves(evict_request *request, MDB_txn *txn, const hth_index_db
 
         memcpy(age, key.mv_data, AGE_BYTES);
         if ((rc = row_remove(txn, dbs, &meta, totals)) != 0 ||
+            (rc = hth_index_past_note_gone(txn, dbs, &meta, &request->gone)) != 0 ||
             (rc = reserve_row(request->index, txn, dbs, &id, EVICTED_DEADLINE_S)) != 0)
             return rc;
         request->rows[request->n++] = meta;
@@ -1432,6 +1537,7 @@ hearth_status hth_index_evict(hth_index *index, uint64_t bytes_max, hth_index_ne
         .user_data = user_data,
         .rows = rows,
         .capacity = capacity,
+        .gone = { .reason = HTH_GONE_EVICTED, .time = hth_os_unix_seconds() },
     };
     hearth_status status = write_rows(index, evict_body, &request, "evict rows", err);
 

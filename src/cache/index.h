@@ -6,8 +6,8 @@
  * filled again from the files (scan.c does that) while lookups fall back to the files.
  *
  * Databases: rows ((key, kind) -> meta), children (parent key -> (key, kind), duplicates), lru ((last_used, key,
- * kind)), reservations ((key, kind) -> (owner token, deadline)), meta (version, totals). Totals are kept in the same
- * transaction as the rows.
+ * kind)), reservations ((key, kind) -> (owner token, deadline)), meta (version, totals), and what is remembered of rows
+ * that went (index_past.h). Totals are kept in the same transaction as the rows.
  *
  * Reads are lock-free LMDB read transactions and may come from any thread. Functions that open a write transaction say
  * so; only writer threads call them, so that a process stopped in the middle of one stalls no scheduler. An index that
@@ -19,6 +19,7 @@
 
 #include "base/fs.h"
 #include "base/log.h"
+#include "cache/past.h"
 #include "cache/row.h"
 
 typedef struct hth_index hth_index;
@@ -87,6 +88,16 @@ hearth_status hth_index_orphans(hth_index *index, hth_row_id *out, size_t capaci
 /* The quota that was last set by any process; 0: none was. */
 hearth_status hth_index_quota(hth_index *index, uint64_t *out, hearth_error *err);
 
+/*
+ * What is remembered of rows that were here and of beginnings of prompts (past.h). False, *out unchanged, when nothing
+ * is, or when the index cannot be used. About a microsecond; no system call, no allocation.
+ */
+bool hth_index_gone(hth_index *index, const hth_past_name *name, hth_gone *out);
+bool hth_index_past_ends(hth_index *index, const hth_key *boundary, hth_past_ends *out);
+bool hth_index_beginning(hth_index *index, const hth_beginning_name *name, hth_beginning *out);
+/* All beginnings, until visit says false; no callback may come back to the index. */
+void hth_index_visit_beginnings(hth_index *index, hth_beginning_visit_fn visit, void *user_data);
+
 /* What hth_index_wait ended with. */
 typedef enum hth_wait_result {
     HTH_WAIT_THERE,   /* the row is in the index */
@@ -150,6 +161,16 @@ hearth_status hth_index_adopt(hth_index *index, const hth_row_meta *rows, size_t
                               void *user_data, size_t *adopted_out, hearth_error *err);
 /* Drop our reservations and those of dead owners. One transaction. */
 hearth_status hth_index_release(hth_index *index, const hth_row_id *ids, size_t n, hearth_error *err);
+/* The same with one row that was taken and whose file is gone now, and remember why. One transaction. */
+hearth_status hth_index_release_gone(hth_index *index, const hth_row_meta *meta, const hth_gone *gone,
+                                     hearth_error *err);
+/* Remember that keyspaces kept beginnings of prompts. One transaction. */
+typedef struct hth_index_sighting {
+    hth_beginning_name name;
+    hth_beginning_space space;
+} hth_index_sighting;
+hearth_status hth_index_note_beginnings(hth_index *index, const hth_index_sighting *sightings, size_t n,
+                                        hearth_error *err);
 hearth_status hth_index_remove(hth_index *index, const hth_row_id *ids, size_t n, hearth_error *err);
 /* Take out those rows that is_gone confirms; *removed_out (may be NULL) how many. One transaction. */
 hearth_status hth_index_remove_lost(hth_index *index, const hth_row_id *ids, size_t n, hth_index_confirm_fn is_gone,
@@ -157,7 +178,7 @@ hearth_status hth_index_remove_lost(hth_index *index, const hth_row_id *ids, siz
 /*
  * Take the least recently used rows without children out until at most bytes_max bytes are left, at most capacity of
  * them, and reserve them for us, so that nobody publishes them while their files are removed; release them after that,
- * or publish those whose file stays. None while the index is incomplete, since unknown rows may stand on known ones. A
+ * or publish those whose file stays. They are remembered as evicted until they are published again. None while the index is incomplete, since unknown rows may stand on known ones. A
  * row that is_needed (may be NULL) speaks for stays, too; it is called inside the transaction and may read other
  * indexes. One transaction.
  */
@@ -176,7 +197,7 @@ typedef struct hth_index_use {
 hearth_status hth_index_touch(hth_index *index, const hth_index_use *uses, size_t n, hearth_error *err);
 /* Note the quota for those who only look. */
 hearth_status hth_index_set_quota(hth_index *index, uint64_t bytes_max, hearth_error *err);
-/* Empty everything but the reservations, for a rebuild by the caller. */
+/* Empty everything but the reservations and what is remembered, for a rebuild by the caller. */
 hearth_status hth_index_clear(hth_index *index, hearth_error *err);
 /* The rebuild that the caller was told to do is complete. */
 hearth_status hth_index_rebuilt(hth_index *index, hearth_error *err);

@@ -256,3 +256,22 @@ void hth_salted_fingerprint(const uint8_t fingerprint[32], const char *salt, uin
     hth_sha256_of(inner, sizeof(inner), outer + SHA256_BLOCK_BYTES);
     hth_sha256_of(outer, sizeof(outer), out);
 }
+
+void hth_keyspace_set_fingerprint(hth_keyspace *keyspace, const uint8_t fingerprint[32])
+{
+    memmove(keyspace->fingerprint, fingerprint, sizeof(keyspace->fingerprint));
+    memcpy(keyspace->tenancy.fingerprint, keyspace->fingerprint, sizeof(keyspace->tenancy.fingerprint));
+    memcpy(keyspace->tenancy.base, keyspace->fingerprint, sizeof(keyspace->tenancy.base));
+    memset(keyspace->tenancy.scope, 0, sizeof(keyspace->tenancy.scope));
+}
+
+void hth_keyspace_salt(hth_keyspace *keyspace, const char *salt)
+{
+    bool is_known = hth_keyspace_has_tenancy(keyspace);
+
+    hth_salted_fingerprint(keyspace->fingerprint, salt, keyspace->fingerprint);
+    if (!is_known)
+        return;
+    hth_salted_fingerprint(keyspace->tenancy.scope, salt, keyspace->tenancy.scope);
+    memcpy(keyspace->tenancy.fingerprint, keyspace->fingerprint, sizeof(keyspace->tenancy.fingerprint));
+}

@@ -21,12 +21,23 @@ static inline bool hth_key_equal(const hth_key *a, const hth_key *b)
     return memcmp(a->bytes, b->bytes, HTH_KEY_BYTES) == 0;
 }
 
+/*
+ * Whose an effective fingerprint is. No part of keys or rows: only for telling why a prompt is not known, where nothing
+ * may be told to one tenant of another (why.h).
+ */
+typedef struct hth_tenancy {
+    uint8_t fingerprint[32]; /* the effective one that this is about */
+    uint8_t base[32];        /* the same without salts */
+    uint8_t scope[32];       /* what the salts make of 32 zeros: equal for equal salts, whatever the model */
+} hth_tenancy;
+
 /* Everything about a model and its context that a key depends on besides the tokens. */
 typedef struct hth_keyspace {
     uint8_t fingerprint[32];  /* effective: adapters and salt folded in */
     uint8_t fingerprint_mode; /* 0 safe, 1 gguf_chunked, 2 fast_unsafe; not part of the key, carried into the rows */
     uint8_t quant_byte;
     uint8_t ctx_params_hash[32];
+    hth_tenancy tenancy;
 } hth_keyspace;
 
 /* Are equal tokens the same prefix in both? How the fingerprint was made does not matter. */
@@ -86,5 +97,20 @@ hearth_status hth_effective_fingerprint(const uint8_t fingerprint[32], const hth
  * salt of no bytes (NULL or "") leaves it as it is. out may be fingerprint, here and above.
  */
 void hth_salted_fingerprint(const uint8_t fingerprint[32], const char *salt, uint8_t out[32]);
+
+/* ---- tenancy ---- */
+
+/* Give a keyspace its fingerprint, of no tenant. */
+void hth_keyspace_set_fingerprint(hth_keyspace *keyspace, const uint8_t fingerprint[32]);
+/* Fold one more salt into a keyspace's fingerprint, as above, and into its tenancy. */
+void hth_keyspace_salt(hth_keyspace *keyspace, const char *salt);
+/*
+ * Is the tenancy that of the fingerprint? One whose fingerprint was set by other means belongs to nobody knows whom: it
+ * is told nothing of others, and others nothing of it.
+ */
+static inline bool hth_keyspace_has_tenancy(const hth_keyspace *keyspace)
+{
+    return memcmp(keyspace->tenancy.fingerprint, keyspace->fingerprint, sizeof(keyspace->fingerprint)) == 0;
+}
 
 #endif

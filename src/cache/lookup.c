@@ -38,6 +38,8 @@ static void append_row(hth_lookup *lookup, const hth_row_meta *meta, uint32_t n_
 {
     lookup->rows[lookup->n_rows++] = (hth_lookup_row){ .meta = *meta, .n_use = n_use };
     lookup->n_cached = meta->first_position + n_use;
+    if (lookup->n_agreed < lookup->n_cached)
+        lookup->n_agreed = lookup->n_cached;
 }
 
 static bool is_block_at(const hth_row_meta *meta, size_t position)
@@ -87,6 +89,8 @@ static leaf find_longest(hth_lookup *lookup, hth_cache *cache, const hth_lookup_
             candidate->n_tokens <= best.n_shared)
             continue;
         shared = shared_tokens(cache, candidate, tokens + position, rest);
+        if (lookup->n_agreed < position + shared)
+            lookup->n_agreed = (uint32_t)position + shared;
         if (shared > best.n_shared && is_divisible(candidate, shared, options->n_window))
             best = (leaf){ .row = candidate, .n_shared = shared };
     }
@@ -337,7 +341,7 @@ hearth_status hth_lookup_init(hth_lookup *out, hth_cache *cache, const hth_keysp
 {
     size_t n_blocks = n_tokens / HTH_BLOCK_TOKENS;
     hth_lookup_way way = cache ? options->way : HTH_LOOKUP_KEYS;
-    hth_lookup lookup = { .n_tokens = n_tokens };
+    hth_lookup lookup = { .way = way, .n_tokens = n_tokens };
     hearth_status status = HEARTH_OK;
 
     assert(n_tokens > 0);

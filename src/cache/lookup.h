@@ -29,13 +29,23 @@ typedef struct hth_lookup_row {
     uint32_t n_use; /* leading tokens of the row that the prompt shares; all but of the last row with tokens */
 } hth_lookup_row;
 
+typedef enum hth_lookup_way {
+    HTH_LOOKUP_KEYS,             /* only the keys, no rows: the cache is not to be read */
+    HTH_LOOKUP_CELLS,            /* blocks and leaves */
+    HTH_LOOKUP_STATES,           /* states alone */
+    HTH_LOOKUP_CELLS_AND_STATES, /* blocks, tails, and a state at the end */
+} hth_lookup_way;
+
 typedef struct hth_lookup {
+    hth_lookup_way way; /* in which it was made */
     size_t n_tokens;
     hth_key *boundary_keys; /* [n_tokens / HTH_BLOCK_TOKENS + 1]; element i names the first i blocks */
     hth_key prompt_key;     /* names all n_tokens */
     hth_lookup_row *rows;   /* in order of position, covering [0, n_cached) without a gap; a state comes last */
     size_t n_rows;
     uint32_t n_cached;
+    uint32_t
+        n_agreed; /* n_cached or more: how far it agrees with cells that were looked at and cannot be used so far */
     hearth_tier logits_tier; /* where the logits after the last token are; HEARTH_TIER_NONE: nowhere */
     /*
      * States inside blocks of this very prompt that later ones supersede: a growing conversation leaves two a turn. Not
@@ -47,13 +57,6 @@ typedef struct hth_lookup {
     bool has_tail;
     hth_row_meta tail;
 } hth_lookup;
-
-typedef enum hth_lookup_way {
-    HTH_LOOKUP_KEYS,             /* only the keys, no rows: the cache is not to be read */
-    HTH_LOOKUP_CELLS,            /* blocks and leaves */
-    HTH_LOOKUP_STATES,           /* states alone */
-    HTH_LOOKUP_CELLS_AND_STATES, /* blocks, tails, and a state at the end */
-} hth_lookup_way;
 
 typedef struct hth_lookup_options {
     hth_lookup_way way;

@@ -35,8 +35,9 @@ struct hth_ram_tier {
     hth_arena *arena;
     hth_ram_directory *directory; /* NULL: private memory; guarded by the lock */
     const hth_signing_key *key;   /* NULL: none; fixed at opening */
+    hth_past *past;               /* NULL: none; fixed at opening */
 
-    /* Guards the fields below and the rows' guarded fields. Held around the arena's lock, no other. */
+    /* Guards the fields below and the rows' guarded fields. Held around the arena's lock and the past's, no other. */
     pthread_mutex_t lock;
     uint64_t bytes_max;
     hth_ram_table table;
@@ -175,6 +176,8 @@ static uint64_t evict_one_locked(hth_ram_tier *tier)
     if (!row)
         return 0;
     freed = slab_bytes_of(row); /* NOLINT(clang-analyzer-unix.Malloc): it does not see that freed rows left the lists */
+    if (tier->past && !hth_ram_row_is_stored(row))
+        hth_past_note_gone(tier->past, &row->meta, HTH_GONE_EVICTED, NULL);
     hide_locked(tier, row);
     free_locked(tier, row);
     tier->rows_evicted++;
@@ -298,8 +301,11 @@ static bool check_adopted(hth_ram_tier *tier, hth_ram_row *row)
     if (sound) {
         row->unverified = false;
     } else {
-        if (row->visible)
+        if (row->visible) {
             tier->rows_adopted_dropped++;
+            if (tier->past)
+                hth_past_note_gone(tier->past, &row->meta, HTH_GONE_DAMAGED, NULL);
+        }
         hide_locked(tier, row);
         drop_pin_locked(tier, row);
     }
@@ -319,6 +325,7 @@ hearth_status hth_ram_tier_open(const hth_ram_tier_options *options, hth_ram_tie
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the RAM tier");
     tier->bytes_max = options->bytes_max;
     tier->key = options->key;
+    tier->past = options->past;
     pthread_mutex_init(&tier->lock, NULL);
     if (!hth_ram_table_init(&tier->table))
         status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the RAM tier");

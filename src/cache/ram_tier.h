@@ -17,6 +17,7 @@
 #ifndef HTH_CACHE_RAM_TIER_H
 #define HTH_CACHE_RAM_TIER_H
 
+#include "cache/past.h"
 #include "cache/row.h"
 #include "cache/signing_key.h"
 
@@ -29,6 +30,8 @@ typedef struct hth_ram_tier_options {
     int memory_fd; /* -1: private memory; else a file in memory (hth_os_memory_file_new), which stays the caller's */
     const hth_signing_key
         *key; /* what adopted rows must be signed with; borrowed until the close. NULL: they need not */
+    hth_past
+        *past; /* remembers rows that are evicted and in no file, and damaged ones; outlives the tier. May be NULL */
 } hth_ram_tier_options;
 
 /*

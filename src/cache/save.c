@@ -13,7 +13,8 @@
 struct hth_save_slot {
     hth_ram_row *row;
     hth_row_meta meta;
-    hth_kvc_info info; /* borrows from the hth_save until the commit */
+    hth_save save;     /* what it points to is there until the commit */
+    hth_kvc_info info; /* borrows from it */
     size_t head_bytes;
     size_t payload_bytes;
     bool has_superseded;
@@ -33,10 +34,20 @@ bool hth_cache_is_saved(hth_cache *cache, const hth_row_id *id)
     return true;
 }
 
+/* Remember which row holds what the superseded one held, for when that one goes, too. */
+static void note_superseded(hth_cache *cache, const hth_row_id *superseded, const hth_row_id *by)
+{
+    hth_row_meta meta = { .id = *superseded };
+
+    (void)hth_cache_find(cache, superseded, &meta); /* not found: it is remembered by its name alone */
+    hth_past_note_gone(&cache->past, &meta, HTH_GONE_SUPERSEDED, by);
+}
+
 void hth_cache_supersede(hth_cache *cache, const hth_row_id *id, const hth_row_id *superseded)
 {
     hth_ram_row *row = cache->writer ? hth_ram_tier_pin(cache->ram, id) : NULL;
 
+    note_superseded(cache, superseded, id);
     if (!row) {
         hth_cache_forget(cache, superseded); /* id is in a file */
         return;
@@ -106,6 +117,7 @@ hth_save_slot *hth_cache_save_begin(hth_cache *cache, const hth_save *save)
         slot->info.prompt = (hth_kvc_bytes){ .data = (const uint8_t *)save->text, .n = (uint32_t)save->n_text_bytes };
     if (cache->key)
         slot->info.hmac = hth_kvc_signature_room(); /* the writer signs: hashing is not for the scheduler's thread */
+    slot->save = *save;
     slot->begun_ns = hth_os_monotonic_ns();
     slot->meta = (hth_row_meta){
         .id = save->id,
@@ -157,6 +169,22 @@ static void store(hth_cache *cache, hth_ram_row *row, const hth_save_slot *slot)
         hth_cache_store(cache, row);
 }
 
+/* Remember under which keyspace a prompt's beginning was kept. */
+static void note_beginning(hth_cache *cache, const hth_save_slot *slot)
+{
+    const hth_save *save = &slot->save;
+    hth_index_sighting sighting;
+
+    if (save->first_position > 0 || save->n_tokens == 0 || save->n_tokens > HTH_BLOCK_TOKENS ||
+        !hth_keyspace_has_tenancy(save->keyspace))
+        return;
+    hth_beginning_name_of(save->keyspace, save->tokens, save->n_tokens, &sighting.name);
+    hth_beginning_space_of(save->keyspace, &save->id, &sighting.space);
+    hth_past_note_beginning(&cache->past, &sighting.name, &sighting.space);
+    if (cache->n_levels > 0)
+        hth_file_tier_set_note_beginning(cache->levels[cache->n_levels - 1].files, &sighting);
+}
+
 void hth_cache_save_commit(hth_cache *cache, hth_save_slot *slot)
 {
     uint8_t *image = hth_ram_row_image(slot->row);
@@ -170,9 +198,13 @@ void hth_cache_save_commit(hth_cache *cache, hth_save_slot *slot)
     hth_count_save(cache->counters, (hearth_save_reason)slot->meta.save_reason);
     hth_histogram_add(cache->counters, HTH_PATH_PACK, hth_os_monotonic_ns() - slot->begun_ns);
     hth_rejected_forget(&cache->rejected, &slot->meta.id); /* a quarantine of the old one is before us in the queue */
+    hth_past_forget_gone(&cache->past, &slot->meta.id);
+    note_beginning(cache, slot);
     store(cache, row, slot);
-    if (slot->has_superseded)
+    if (slot->has_superseded) {
+        note_superseded(cache, &slot->superseded, &slot->meta.id);
         hth_ram_tier_remove(cache->ram, &slot->superseded);
+    }
     hth_ram_tier_unpin(cache->ram, row);
     free(slot);
 }

@@ -29,7 +29,9 @@ typedef struct job {
     job_kind kind;
     hth_ram_row *row; /* to publish, pinned */
     size_t tier;
-    hth_row_id id; /* superseded by row, to quarantine, or to remove from all tiers */
+    hth_row_id id;      /* superseded by row, to quarantine, or to remove from all tiers */
+    bool has_successor; /* of a row to remove */
+    hth_row_id successor;
     const char *reason;
 } job;
 
@@ -88,13 +90,15 @@ static bool put(hth_writer *writer, worker *to, job *next, size_t bytes)
 }
 
 /* By the thread that writes the row, should it still wait to be written. */
-void hth_writer_remove(hth_writer *writer, const hth_row_id *id)
+void hth_writer_remove(hth_writer *writer, const hth_row_id *id, const hth_row_id *successor)
 {
     job *next = calloc(1, sizeof(*next));
 
     if (!next)
         return; /* it is evicted one day */
-    *next = (job){ .kind = JOB_REMOVE, .id = *id };
+    *next = (job){ .kind = JOB_REMOVE, .id = *id, .has_successor = successor != NULL };
+    if (successor)
+        next->successor = *successor;
     if (!put(writer, worker_of(writer, id), next, 0))
         free(next);
 }
@@ -183,15 +187,22 @@ static void publish(hth_writer *writer, const job *next)
         hth_count(counters, HTH_COUNT_BYTES_WRITTEN, hth_ram_row_bytes(row));
     }
     if (next->kind == JOB_SUPERSEDE)
-        hth_writer_remove(writer, &next->id);
+        hth_writer_remove(writer, &next->id, &hth_ram_row_meta(row)->id);
 }
 
-static void remove_row(hth_writer *writer, const hth_row_id *id)
+/* From one tier, remembering which row holds what it held. */
+static hearth_status remove_from(hth_file_tier_set *tier, const job *next)
+{
+    return next->has_successor ? hth_file_tier_set_remove_superseded(tier, &next->id, &next->successor, NULL)
+                               : hth_file_tier_set_remove(tier, &next->id, NULL);
+}
+
+static void remove_row(hth_writer *writer, const job *next)
 {
     bool removed = false;
 
     for (size_t i = 0; i < writer->options.n_tiers; i++) /* not there, as a rule, in some */
-        removed = hth_file_tier_set_remove(writer->options.tiers[i], id, NULL) == HEARTH_OK || removed;
+        removed = remove_from(writer->options.tiers[i], next) == HEARTH_OK || removed;
     if (removed)
         hth_count(writer->options.counters, HTH_COUNT_ROWS_REMOVED, 1);
 }
@@ -218,7 +229,7 @@ static void run_job(worker *self, job *next)
     case JOB_QUARANTINE:
         hth_file_tier_set_quarantine(writer->options.tiers[next->tier], &next->id, next->reason);
         break;
-    case JOB_REMOVE: remove_row(writer, &next->id); break;
+    case JOB_REMOVE: remove_row(writer, next); break;
     }
     if (!next->row && writer->options.on_taken_away)
         writer->options.on_taken_away(&next->id, writer->options.user_data);

@@ -169,6 +169,8 @@ int hth_command_cache(int argc, char **argv)
         hth_cache_help_print(false);
         return HTH_EXIT_OK;
     }
+    if (strcmp(argv[1], "why") == 0)
+        return hth_cache_why(argc - 1, argv + 1);
     if (!hth_cache_options_parse(argc - 1, argv + 1, &options, &result))
         return result;
     switch (options.verb) {

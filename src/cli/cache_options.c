@@ -20,6 +20,7 @@ static const char help[] =
     "       hearth cache export KEY FILE [--force]\n"
     "       hearth cache import FILE\n"
     "       hearth cache repair [-q]\n"
+    "       hearth cache why    MODEL [-p TEXT | -f FILE] [--json] [OPTIONS OF RUN]\n"
     "\n"
     "Looks after a cache directory. Safe while servers use it.\n"
     "\n"
@@ -31,6 +32,8 @@ static const char help[] =
     "  export   join the rows of the prefix that KEY ends into one plain KVC file\n"
     "  import   put the rows of such a file into the cache\n"
     "  repair   make the index anew from the files\n"
+    "  why      say how much of a prompt is known, why the rest is not, and at which token it leaves what is known;\n"
+    "           takes the options of the 'hearth run' in question, for they are part of what names a row\n"
     "\n"
     "  --cache DIR          cache directory (default: $HEARTH_CACHE or ~/.cache/hearth/kv)\n"
     "  --more-cache DIR     one more directory of the same cache, as given to 'hearth run'; may be given 15 times\n"
@@ -46,7 +49,8 @@ static const char help[] =
     "  -h, --help\n"
     "\n"
     "SIZE is a number of bytes with an optional K, M, G or T. Exit codes: 0 done, 1 failed, found damage (verify) or\n"
-    "nothing cached yet, 2 wrong usage, 130 interrupted.\n";
+    "nothing cached yet, 2 wrong usage, 130 interrupted. Those of why: 0 all of the prompt is known, 1 not all of it,\n"
+    "2 that cannot be told.\n";
 
 enum {
     OPTION_JSON = 256,

@@ -29,5 +29,7 @@ int hth_cache_command_fail(hearth_status status, const hearth_error *err);
 int hth_cache_show(const hth_cache_command_options *options);     /* stat, ls */
 int hth_cache_care(const hth_cache_command_options *options);     /* verify, gc, rm, repair */
 int hth_cache_transfer(const hth_cache_command_options *options); /* export, import */
+/* why: argv[0] is the verb, the rest the options of `hearth run`. 0: all of the prompt is known, 1: not all, 2: failed. */
+int hth_cache_why(int argc, char **argv);
 
 #endif

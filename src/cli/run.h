@@ -37,12 +37,6 @@ int hth_run_many(hth_run *run);
  */
 void hth_run_set_interrupt(hth_run *run, void (*function)(void *user_data), void *user_data);
 
-/*
- * A prompt as it goes to the tokenizer: rendered where it is a chat, with the flags that it then needs. A new string;
- * NULL with a message.
- */
-char *hth_run_render(const hth_run *run, const char *prompt, unsigned *tokenize_flags, hearth_error *err);
-
 void hth_run_say_error(const hearth_error *err);
 
 #endif

@@ -125,27 +125,6 @@ static bool open_and_load(hth_run *run)
     return status == HEARTH_OK;
 }
 
-char *hth_run_render(const hth_run *run, const char *prompt, unsigned *tokenize_flags, hearth_error *err)
-{
-    hearth_chat_message messages[2];
-    size_t n_messages = 0;
-    char *rendered = NULL;
-
-    if (!run->options.chat) {
-        rendered = strdup(prompt);
-        if (!rendered)
-            *err = (hearth_error){ .status = HEARTH_NO_MEMORY, .message = "no memory for the prompt" };
-        return rendered;
-    }
-    if (run->options.system)
-        messages[n_messages++] = (hearth_chat_message){ .role = "system", .content = run->options.system };
-    messages[n_messages++] = (hearth_chat_message){ .role = "user", .content = prompt };
-    *tokenize_flags |= HEARTH_TOKENIZE_SPECIAL;
-    if (hearth_chat_render(run->model, messages, n_messages, &rendered, NULL, err) != HEARTH_OK)
-        return NULL;
-    return rendered;
-}
-
 /* ---- the command ---- */
 
 static void choose_seed(hth_run *run)

@@ -25,6 +25,7 @@
 #include "cli/line_reader.h"
 #include "cli/prompt_line.h"
 #include "cli/result_json.h"
+#include "cli/prompt_render.h"
 #include "cli/run.h"
 #include "models/result_copy.h"
 
@@ -222,7 +223,7 @@ static void begin(many *m, const char *text, size_t n, uint64_t number)
     it->replies = calloc(it->n, sizeof(*it->replies));
     m->tokenize_flags = m->line.options.request.tokenize_flags;
     if (it->replies)
-        m->prompt = hth_run_render(m->run, m->line.prompt, &m->tokenize_flags, &err);
+        m->prompt = hth_prompt_render(m->run->model, &m->run->options, m->line.prompt, &m->tokenize_flags, &err);
     else
         (void)hth_fail(&err, HEARTH_NO_MEMORY, "no memory for the replies"); /* reported below */
     if (m->prompt)

@@ -14,6 +14,7 @@
 #include "base/os.h"
 #include "cli/commands.h"
 #include "cli/result_json.h"
+#include "cli/prompt_render.h"
 #include "cli/run.h"
 #include "cli/text_file.h"
 #include "models/result_copy.h"
@@ -178,7 +179,8 @@ static bool submit(one *o)
     char *text = options->prompt ? strdup(options->prompt) : hth_text_file_read(options->prompt_file);
     hearth_request request = hth_run_options_request(options);
     hearth_error err = { .message = "" };
-    char *prompt = text ? hth_run_render(o->run, text, &request.tokenize_flags, &err) : NULL;
+    char *prompt =
+        text ? hth_prompt_render(o->run->model, &o->run->options, text, &request.tokenize_flags, &err) : NULL;
     uint64_t id = 0;
     hearth_status status;
 

@@ -289,7 +289,8 @@ static hearth_status fingerprint(hearth_model *model, const char *path, const he
         status = hth_fingerprint_file(path, options->fingerprint_mode, hth_runtime_memo_directory(model->runtime),
                                       plain, NULL, err);
     if (status == HEARTH_OK) {
-        hth_salted_fingerprint(plain, options->cache_salt, keyspace->fingerprint);
+        hth_keyspace_set_fingerprint(keyspace, plain);
+        hth_keyspace_salt(keyspace, options->cache_salt);
         keyspace->fingerprint_mode = (uint8_t)options->fingerprint_mode;
     }
     return status;

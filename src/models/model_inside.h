@@ -57,7 +57,23 @@ hearth_status hth_read_request(const hearth_request *request, hearth_request *ou
 /* A new array of its prompt's tokens, at least one, at most the context's. The model is entered. */
 hearth_status hth_model_prompt_tokens(hearth_model *model, const hearth_request *request, hearth_token **out,
                                       size_t *n_out, hearth_error *err);
-/* The effective fingerprint of requests with that salt (NULL: the model's). */
-void hth_model_fingerprint(const hearth_model *model, const char *cache_salt, uint8_t out[32]);
+/* The model's keyspace, with a request's salt (NULL: none). */
+hth_keyspace hth_model_keyspace(const hearth_model *model, const char *cache_salt);
+
+/* A request's prompt, read and checked as hearth_submit does it, and what it is looked up with. */
+typedef struct hth_model_prompt {
+    hth_keyspace keyspace; /* with the request's salt */
+    hearth_token *tokens;  /* [n_tokens] */
+    size_t n_tokens;
+    bool no_cache_read;
+} hth_model_prompt;
+
+/*
+ * Statuses as hearth_submit; function is its name for messages. To be followed by hth_model_prompt_give_back, until when
+ * the model is entered.
+ */
+hearth_status hth_model_prompt_take(hearth_model *model, const hearth_request *request, const char *function,
+                                    hth_model_prompt *out, hearth_error *err);
+void hth_model_prompt_give_back(hearth_model *model, hth_model_prompt *prompt);
 
 #endif

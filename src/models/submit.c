@@ -74,12 +74,12 @@ hearth_status hth_model_prompt_tokens(hearth_model *model, const hearth_request 
     return HEARTH_OK;
 }
 
-void hth_model_fingerprint(const hearth_model *model, const char *cache_salt, uint8_t out[32])
+hth_keyspace hth_model_keyspace(const hearth_model *model, const char *cache_salt)
 {
-    if (cache_salt && *cache_salt)
-        hth_salted_fingerprint(model->place.keyspace.fingerprint, cache_salt, out);
-    else
-        memcpy(out, model->place.keyspace.fingerprint, 32);
+    hth_keyspace keyspace = model->place.keyspace;
+
+    hth_keyspace_salt(&keyspace, cache_salt);
+    return keyspace;
 }
 
 /* A reply that the caller asks for by name has to fit. */
@@ -100,16 +100,14 @@ static hearth_status check_room(const hearth_model *model, const hearth_request 
 }
 
 /* The prompt's prefix that the parent key names. It must be one: another conversation's key is a mistake. */
-static hearth_status find_parent(const hearth_model *model, hth_request *request, hearth_error *err)
+static hearth_status find_parent(hth_request *request, hearth_error *err)
 {
-    hth_keyspace keyspace = model->place.keyspace;
     hth_key_stream *stream;
     hth_key key;
 
     if (!request->has_parent_key)
         return HEARTH_OK;
-    memcpy(keyspace.fingerprint, request->fingerprint, sizeof(keyspace.fingerprint));
-    stream = hth_key_stream_new(&keyspace);
+    stream = hth_key_stream_new(&request->keyspace);
     if (!stream)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the keys of a prompt");
     for (uint32_t i = 0; request->n_parent == 0 && i < request->n_prompt; i++) {
@@ -142,13 +140,41 @@ static hearth_status make_slot(hearth_model *model, const hearth_request *given,
     status = hth_request_new(&one, copied, n_tokens, id, &request, err);
     if (status != HEARTH_OK)
         return status;
-    hth_model_fingerprint(model, given->cache_salt, request->fingerprint);
-    status = find_parent(model, request, err);
+    request->keyspace = hth_model_keyspace(model, given->cache_salt);
+    status = find_parent(request, err);
     if (status == HEARTH_OK)
         status = hth_slot_new(hth_scheduler_workplace(model->scheduler), request, &one.sampling, out, err);
     if (status != HEARTH_OK)
         hth_request_free(request);
     return status;
+}
+
+hearth_status hth_model_prompt_take(hearth_model *model, const hearth_request *request, const char *function,
+                                    hth_model_prompt *out, hearth_error *err)
+{
+    hth_model_prompt prompt = { .tokens = NULL };
+    hearth_request given;
+    hearth_status status = hth_read_request(request, &given, err);
+
+    if (status == HEARTH_OK)
+        status = hth_model_enter(model, function, err);
+    if (status != HEARTH_OK)
+        return status;
+    status = hth_model_prompt_tokens(model, &given, &prompt.tokens, &prompt.n_tokens, err);
+    if (status != HEARTH_OK) {
+        hth_model_leave(model);
+        return status;
+    }
+    prompt.keyspace = hth_model_keyspace(model, given.cache_salt);
+    prompt.no_cache_read = given.no_cache_read;
+    *out = prompt;
+    return HEARTH_OK;
+}
+
+void hth_model_prompt_give_back(hearth_model *model, hth_model_prompt *prompt)
+{
+    free(prompt->tokens);
+    hth_model_leave(model);
 }
 
 static hearth_status make_slots(hearth_model *model, const hearth_request *given, hth_slot **slots, uint64_t *id_out,
@@ -315,7 +341,7 @@ hearth_status hearth_pause(hearth_model *model, uint64_t request_id, bool paused
 
 hearth_status hearth_session_end(hearth_model *model, const char *session_id, const char *cache_salt, hearth_error *err)
 {
-    uint8_t fingerprint[32];
+    hth_keyspace keyspace;
     hearth_status status;
 
     if (!session_id || !*session_id || strnlen(session_id, HTH_SESSION_BYTES_MAX + 1) > HTH_SESSION_BYTES_MAX)
@@ -324,8 +350,8 @@ hearth_status hearth_session_end(hearth_model *model, const char *session_id, co
     status = hth_model_enter(model, "hearth_session_end", err);
     if (status != HEARTH_OK)
         return status;
-    hth_model_fingerprint(model, cache_salt, fingerprint);
-    status = hth_scheduler_end_session(model->scheduler, fingerprint, session_id, err);
+    keyspace = hth_model_keyspace(model, cache_salt);
+    status = hth_scheduler_end_session(model->scheduler, keyspace.fingerprint, session_id, err);
     hth_model_leave(model);
     return status;
 }

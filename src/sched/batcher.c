@@ -244,7 +244,7 @@ static uint32_t n_in_common(const hth_batcher *batcher, const hth_slot *slot, co
     uint32_t end = mine.n_tokens < theirs.n_tokens ? mine.n_tokens : theirs.n_tokens;
     uint32_t n = 0;
 
-    if (memcmp(mine.fingerprint, theirs.fingerprint, 32) != 0)
+    if (memcmp(mine.keyspace->fingerprint, theirs.keyspace->fingerprint, sizeof(mine.keyspace->fingerprint)) != 0)
         return 0;
     if (end > mine.n_limit)
         end = mine.n_limit;
@@ -442,6 +442,7 @@ static void admit(hth_batcher *batcher)
 static bool parent_is_known(const hth_batcher *batcher, const hth_slot *slot)
 {
     const hth_request *request = slot->request;
+    hth_prompt_place place = hth_workplace_prompt_place(&batcher->place);
     hth_guest guest = hth_slot_guest(slot);
     uint32_t n_held;
     hth_lookup lookup;
@@ -449,7 +450,7 @@ static bool parent_is_known(const hth_batcher *batcher, const hth_slot *slot)
 
     if (hth_pool_n_shared(batcher->pool, &guest, &n_held) >= request->n_parent)
         return true;
-    if (hth_workplace_peek(&batcher->place, request->fingerprint, request->prompt, request->n_prompt, &lookup, NULL) !=
+    if (hth_prompt_lookup(&place, &request->keyspace, request->prompt, request->n_prompt, true, &lookup, NULL) !=
         HEARTH_OK)
         return true;
     known = lookup.n_cached >= request->n_parent;

@@ -134,7 +134,7 @@ static uint32_t usable(const hth_seat *seat, const hth_guest *guest)
 {
     uint32_t n;
 
-    if (!hth_sequence_has_fingerprint(seat->sequence, guest->fingerprint))
+    if (!hth_sequence_has_fingerprint(seat->sequence, guest->keyspace->fingerprint))
         return 0;
     n = hth_sequence_common(seat->sequence, guest->tokens, guest->n_tokens);
     if (hth_sequence_can_be_shortened(seat->sequence))
@@ -152,7 +152,7 @@ static hth_seat *best_donor(const hth_pool *pool, const hth_guest *guest, uint32
         hth_seat *seat = &pool->seats[i];
         uint32_t n = usable(seat, guest);
         bool better = n > *n_out || (n > 0 && n == *n_out && best->is_running && !seat->is_running) ||
-                      (n > 0 && n == *n_out && is_of_session(seat, guest->fingerprint, guest->session));
+                      (n > 0 && n == *n_out && is_of_session(seat, guest->keyspace->fingerprint, guest->session));
 
         if (better) {
             best = seat;
@@ -181,7 +181,7 @@ static hth_seat *seat_to_take(const hth_pool *pool, const hth_guest *guest, hth_
 
         if (seat->is_running)
             continue;
-        if (is_of_session(seat, guest->fingerprint, guest->session))
+        if (is_of_session(seat, guest->keyspace->fingerprint, guest->session))
             return seat;
         if (!empty && hth_sequence_n_tokens(seat->sequence) == 0)
             empty = seat;
@@ -210,7 +210,7 @@ hearth_status hth_pool_seat(hth_pool *pool, const hth_guest *guest, hth_seat **o
     } else if (hth_sequence_n_tokens(seat->sequence) > 0) {
         let_go(pool, seat);
     }
-    status = hth_sequence_set_fingerprint(seat->sequence, guest->fingerprint, err);
+    status = hth_sequence_set_keyspace(seat->sequence, guest->keyspace, err);
     if (status != HEARTH_OK)
         return status;
     seat->is_running = true;

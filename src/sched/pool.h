@@ -36,7 +36,7 @@ uint32_t hth_pool_n_idle(const hth_pool *pool);
 
 /* Who a seat is for. */
 typedef struct hth_guest {
-    const uint8_t *fingerprint; /* effective */
+    const hth_keyspace *keyspace;
     const hearth_token *tokens; /* that the sequence is to hold, [n_tokens] */
     uint32_t n_tokens;
     uint32_t n_limit;    /* leading ones to take from others at most; 0: none */

@@ -150,7 +150,7 @@ hearth_status hth_request_new(const hearth_request *from, hearth_token *tokens_t
 bool hth_request_shares_session(const hth_request *a, const hth_request *b)
 {
     return a->session && b->session && strcmp(a->session, b->session) == 0 &&
-           memcmp(a->fingerprint, b->fingerprint, sizeof(a->fingerprint)) == 0;
+           memcmp(a->keyspace.fingerprint, b->keyspace.fingerprint, sizeof(a->keyspace.fingerprint)) == 0;
 }
 
 void hth_request_free(hth_request *request)

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "base/status.h"
+#include "cache/key.h"
 #include "engine/backend.h"
 
 enum { HTH_REPLIES_MAX = 128 }; /* to one prompt */
@@ -37,7 +38,7 @@ struct hth_request {
     bool has_parent_key;
     uint8_t parent_key[32];
     uint32_t n_parent;         /* tokens of the prompt that parent_key names */
-    uint8_t fingerprint[32];   /* the model's effective one, with the request's salt */
+    hth_keyspace keyspace;     /* the model's, with the request's salt */
     uint32_t queue_timeout_ms; /* 0: none, and so those below */
     uint32_t run_timeout_ms;
     uint32_t deadline_ms;
@@ -59,7 +60,7 @@ struct hth_request {
 
 /*
  * Copy a public request with these tokens (taken over, also on failure). HEARTH_MISUSE naming an option out of range;
- * HEARTH_NO_MEMORY. fingerprint and n_parent are the caller's to set.
+ * HEARTH_NO_MEMORY. keyspace and n_parent are the caller's to set.
  */
 hearth_status hth_request_new(const hearth_request *from, hearth_token *tokens_take, size_t n_tokens, uint64_t id,
                               hth_request **out, hearth_error *err);

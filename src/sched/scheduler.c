@@ -501,7 +501,7 @@ hearth_status hth_scheduler_end_session(hth_scheduler *scheduler, const uint8_t 
     pthread_mutex_lock(&scheduler->lock);
     DL_FOREACH(scheduler->known, other)
     busy = busy || (other->session && strcmp(other->session, session) == 0 &&
-                    memcmp(other->fingerprint, fingerprint, sizeof(other->fingerprint)) == 0);
+                    memcmp(other->keyspace.fingerprint, fingerprint, sizeof(other->keyspace.fingerprint)) == 0);
     pthread_mutex_unlock(&scheduler->lock);
     if (busy) {
         one->holders = 1;

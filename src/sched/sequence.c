@@ -54,6 +54,11 @@ uint32_t hth_sequence_n_tokens(const hth_sequence *sequence)
     return sequence->n_tokens;
 }
 
+const hth_keyspace *hth_sequence_keyspace(const hth_sequence *sequence)
+{
+    return &sequence->keyspace;
+}
+
 uint32_t hth_sequence_id(const hth_sequence *sequence)
 {
     return sequence->id;
@@ -226,20 +231,18 @@ bool hth_sequence_has_fingerprint(const hth_sequence *sequence, const uint8_t fi
     return memcmp(sequence->keyspace.fingerprint, fingerprint, sizeof(sequence->keyspace.fingerprint)) == 0;
 }
 
-hearth_status hth_sequence_set_fingerprint(hth_sequence *sequence, const uint8_t fingerprint[32], hearth_error *err)
+hearth_status hth_sequence_set_keyspace(hth_sequence *sequence, const hth_keyspace *keyspace, hearth_error *err)
 {
-    hth_keyspace keyspace = sequence->keyspace;
     hth_key_stream *stream;
 
-    if (hth_sequence_has_fingerprint(sequence, fingerprint))
+    if (hth_sequence_has_fingerprint(sequence, keyspace->fingerprint))
         return HEARTH_OK;
-    memcpy(keyspace.fingerprint, fingerprint, sizeof(keyspace.fingerprint));
-    stream = hth_key_stream_new(&keyspace);
+    stream = hth_key_stream_new(keyspace);
     if (!stream)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the keys of a prompt");
     hth_key_stream_free(sequence->stream);
     sequence->stream = stream;
-    sequence->keyspace = keyspace;
+    sequence->keyspace = *keyspace;
     empty(sequence); /* another tenant's cells */
     sequence->end_logits_at = 0;
     hth_key_stream_key(stream, &sequence->boundary_keys[0]);
@@ -266,42 +269,11 @@ static void note_found_tail(hth_sequence *sequence, const hth_lookup *lookup)
     }
 }
 
-static hth_lookup_options lookup_options(const hth_workplace *place, size_t n_limit, bool read_cache)
-{
-    static const hth_lookup_way ways[] = {
-        [HTH_MODEL_PLAIN] = HTH_LOOKUP_CELLS,      [HTH_MODEL_WINDOW] = HTH_LOOKUP_CELLS,
-        [HTH_MODEL_RECURRENT] = HTH_LOOKUP_STATES, [HTH_MODEL_HYBRID] = HTH_LOOKUP_CELLS_AND_STATES,
-        [HTH_MODEL_UNCACHED] = HTH_LOOKUP_KEYS,
-    };
-
-    return (hth_lookup_options){
-        .way = read_cache && place->cache ? ways[place->kind] : HTH_LOOKUP_KEYS,
-        .n_window = place->n_window,
-        .n_limit = n_limit,
-    };
-}
-
-hearth_status hth_workplace_peek(const hth_workplace *workplace, const uint8_t fingerprint[32],
-                                 const hearth_token *prompt, size_t n_prompt, hth_lookup *lookup, hearth_error *err)
-{
-    hth_lookup_options options = lookup_options(workplace, n_prompt, true);
-    hth_keyspace keyspace = workplace->keyspace;
-    hth_key_stream *stream;
-    hearth_status status;
-
-    memcpy(keyspace.fingerprint, fingerprint, sizeof(keyspace.fingerprint));
-    stream = hth_key_stream_new(&keyspace);
-    if (!stream)
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for looking up a prompt of %zu tokens", n_prompt);
-    status = hth_lookup_init(lookup, workplace->cache, &keyspace, stream, &options, prompt, n_prompt, err);
-    hth_key_stream_free(stream);
-    return status;
-}
-
 hearth_status hth_sequence_lookup(hth_sequence *sequence, const hearth_token *prompt, size_t n_prompt, size_t n_limit,
                                   bool read_cache, hth_lookup *lookup, hearth_error *err)
 {
-    hth_lookup_options options = lookup_options(sequence->place, n_limit, read_cache);
+    hth_prompt_place place = hth_workplace_prompt_place(sequence->place);
+    hth_lookup_options options = hth_prompt_lookup_options(&place, n_limit, read_cache);
     hearth_status status;
 
     assert(n_prompt <= sequence->place->n_ctx);

@@ -19,6 +19,7 @@
 #include "cache/policy.h"
 #include "engine/backend.h"
 #include "sched/cells.h"
+#include "sched/prompt_lookup.h"
 
 /* What a scheduler and its sequences work on. Everything is borrowed from the model that owns it. */
 typedef struct hth_workplace {
@@ -46,6 +47,15 @@ static inline uint64_t hth_workplace_now(const hth_workplace *workplace)
     return workplace->now_ns ? workplace->now_ns(workplace->clock) : hth_os_monotonic_ns();
 }
 
+static inline hth_prompt_place hth_workplace_prompt_place(const hth_workplace *workplace)
+{
+    return (hth_prompt_place){
+        .cache = workplace->cache,
+        .kind = workplace->kind,
+        .n_window = workplace->n_window,
+    };
+}
+
 /* What the sequences of one context share. */
 typedef struct hth_books {
     hth_cells *cells;
@@ -64,10 +74,11 @@ uint32_t hth_sequence_n_tokens(const hth_sequence *sequence);
 uint32_t hth_sequence_id(const hth_sequence *sequence);
 
 /*
- * Serve requests of that effective fingerprint from now on: where it is another one, the sequence is emptied, for cells
+ * Serve requests of that keyspace from now on: where its effective fingerprint is another one, the sequence is emptied, for cells
  * are not shared between salts. HEARTH_NO_MEMORY leaves it as it was.
  */
-hearth_status hth_sequence_set_fingerprint(hth_sequence *sequence, const uint8_t fingerprint[32], hearth_error *err);
+hearth_status hth_sequence_set_keyspace(hth_sequence *sequence, const hth_keyspace *keyspace, hearth_error *err);
+const hth_keyspace *hth_sequence_keyspace(const hth_sequence *sequence);
 bool hth_sequence_has_fingerprint(const hth_sequence *sequence, const uint8_t fingerprint[32]);
 
 /* Leading tokens that the sequence and those given have in common. */
@@ -98,10 +109,6 @@ bool hth_sequence_share(hth_sequence *sequence, const hth_sequence *from, uint32
  */
 hearth_status hth_sequence_lookup(hth_sequence *sequence, const hearth_token *prompt, size_t n_prompt, size_t n_limit,
                                   bool read_cache, hth_lookup *lookup, hearth_error *err);
-/* The same for a keyspace, without a sequence. */
-hearth_status hth_workplace_peek(const hth_workplace *workplace, const uint8_t fingerprint[32],
-                                 const hearth_token *prompt, size_t n_prompt, hth_lookup *lookup, hearth_error *err);
-
 /* ---- evaluation: several sequences share one ---- */
 
 /* Write the batch rows that go on with tokens [n]. With wants_logits, those of the last. */

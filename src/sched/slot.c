@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "base/os.h"
+#include "cache/why.h"
+#include "sched/token_text.h"
 
 enum {
     RESTORES_MAX = 4,     /* of one prompt, each after a row of the one before was lost */
@@ -99,7 +101,7 @@ hth_guest hth_slot_guest(const hth_slot *slot)
 
     /* Before the first beginning there is only the prompt, or what is replayed; that is compared later. */
     return (hth_guest){
-        .fingerprint = slot->request->fingerprint,
+        .keyspace = &slot->request->keyspace,
         .tokens = slot->tokens ? slot->tokens : slot->request->prompt,
         .n_tokens = slot->tokens ? slot->request->n_prompt + n_reply : slot->request->n_prompt,
         .n_limit = slot->request->no_cache_read && !slot->has_begun ? 0 : hth_slot_n_limit(slot),
@@ -333,8 +335,30 @@ static void note_hit(hth_slot *slot, uint32_t n_known)
         stats->hit = HEARTH_HIT_PREFIX;
 }
 
+/* Why more was not known, and where the prompt left what was. */
+static void note_miss(hth_slot *slot, uint32_t n_known, hth_restore_result result)
+{
+    const hth_workplace *place = slot->place;
+    const hth_request *request = slot->request;
+    hearth_stats *stats = stats_of(slot);
+    hth_why_answer why = { .miss = HEARTH_MISS_NONE, .left_at = request->n_prompt };
+
+    if (n_known < request->n_prompt)
+        hth_why(place->cache, &request->keyspace, &slot->lookup, &place->policy, slot->tokens, slot->n_tokens, n_known,
+                &why);
+    if (n_known < slot->lookup.n_cached && result == HTH_RESTORE_FAILED)
+        why.miss = HEARTH_MISS_REFUSED;
+    else if (slot->waited_for_parent && n_known < request->n_parent && why.miss == HEARTH_MISS_NEVER_SEEN)
+        why.miss = HEARTH_MISS_IN_FLIGHT;
+    stats->miss = why.miss;
+    stats->left_at = why.left_at < request->n_prompt ? why.left_at : request->n_prompt;
+    static_assert(sizeof(stats->left_text) == HTH_TOKEN_TEXT_BYTES, "the public struct has room for the text");
+    if (stats->left_at < request->n_prompt)
+        hth_token_text(place->backend, place->engine_model, request->prompt[stats->left_at], stats->left_text);
+}
+
 /* Everything that is known is in: what is left is evaluated. */
-static void begun(hth_slot *slot)
+static void begun(hth_slot *slot, hth_restore_result result)
 {
     hth_sequence *sequence = slot->seat->sequence;
     uint32_t n_known = hth_sequence_n_tokens(sequence);
@@ -348,10 +372,12 @@ static void begun(hth_slot *slot)
         slot->logits = hth_sequence_end_logits(sequence);
     if (n_known == slot->n_tokens && !slot->logits)
         n_known = hth_sequence_shorten(sequence, without_last_chunk(slot, n_known));
+    if (!slot->has_begun) {
+        note_hit(slot, n_known);
+        note_miss(slot, n_known, result);
+    }
     hth_lookup_deinit(&slot->lookup);
     slot->lookup = (hth_lookup){ .n_tokens = 0 };
-    if (!slot->has_begun)
-        note_hit(slot, n_known);
     slot->has_begun = true;
     slot->state = HTH_SLOT_EVALUATE;
     if (n_known >= slot->request->n_prompt)
@@ -379,7 +405,7 @@ static void attempt_all(hth_slot *slot)
     }
     if (result != HTH_RESTORE_DONE && !hth_sequence_can_be_shortened(slot->seat->sequence))
         (void)hth_sequence_shorten(slot->seat->sequence, 0);
-    begun(slot);
+    begun(slot, result);
 }
 
 void hth_slot_begin(hth_slot *slot, hth_pool *pool)
@@ -436,7 +462,7 @@ void hth_slot_restore(hth_slot *slot, hth_pool *pool, uint64_t until_ns)
     if (result == HTH_RESTORE_ROW_LOST && slot->n_attempts < RESTORES_MAX)
         attempt_all(slot);
     else
-        begun(slot);
+        begun(slot, result);
     if (slot->state != HTH_SLOT_RESTORE)
         report_progress(slot, HEARTH_PHASE_RESTORE);
 }

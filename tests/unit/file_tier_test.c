@@ -903,7 +903,7 @@ static void without_a_working_index_everything_goes_on_by_names(void **state)
     assert_int_equal(mkdir(f->cache, 0700), 0);
     assert_int_equal(mkdir(below(f, "index"), 0700), 0);
     assert_true(hth_os_boot_id(boot, sizeof(boot)));
-    (void)snprintf(path, sizeof(path), "%s/index/v1-%s", f->cache, boot);
+    (void)snprintf(path, sizeof(path), "%s/index/v2-%s", f->cache, boot);
     write_new(path, "x", 1);
     open_tier(f);
     assert_int_equal(f->n_warnings, 1);
@@ -941,7 +941,7 @@ static void the_quota_holds_without_an_index_too(void **state)
     lose_index(f);
     assert_int_equal(mkdir(below(f, "index"), 0700), 0);
     assert_true(hth_os_boot_id(boot, sizeof(boot)));
-    (void)snprintf(path, sizeof(path), "%s/index/v1-%s", f->cache, boot);
+    (void)snprintf(path, sizeof(path), "%s/index/v2-%s", f->cache, boot);
     write_new(path, "x", 1);
     options.bytes_max = a.n_bytes + 100;
     assert_int_equal(hth_file_tier_open(&options, &f->tier, NULL), HEARTH_OK);

@@ -595,7 +595,7 @@ static void an_index_of_another_boot_is_made_anew(void **state)
     assert_true(rebuild);
     assert_false(has(index, &meta));
     hth_index_close(index);
-    (void)snprintf(path, sizeof(path), "%s/v1-boot-1", f->index);
+    (void)snprintf(path, sizeof(path), "%s/v2-boot-1", f->index);
     assert_int_equal(access(path, F_OK), -1);
 }
 
@@ -636,7 +636,7 @@ static void damage(const fixture *f, off_t offset, size_t n_bytes)
     FILE *found;
     int fd;
 
-    (void)snprintf(command, sizeof(command), "ls -d %s/v1-*", f->index);
+    (void)snprintf(command, sizeof(command), "ls -d %s/v2-*", f->index);
     found = popen(command, "r");
     assert_non_null(found);
     assert_non_null(fgets(path, sizeof(path) - 16, found));
@@ -712,7 +712,7 @@ static void zero_pages(const fixture *f, off_t from)
 {
     char command[9000];
 
-    (void)snprintf(command, sizeof(command), "truncate -s %ld %s/v1-*/data.mdb", (long)from, f->index);
+    (void)snprintf(command, sizeof(command), "truncate -s %ld %s/v2-*/data.mdb", (long)from, f->index);
     assert_int_equal(system(command), 0);
 }
 
@@ -755,7 +755,7 @@ static void a_file_in_the_place_of_the_index_leaves_one_warning_and_statuses(voi
 
     assert_int_equal(mkdir(f->index, 0700), 0);
     assert_true(hth_os_boot_id(boot, sizeof(boot)));
-    (void)snprintf(path, sizeof(path), "%s/v1-%s", f->index, boot);
+    (void)snprintf(path, sizeof(path), "%s/v2-%s", f->index, boot);
     assert_true(close(open(path, O_CREAT | O_WRONLY, 0600)) == 0);
 
     index = open_boot(f, NULL, &rebuild);
@@ -780,7 +780,7 @@ static void an_index_that_another_process_replaced_is_followed(void **state)
     char command[9000];
 
     publish(index, &meta);
-    (void)snprintf(command, sizeof(command), "rm -r %s/v1-*", f->index);
+    (void)snprintf(command, sizeof(command), "rm -r %s/v2-*", f->index);
     assert_int_equal(system(command), 0);
     assert_true(has(index, &meta)); /* the old one, which is no harm */
     assert_true(hth_index_maintain(index));

@@ -1,0 +1,462 @@
+/*
+ * why.c - questions to the past, each about one name
+ *
+ * Rows are evicted leaves first, so of a prompt's blocks those that are known to have been there lead: the last of them
+ * is found by halving. What a probe says of a key it proves, whatever was forgotten around it.
+ */
+#include "cache/why.h"
+
+#include <string.h>
+
+#include "cache/cache_inside.h"
+
+enum {
+    SUCCESSORS_MAX = 64, /* rows that superseded one another */
+    CHILDREN_MAX = 8,    /* rows that are compared token by token where the lookup did not */
+    STATES_MAX = 64,     /* boundaries that are asked for a state that is gone */
+};
+
+typedef struct question {
+    hth_cache *cache;
+    const hth_keyspace *keyspace;
+    const hth_lookup *lookup;
+    const hth_policy *policy;
+    const hearth_token *prompt;
+    uint32_t n_prompt;
+    uint32_t n_known;
+    size_t n_blocks; /* of the prompt */
+    bool is_gone;    /* something after the known tokens was there once: */
+    hth_gone gone;
+    uint32_t left_at; /* as far as was found so far */
+} question;
+
+/* ---- rows that are gone ---- */
+
+/* Call ask for the index of every root of every file tier. */
+typedef void (*ask_fn)(hth_index *index, void *user_data);
+
+static void ask_indexes(hth_cache *cache, ask_fn ask, void *user_data)
+{
+    for (size_t i = 0; i < cache->n_levels; i++) {
+        hth_file_tier *const *roots = hth_file_tier_set_roots(cache->levels[i].files);
+        size_t n_roots = hth_file_tier_set_n_roots(cache->levels[i].files);
+
+        for (size_t j = 0; j < n_roots; j++)
+            ask(hth_file_tier_index(roots[j]), user_data);
+    }
+}
+
+typedef struct latest {
+    const hth_past_name *name;
+    bool found;
+    hth_gone gone;
+} latest;
+
+static void keep_later(latest *l, const hth_gone *gone)
+{
+    if (!l->found || hth_gone_is_later(gone, &l->gone))
+        l->gone = *gone;
+    l->found = true;
+}
+
+static void ask_gone(hth_index *index, void *user_data)
+{
+    latest *l = user_data;
+    hth_gone gone;
+
+    if (hth_index_gone(index, l->name, &gone))
+        keep_later(l, &gone);
+}
+
+/* What happened last to the row of that name, which is not there. */
+static bool last_event(hth_cache *cache, const hth_past_name *name, hth_gone *out)
+{
+    latest l = { .name = name };
+    hth_gone gone;
+
+    if (hth_past_gone(&cache->past, name, &gone))
+        keep_later(&l, &gone);
+    ask_indexes(cache, ask_gone, &l);
+    *out = l.gone;
+    return l.found;
+}
+
+/* Was the row lost? Not if the last one of those that took its place is there, as far as is known. */
+static bool was_lost(hth_cache *cache, const hth_row_id *id, hth_gone *out)
+{
+    hth_past_name name;
+    bool found;
+
+    hth_past_name_of(id, &name);
+    found = last_event(cache, &name, out);
+    for (int i = 0; i < SUCCESSORS_MAX && found && out->reason == HTH_GONE_SUPERSEDED; i++) {
+        name = out->successor;
+        found = last_event(cache, &name, out);
+    }
+    return found && out->reason != HTH_GONE_SUPERSEDED;
+}
+
+/* Note that a row which ends there was lost; the first that is found is what the answer is about. */
+static bool note_if_lost(question *q, const hth_key *key, hth_row_kind kind, uint32_t end)
+{
+    hth_row_id id = { .key = *key, .kind = kind };
+    hth_gone gone;
+
+    if (!was_lost(q->cache, &id, &gone))
+        return false;
+    if (end > q->n_known && !q->is_gone) {
+        q->is_gone = true;
+        q->gone = gone;
+    }
+    if (q->left_at < end)
+        q->left_at = end;
+    return true;
+}
+
+/* ---- blocks ---- */
+
+static bool has_blocks(const question *q)
+{
+    return q->lookup->way != HTH_LOOKUP_STATES;
+}
+
+/* Is, or was, the prompt's block that ends at boundary i kept? */
+static bool is_known_block(question *q, size_t i)
+{
+    const hth_key *key = &q->lookup->boundary_keys[i];
+    hth_row_id id = { .key = *key, .kind = HTH_ROW_BLOCK };
+    uint32_t end = (uint32_t)i * HTH_BLOCK_TOKENS;
+
+    /* A lookup of cells went as far as there are blocks. */
+    if (q->lookup->way == HTH_LOOKUP_CELLS_AND_STATES && hth_cache_find(q->cache, &id, NULL) != HEARTH_TIER_NONE) {
+        if (q->left_at < end)
+            q->left_at = end;
+        return true;
+    }
+    return note_if_lost(q, key, HTH_ROW_BLOCK, end);
+}
+
+/* The last boundary up to which the prompt's blocks are or were known. */
+static size_t last_known_block(question *q)
+{
+    size_t known = q->n_known / HTH_BLOCK_TOKENS, unknown = q->n_blocks + 1;
+
+    /* The next one first, which nearly always is the last question. */
+    if (!has_blocks(q) || known + 1 >= unknown || !is_known_block(q, known + 1))
+        return known;
+    known++;
+    while (known + 1 < unknown) {
+        size_t middle = known + (unknown - known) / 2;
+
+        if (is_known_block(q, middle))
+            known = middle;
+        else
+            unknown = middle;
+    }
+    return known;
+}
+
+/* ---- inside a block ---- */
+
+/* Rows that go on from a boundary: how far does the prompt agree with them? Where the lookup did not compare them. */
+static void compare_children(question *q, size_t i)
+{
+    uint32_t begin = (uint32_t)i * HTH_BLOCK_TOKENS;
+    hth_row_meta children[CHILDREN_MAX];
+    size_t n;
+
+    if (q->lookup->way != HTH_LOOKUP_CELLS_AND_STATES)
+        return;
+    n = hth_cache_children(q->cache, &q->lookup->boundary_keys[i], children, CHILDREN_MAX);
+    for (size_t j = 0; j < n; j++) {
+        hearth_token theirs[HTH_BLOCK_TOKENS];
+        size_t n_theirs, n_shared = 0;
+
+        if (children[j].first_position != begin || begin + children[j].n_tokens <= q->left_at)
+            continue;
+        n_theirs = hth_cache_peek_tokens(q->cache, &children[j].id, theirs, HTH_BLOCK_TOKENS);
+        while (n_shared < n_theirs && begin + n_shared < q->n_prompt && theirs[n_shared] == q->prompt[begin + n_shared])
+            n_shared++;
+        if (q->left_at < begin + n_shared)
+            q->left_at = begin + (uint32_t)n_shared;
+    }
+}
+
+typedef struct lost_ends {
+    const hth_key *boundary;
+    bool is_lost[HTH_BLOCK_TOKENS]; /* by how far beyond the boundary */
+    bool any;
+} lost_ends;
+
+static void add_ends(lost_ends *l, const hth_past_ends *ends)
+{
+    for (size_t i = 0; i < HTH_PAST_ENDS && ends->ends[i] != 0; i++)
+        l->is_lost[ends->ends[i]] = l->any = true;
+}
+
+static void ask_ends(hth_index *index, void *user_data)
+{
+    lost_ends *l = user_data;
+    hth_past_ends ends;
+
+    if (hth_index_past_ends(index, l->boundary, &ends))
+        add_ends(l, &ends);
+}
+
+/* Rows that ended inside the block after boundary i, at ends that earlier prompts had: were they this prompt's? */
+static void ask_lost_ends(question *q, size_t i)
+{
+    lost_ends l = { .boundary = &q->lookup->boundary_keys[i] };
+    uint32_t begin = (uint32_t)i * HTH_BLOCK_TOKENS, at = 0;
+    hth_key_stream *stream;
+    hth_past_ends ends;
+
+    if (hth_past_ends_get(&q->cache->past, l.boundary, &ends))
+        add_ends(&l, &ends);
+    ask_indexes(q->cache, ask_ends, &l);
+    stream = l.any ? hth_key_stream_new(q->keyspace) : NULL;
+    if (!stream)
+        return;
+    /* From the start, since nobody keeps the stream of a boundary. */
+    for (uint32_t end = 1; end < HTH_BLOCK_TOKENS && begin + end < q->n_prompt; end++) {
+        hth_key key;
+
+        if (!l.is_lost[end] || begin + end <= q->n_known)
+            continue;
+        hth_key_stream_push(stream, q->prompt + at, begin + end - at);
+        hth_key_stream_key(stream, &key);
+        at = begin + end;
+        (void)note_if_lost(q, &key, HTH_ROW_TAIL, at); /* tells by itself */
+        (void)note_if_lost(q, &key, HTH_ROW_STATE, at);
+    }
+    hth_key_stream_free(stream);
+}
+
+/* ---- states ---- */
+
+/* The last boundary where a state of this prompt was lost. */
+static void ask_lost_states(question *q)
+{
+    size_t step = (size_t)q->policy->snapshot_interval / HTH_BLOCK_TOKENS;
+    size_t i = step > 0 ? q->n_blocks / step * step : 0;
+
+    if (q->lookup->way == HTH_LOOKUP_CELLS)
+        return;
+    for (int n = 0; n < STATES_MAX && i > 0 && i * HTH_BLOCK_TOKENS > q->n_known; n++, i -= step)
+        if (note_if_lost(q, &q->lookup->boundary_keys[i], HTH_ROW_STATE, (uint32_t)i * HTH_BLOCK_TOKENS))
+            return;
+}
+
+/* ---- the prompt's end ---- */
+
+/* Was all of the prompt known once? */
+static void ask_end(question *q)
+{
+    static const hth_row_kind kinds[] = { HTH_ROW_TAIL, HTH_ROW_STATE, HTH_ROW_LOGITS };
+    const hth_key *key = &q->lookup->prompt_key;
+    hth_row_id logits = { .key = *key, .kind = HTH_ROW_LOGITS };
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        (void)note_if_lost(q, key, kinds[i], q->n_prompt); /* tells by itself */
+    if (!q->is_gone && hth_cache_find(q->cache, &logits, NULL) != HEARTH_TIER_NONE) {
+        q->is_gone = true; /* what they came from was saved before them */
+        q->gone = (hth_gone){ .reason = HTH_GONE_EVICTED };
+        q->left_at = q->n_prompt;
+    }
+}
+
+/* ---- other keyspaces ---- */
+
+typedef struct other {
+    question *q;
+    hth_beginning_name name;
+    hth_beginning_space own;
+    hearth_miss miss; /* the nearest that was found */
+} other;
+
+/* Is the row in which that keyspace kept the beginning there, or another one that took its place? */
+static bool is_kept(hth_cache *cache, const hth_beginning_space *space)
+{
+    hth_row_id id = { .kind = (hth_row_kind)space->kind };
+    hth_past_name name;
+    hth_gone gone;
+
+    memcpy(id.key.bytes, space->key, sizeof(id.key.bytes));
+    if (hth_cache_find(cache, &id, NULL) != HEARTH_TIER_NONE)
+        return true;
+    hth_past_name_of(&id, &name);
+    return last_event(cache, &name, &gone) && gone.reason == HTH_GONE_SUPERSEDED && !was_lost(cache, &id, &gone);
+}
+
+static bool is_same(const uint8_t a[HTH_PAST_DIGEST_BYTES], const uint8_t b[HTH_PAST_DIGEST_BYTES])
+{
+    return memcmp(a, b, HTH_PAST_DIGEST_BYTES) == 0;
+}
+
+static void consider_beginning(other *o, const hth_beginning *beginning)
+{
+    for (size_t i = 0; i < HTH_PAST_SPACES && beginning->spaces[i].is_used; i++) {
+        const hth_beginning_space *space = &beginning->spaces[i];
+        bool same_model = is_same(space->fingerprint, o->own.fingerprint);
+
+        if (hth_beginning_space_is_same(space, &o->own) || space->kind >= HTH_ROW_KINDS ||
+            (!same_model && o->miss != HEARTH_MISS_NEVER_SEEN) || !is_kept(o->q->cache, space))
+            continue;
+        o->miss = same_model ? HEARTH_MISS_OTHER_PARAMETERS : HEARTH_MISS_OTHER_MODEL;
+        if (same_model)
+            return;
+    }
+}
+
+static void ask_beginning(hth_index *index, void *user_data)
+{
+    other *o = user_data;
+    hth_beginning beginning;
+
+    if (o->miss != HEARTH_MISS_OTHER_PARAMETERS && hth_index_beginning(index, &o->name, &beginning))
+        consider_beginning(o, &beginning);
+}
+
+static void name_beginning(question *q, other *o)
+{
+    *o = (other){ .q = q, .miss = HEARTH_MISS_NEVER_SEEN };
+    hth_beginning_name_of(q->keyspace, q->prompt, q->n_prompt, &o->name);
+    hth_beginning_space_of(q->keyspace, &(hth_row_id){ .kind = HTH_ROW_BLOCK }, &o->own);
+}
+
+static hearth_miss ask_others(question *q)
+{
+    hth_beginning beginning;
+    other o;
+
+    if (!hth_keyspace_has_tenancy(q->keyspace))
+        return HEARTH_MISS_NEVER_SEEN;
+    name_beginning(q, &o);
+    if (hth_past_beginning(&q->cache->past, &o.name, &beginning))
+        consider_beginning(&o, &beginning);
+    ask_indexes(q->cache, ask_beginning, &o);
+    return o.miss;
+}
+
+/* Rows in which other tenants of the same model kept the beginning: as many as are asked for. */
+enum { TENANTS_MAX = 64 };
+
+typedef struct tenants {
+    const other *o;
+    hth_beginning_space found[TENANTS_MAX];
+    size_t n;
+} tenants;
+
+static bool note_tenant(const hth_beginning_name *name, const hth_beginning *beginning, void *user_data)
+{
+    tenants *t = user_data;
+
+    if (!is_same(name->digest, t->o->name.digest) || is_same(name->scope, t->o->name.scope))
+        return true;
+    for (size_t i = 0; i < HTH_PAST_SPACES && beginning->spaces[i].is_used && t->n < TENANTS_MAX; i++)
+        if (is_same(beginning->spaces[i].base, t->o->own.base) &&
+            is_same(beginning->spaces[i].parameters, t->o->own.parameters) && beginning->spaces[i].kind < HTH_ROW_KINDS)
+            t->found[t->n++] = beginning->spaces[i];
+    return t->n < TENANTS_MAX;
+}
+
+static void ask_tenants_of(hth_index *index, void *user_data)
+{
+    hth_index_visit_beginnings(index, note_tenant, user_data);
+}
+
+/* Is the beginning known under another salt? The rows are looked for afterwards: no visitor may ask the index. */
+static bool is_of_another_tenant(question *q)
+{
+    tenants t = { .n = 0 };
+    other o;
+
+    if (!hth_keyspace_has_tenancy(q->keyspace))
+        return false;
+    name_beginning(q, &o);
+    t.o = &o;
+    hth_past_visit_beginnings(&q->cache->past, note_tenant, &t);
+    ask_indexes(q->cache, ask_tenants_of, &t);
+    for (size_t i = 0; i < t.n; i++)
+        if (is_kept(q->cache, &t.found[i]))
+            return true;
+    return false;
+}
+
+/* ---- the answer ---- */
+
+static hearth_miss why(question *q, bool of_all)
+{
+    size_t n_blocks_known;
+    hearth_miss miss;
+
+    if (!q->cache || q->lookup->way == HTH_LOOKUP_KEYS)
+        return HEARTH_MISS_NOT_READ;
+    if (q->n_known >= q->n_prompt)
+        return HEARTH_MISS_NONE;
+    n_blocks_known = last_known_block(q);
+    ask_end(q);
+    if (q->left_at < q->n_prompt) {
+        compare_children(q, n_blocks_known);
+        ask_lost_ends(q, n_blocks_known);
+        ask_lost_states(q);
+    }
+    if (q->n_known + 1 >= q->n_prompt)
+        return HEARTH_MISS_NONE;
+    if (q->is_gone)
+        return q->gone.reason == HTH_GONE_DAMAGED ? HEARTH_MISS_DAMAGED : HEARTH_MISS_EVICTED;
+    if (!hth_policy_should_save_prompt(q->n_prompt, q->policy) || n_blocks_known > q->n_known / HTH_BLOCK_TOKENS)
+        return HEARTH_MISS_BELOW_POLICY;
+    if (q->n_known > 0)
+        return HEARTH_MISS_NEVER_SEEN;
+    miss = ask_others(q);
+    if (miss == HEARTH_MISS_NEVER_SEEN && of_all && is_of_another_tenant(q))
+        miss = HEARTH_MISS_OTHER_TENANT;
+    return miss;
+}
+
+static void answer(question *q, bool of_all, hth_why_answer *out)
+{
+    uint32_t n_lookup = q->lookup->n_cached, n_agreed = q->lookup->n_agreed;
+
+    q->n_blocks = q->n_prompt / HTH_BLOCK_TOKENS;
+    q->n_known = n_lookup > q->n_known ? n_lookup : q->n_known;
+    if (q->n_known > q->n_prompt)
+        q->n_known = q->n_prompt;
+    q->left_at = n_agreed > q->n_known ? n_agreed : q->n_known;
+    out->miss = why(q, of_all);
+    out->left_at = q->left_at < q->n_prompt ? q->left_at : q->n_prompt;
+    out->gone_time = out->miss == HEARTH_MISS_EVICTED || out->miss == HEARTH_MISS_DAMAGED ? q->gone.time : 0;
+}
+
+void hth_why(hth_cache *cache, const hth_keyspace *keyspace, const hth_lookup *lookup, const hth_policy *policy,
+             const hearth_token *prompt, size_t n_prompt, uint32_t n_known, hth_why_answer *out)
+{
+    question q = {
+        .cache = cache,
+        .keyspace = keyspace,
+        .lookup = lookup,
+        .policy = policy,
+        .prompt = prompt,
+        .n_prompt = (uint32_t)n_prompt,
+        .n_known = n_known,
+    };
+
+    answer(&q, false, out);
+}
+
+void hth_why_of_all(hth_cache *cache, const hth_keyspace *keyspace, const hth_lookup *lookup, const hth_policy *policy,
+                    const hearth_token *prompt, size_t n_prompt, uint32_t n_known, hth_why_answer *out)
+{
+    question q = {
+        .cache = cache,
+        .keyspace = keyspace,
+        .lookup = lookup,
+        .policy = policy,
+        .prompt = prompt,
+        .n_prompt = (uint32_t)n_prompt,
+        .n_known = n_known,
+    };
+
+    answer(&q, true, out);
+}

@@ -1,0 +1,254 @@
+/*
+ * cache_why.c - `hearth cache why`: why was this prompt cold?
+ *
+ * Takes the command line of the `hearth run` in question, so that model, parameters, salt and prompt are the same, and
+ * asks the library. The model is loaded and nothing is evaluated; the cache is read and nothing is added to it.
+ */
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fs.h"
+#include "cache/directory.h"
+#include "cli/cache_verbs.h"
+#include "cli/commands.h"
+#include "cli/run_options.h"
+#include "cli/prompt_render.h"
+#include "cli/text_file.h"
+
+enum {
+    BEFORE_TOKENS = 16,  /* that are shown before the one where the prompt left */
+    RAM_BYTES = 64 << 20 /* for rows that are looked into */
+};
+
+typedef struct answer {
+    hearth_explanation explanation;
+    char *before; /* text before the token where the prompt left; NULL: it did not */
+} answer;
+
+static void say_error(const hearth_error *err)
+{
+    (void)fprintf(stderr, "hearth: %s\n", err->message); /* nowhere else to say it */
+}
+
+static void log_line(hearth_log_level level, const char *source, const char *message, void *user_data)
+{
+    (void)level;
+    (void)user_data;
+    if (strcmp(source, "hearth") == 0)
+        (void)fprintf(stderr, "hearth: warning: %s\n", message);
+}
+
+/* ---- asking ---- */
+
+/* Was anything ever cached where the options say? Looking makes no cache. */
+static bool has_cache(const hth_run_options *options)
+{
+    char directory[HTH_CACHE_PATH_BYTES], path[HTH_CACHE_PATH_BYTES + 16];
+    hth_fs_stat st;
+
+    if (options->runtime.cache_directory)
+        (void)snprintf(directory, sizeof(directory), "%s", options->runtime.cache_directory);
+    else if (!hth_cache_default_directory(directory, sizeof(directory)))
+        return false;
+    (void)snprintf(path, sizeof(path), "%s/rows", directory);
+    if (hth_fs_stat_path(hth_fs_system(), path, &st) == 0)
+        return true;
+    (void)fprintf(stderr, "hearth: nothing is cached in '%s' yet; 'hearth run' fills it\n", directory);
+    return false;
+}
+
+static hearth_status open_runtime(const hth_run_options *options, hearth_runtime **out, hearth_error *err)
+{
+    hearth_runtime_options runtime = options->runtime;
+
+    runtime.more_directories = options->more_directories;
+    if (runtime.ram_bytes_max == 0)
+        runtime.ram_bytes_max = RAM_BYTES;
+    runtime.disk_bytes_max = UINT64_MAX; /* nothing is written; the quota that others noted stays */
+    runtime.ram_file_bytes_max = UINT64_MAX;
+    runtime.log = options->quiet ? NULL : log_line;
+    runtime.log_level = HEARTH_LOG_WARNING;
+    return hearth_runtime_open(&runtime, out, err);
+}
+
+static hearth_status load(hearth_runtime *runtime, const hth_run_options *options, hearth_model **out,
+                          hearth_error *err)
+{
+    hearth_model_options model = options->model_options;
+    char *template_text = NULL;
+    hearth_status status;
+
+    model.cache_policy = options->has_policy ? &options->policy : NULL;
+    if (options->chat_template_file) {
+        template_text = hth_text_file_read(options->chat_template_file);
+        if (!template_text)
+            return HEARTH_IO; /* said */
+        model.chat_template = template_text;
+    }
+    status = hearth_model_load(runtime, options->model, &model, out, err);
+    free(template_text);
+    return status;
+}
+
+/* The prompt as it goes to the tokenizer, a new string; NULL where that was said or is in err. */
+static char *make_prompt(const hth_run_options *options, hearth_model *model, unsigned *tokenize_flags,
+                         hearth_error *err)
+{
+    char *text = options->prompt ? strdup(options->prompt) : hth_text_file_read(options->prompt_file);
+    char *rendered = text ? hth_prompt_render(model, options, text, tokenize_flags, err) : NULL;
+
+    free(text);
+    return rendered;
+}
+
+/* The text of the tokens before the one where the prompt left what is known. */
+static hearth_status text_before(hearth_model *model, const hearth_request *request, const hearth_explanation *e,
+                                 char **out, hearth_error *err)
+{
+    uint32_t begin = e->left_at > BEFORE_TOKENS ? e->left_at - BEFORE_TOKENS : 0;
+    hearth_token *tokens = calloc(e->prompt_tokens, sizeof(*tokens));
+    hearth_status status = HEARTH_NO_MEMORY;
+    size_t n = 0;
+
+    if (tokens)
+        status = hearth_tokenize(model, request->prompt, strlen(request->prompt), request->tokenize_flags, tokens,
+                                 e->prompt_tokens, &n, err);
+    if (status == HEARTH_OK)
+        status = hearth_detokenize(model, tokens + begin, e->left_at - begin, true, out, NULL, err);
+    free(tokens);
+    return status;
+}
+
+static hearth_status ask(hearth_model *model, const hth_run_options *options, answer *out, hearth_error *err)
+{
+    hearth_request request = hearth_request_default();
+    char *prompt;
+    hearth_status status;
+
+    request.tokenize_flags = options->request.tokenize_flags;
+    request.no_cache_read = options->request.no_cache_read;
+    prompt = make_prompt(options, model, &request.tokenize_flags, err);
+    if (!prompt)
+        return HEARTH_FAILED; /* said, or in err */
+    request.prompt = prompt;
+    out->explanation = (hearth_explanation){ .struct_size = sizeof(out->explanation) };
+    status = hearth_explain(model, &request, &out->explanation, err);
+    if (status == HEARTH_OK && out->explanation.left_at < out->explanation.prompt_tokens)
+        status = text_before(model, &request, &out->explanation, &out->before, err);
+    free(prompt);
+    return status;
+}
+
+/* ---- telling ---- */
+
+static bool print_answer_json(const answer *a)
+{
+    const hearth_explanation *e = &a->explanation;
+    json_t *object =
+        json_pack("{s:I, s:I, s:b, s:s, s:s, s:I, s:s, s:s?, s:s}", "prompt_tokens", (json_int_t)e->prompt_tokens,
+                  "known_tokens", (json_int_t)e->known_tokens, "knows_logits", (int)e->knows_logits, "tier",
+                  hearth_tier_name(e->tier), "miss", hearth_miss_name(e->miss), "left_at", (json_int_t)e->left_at,
+                  "left_text", e->left_text, "text_before", a->before, "detail", e->detail);
+    char *text = object ? json_dumps(object, JSON_INDENT(2)) : NULL;
+    bool written = text && puts(text) >= 0;
+
+    free(text);
+    json_decref(object);
+    return written;
+}
+
+/* On one line, however many the text has. */
+static void print_text(const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '\n')
+            (void)fputs("\\n", stdout); /* whether all was written is asked at the end */
+        else
+            (void)putchar((unsigned char)*text < 0x20 || *text == 0x7F ? ' ' : *text);
+    }
+}
+
+static bool print_answer(const answer *a)
+{
+    const hearth_explanation *e = &a->explanation;
+
+    printf("prompt   %" PRIu32 " tokens\n", e->prompt_tokens);
+    printf("known    %" PRIu32, e->known_tokens);
+    if (e->tier != HEARTH_TIER_NONE)
+        printf(", from %s", hearth_tier_name(e->tier));
+    printf("%s\n", e->knows_logits ? ", with the scores for the first token of the reply" : "");
+    printf("reason   %s\n", hearth_miss_name(e->miss));
+    if (e->left_at > 0 && e->left_at < e->prompt_tokens) {
+        printf("left at  token %" PRIu32 ": ", e->left_at + 1);
+        print_text(a->before);
+        (void)fputs(" >>>", stdout);
+        print_text(e->left_text);
+        (void)fputs("<<<\n", stdout);
+    }
+    printf("\n%s\n", e->detail);
+    return ferror(stdout) == 0;
+}
+
+static int tell(const answer *a, bool as_json)
+{
+    bool written = (as_json ? print_answer_json(a) : print_answer(a)) && fflush(stdout) == 0;
+
+    if (!written) {
+        (void)fputs("hearth: the output could not be written\n", stderr);
+        return HTH_EXIT_USAGE;
+    }
+    return a->explanation.known_tokens == a->explanation.prompt_tokens ? HTH_EXIT_OK : HTH_EXIT_FAILED;
+}
+
+/* ---- the verb ---- */
+
+static bool wants_help(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return true;
+    return false;
+}
+
+/* As grep has it: 0 all is known, 1 not all is, 2 that could not be told. */
+int hth_cache_why(int argc, char **argv)
+{
+    static hth_run_options options;
+    hearth_error err = { .message = "" };
+    hearth_runtime *runtime = NULL;
+    hearth_model *model = NULL;
+    answer a = { .before = NULL };
+    int result = HTH_EXIT_USAGE;
+    hearth_status status;
+
+    if (wants_help(argc, argv)) {
+        hth_cache_help_print(false);
+        return HTH_EXIT_OK;
+    }
+    if (!hth_run_options_parse(argc, argv, &options, &result))
+        return result;
+    if (options.prompts_file) {
+        (void)fputs("hearth: 'cache why' explains one prompt; give it with -p or -f\n", stderr);
+        return HTH_EXIT_USAGE;
+    }
+    if (!has_cache(&options))
+        return HTH_EXIT_FAILED;
+    status = open_runtime(&options, &runtime, &err);
+    if (status == HEARTH_OK)
+        status = load(runtime, &options, &model, &err);
+    if (status == HEARTH_OK)
+        status = ask(model, &options, &a, &err);
+    if (status == HEARTH_OK)
+        result = tell(&a, options.json);
+    else
+        result = HTH_EXIT_USAGE;
+    if (status != HEARTH_OK && *err.message)
+        say_error(&err);
+    hearth_free(a.before);
+    hearth_model_unref(model);
+    hearth_runtime_close(runtime);
+    return result;
+}

@@ -1,0 +1,173 @@
+/*
+ * explain.c - what the cache knows of a prompt, without running it
+ *
+ * The prompt is read as hearth_submit reads it and looked up as its sequence would, on the caller's thread. Cells that
+ * are only in the context are not asked for: they belong to the scheduler's thread, and a block is a row as soon as it
+ * is evaluated.
+ */
+#include <assert.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "cache/why.h"
+#include "models/model_inside.h"
+#include "sched/prompt_lookup.h"
+#include "sched/token_text.h"
+
+/* ---- words ---- */
+
+typedef struct sentence {
+    char *text;
+    size_t capacity;
+} sentence;
+
+static void say(sentence *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Append; what does not fit is left out at a character's end. */
+static void say(sentence *s, const char *format, ...)
+{
+    size_t n = strlen(s->text);
+    va_list arguments;
+
+    va_start(arguments, format);
+    if (vsnprintf(s->text + n, s->capacity - n, format, arguments) >= (int)(s->capacity - n))
+        hth_end_at_character(s->text, s->capacity);
+    va_end(arguments);
+}
+
+/* A text on one line. */
+static void say_quoted(sentence *s, const char *text)
+{
+    say(s, "'");
+    for (; *text; text++) {
+        unsigned char byte = (unsigned char)*text;
+
+        if (byte == '\n')
+            say(s, "\\n");
+        else if (byte < 0x20 || byte == 0x7F)
+            say(s, "\\x%02x", byte);
+        else if (strlen(s->text) + 1 < s->capacity)
+            say(s, "%c", byte);
+    }
+    say(s, "'");
+}
+
+static void say_time(sentence *s, uint64_t unix_s)
+{
+    time_t time = (time_t)unix_s;
+    char text[32];
+    struct tm parts;
+
+    if (unix_s > 0 && localtime_r(&time, &parts) && strftime(text, sizeof(text), "%Y-%m-%d %H:%M", &parts) > 0)
+        say(s, " on %s", text);
+}
+
+static void say_where_it_left(sentence *s, const hearth_explanation *e)
+{
+    say(s, "; token %" PRIu32 ", ", e->left_at + 1);
+    say_quoted(s, e->left_text);
+    say(s, ", is where the prompt leaves what was seen before");
+}
+
+static void say_reason(sentence *s, const hearth_explanation *e, uint64_t gone_time, bool reads_cache)
+{
+    switch (e->miss) {
+    case HEARTH_MISS_EVICTED:
+        say(s, "; %s known and made room for others", e->known_tokens > 0 ? "what follows was" : "they were");
+        say_time(s, gone_time);
+        break;
+    case HEARTH_MISS_DAMAGED:
+        say(s, "; a row with %s failed its checks", e->known_tokens > 0 ? "what follows" : "them");
+        say_time(s, gone_time);
+        break;
+    case HEARTH_MISS_BELOW_POLICY:
+        say(s, e->left_at > e->known_tokens ? "; the policy kept no state that what follows could go on from"
+                                            : "; the policy keeps no prompt of this length");
+        break;
+    case HEARTH_MISS_OTHER_MODEL: say(s, "; its beginning is known of another model file"); break;
+    case HEARTH_MISS_OTHER_PARAMETERS:
+        say(s, "; its beginning is known under other context parameters or of another engine build");
+        break;
+    case HEARTH_MISS_OTHER_TENANT: say(s, "; its beginning is known under another cache salt"); break;
+    case HEARTH_MISS_NOT_READ:
+        say(s, reads_cache ? "; nothing of this model is cached" : "; the request does not read the cache");
+        break;
+    default: break;
+    }
+}
+
+static void fill_detail(hearth_explanation *e, uint64_t gone_time, bool reads_cache)
+{
+    sentence s = { .text = e->detail, .capacity = sizeof(e->detail) };
+
+    if (e->known_tokens >= e->prompt_tokens)
+        say(&s, "all %" PRIu32 " tokens are known", e->prompt_tokens);
+    else if (e->known_tokens > 0)
+        say(&s, "the first %" PRIu32 " of %" PRIu32 " tokens are known", e->known_tokens, e->prompt_tokens);
+    else
+        say(&s, "none of the %" PRIu32 " tokens are known", e->prompt_tokens);
+    if (e->tier != HEARTH_TIER_NONE)
+        say(&s, " (%s)", hearth_tier_name(e->tier));
+    if (e->known_tokens >= e->prompt_tokens && !e->knows_logits)
+        say(&s, "; the scores after the last one are not, so some are evaluated again");
+    say_reason(&s, e, gone_time, reads_cache);
+    if (e->left_at > 0 && e->left_at < e->prompt_tokens)
+        say_where_it_left(&s, e);
+    else if (e->left_at == 0 && e->miss == HEARTH_MISS_NEVER_SEEN)
+        say(&s, "; nothing that begins like it was seen, as far as is remembered");
+}
+
+/* ---- the answer ---- */
+
+static hearth_status explain(const hearth_model *model, const hth_model_prompt *prompt, hearth_explanation *out,
+                             hearth_error *err)
+{
+    hth_prompt_place place = hth_workplace_prompt_place(&model->place);
+    hth_why_answer why;
+    hth_lookup lookup;
+    hearth_status status = hth_prompt_lookup(&place, &prompt->keyspace, prompt->tokens, prompt->n_tokens,
+                                             !prompt->no_cache_read, &lookup, err);
+
+    if (status != HEARTH_OK)
+        return status;
+    hth_why_of_all(place.cache, &prompt->keyspace, &lookup, &model->place.policy, prompt->tokens, prompt->n_tokens, 0,
+                   &why);
+    out->prompt_tokens = (uint32_t)prompt->n_tokens;
+    out->known_tokens = lookup.n_cached;
+    out->knows_logits = lookup.logits_tier != HEARTH_TIER_NONE;
+    out->tier = place.cache ? hth_prompt_lookup_tier(&place, &lookup) : HEARTH_TIER_NONE;
+    out->miss = why.miss;
+    out->left_at = why.left_at;
+    hth_lookup_deinit(&lookup);
+    static_assert(sizeof(out->left_text) == HTH_TOKEN_TEXT_BYTES, "the public struct has room for the text");
+    if (why.left_at < prompt->n_tokens)
+        hth_token_text(model->backend, model->engine_model, prompt->tokens[why.left_at], out->left_text);
+    fill_detail(out, why.gone_time, !prompt->no_cache_read);
+    return HEARTH_OK;
+}
+
+hearth_status hearth_explain(hearth_model *model, const hearth_request *request, hearth_explanation *explanation,
+                             hearth_error *err)
+{
+    hearth_explanation filled = { .struct_size = sizeof(filled) };
+    hth_model_prompt prompt;
+    hearth_status status;
+    size_t n_bytes;
+
+    if (!model || !explanation || explanation->struct_size < sizeof(size_t))
+        return hth_fail(err, HEARTH_MISUSE,
+                        "hearth_explain: set explanation->struct_size to sizeof(hearth_explanation)");
+    status = hth_model_prompt_take(model, request, "hearth_explain", &prompt, err);
+    if (status != HEARTH_OK)
+        return status;
+    status = explain(model, &prompt, &filled, err);
+    hth_model_prompt_give_back(model, &prompt);
+    if (status != HEARTH_OK)
+        return status;
+    n_bytes = explanation->struct_size < sizeof(filled) ? explanation->struct_size : sizeof(filled);
+    filled.struct_size = explanation->struct_size;
+    memcpy(explanation, &filled, n_bytes);
+    return HEARTH_OK;
+}
