@@ -11,13 +11,6 @@
 
 enum { STOPS_MAX = 64, STOP_BYTES_MAX = 1024 };
 
-static hearth_status check_sampling(const hearth_sampling *sampling, hearth_error *err)
-{
-    const char *problem = hth_sampling_problem(sampling);
-
-    return problem ? hth_fail(err, HEARTH_MISUSE, "sampling: %s", problem) : HEARTH_OK;
-}
-
 static hearth_status copy_stops(hth_request *request, const hearth_request *from, hearth_error *err)
 {
     if (from->n_stop > STOPS_MAX)
@@ -67,7 +60,7 @@ hearth_status hth_request_new(const hearth_request *from, hearth_token *tokens_t
     if (from->n_predict < -1)
         status = hth_fail(err, HEARTH_MISUSE, "n_predict is %d; it must be -1 (no limit) or more", from->n_predict);
     else
-        status = check_sampling(&from->sampling, err);
+        status = hth_sampling_check(&from->sampling, err);
     if (status == HEARTH_OK)
         status = copy_stops(request, from, err);
     if (status != HEARTH_OK) {
