@@ -13,6 +13,7 @@
  */
 #include "engine/gbnf.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -639,6 +640,7 @@ static void read_rule(reader *r)
 {
     const char *name = r->at;
     char text[24];
+    ptrdiff_t n_name;
     uint32_t rule;
 
     while (is_word(peek(r)))
@@ -647,7 +649,8 @@ static void read_rule(reader *r)
         FAIL(r, "line %u: the name of a rule is expected before %s", r->line, here(r, text));
         return;
     }
-    rule = rule_of_name(r, name, (uint32_t)(r->at - name));
+    n_name = r->at - name;
+    rule = rule_of_name(r, name, (uint32_t)n_name);
     skip_space(r, false);
     if (failed(r))
         return;
@@ -656,8 +659,7 @@ static void read_rule(reader *r)
         return;
     }
     if (r->grammar->rules[rule] != NONE) {
-        FAIL(r, "line %u: the rule '%.*s' is defined twice", r->line, (int)(r->at - name < 60 ? r->at - name : 60),
-             name);
+        FAIL(r, "line %u: the rule '%.*s' is defined twice", r->line, (int)(n_name < 60 ? n_name : 60), name);
         return;
     }
     r->at += 3;

@@ -360,7 +360,7 @@ static bool take_byte(hth_grammar *g, const state *from, uint8_t byte, state *in
             first = p.least;
         if (last > 0x10FFFF)
             last = 0x10FFFF;
-        if (first > last || !could_take(g, from, first, last))
+        if (first > last || (first >= 0xD800 && last <= 0xDFFF) || !could_take(g, from, first, last))
             return false;
         *into = *from;
         into->partial = p;
