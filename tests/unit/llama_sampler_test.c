@@ -501,6 +501,15 @@ static void a_lazy_grammar_binds_from_its_trigger_on(void **state)
 
 /* ---- schemas ---- */
 
+static size_t n_characters(const char *text)
+{
+    size_t n = 0;
+
+    for (; *text; text++)
+        n += ((uint8_t)*text & 0xC0) != 0x80;
+    return n;
+}
+
 static void replies_follow_the_schema(void **state)
 {
     static const char schema[] =
@@ -529,7 +538,9 @@ static void replies_follow_the_schema(void **state)
             fail_msg("%s: %s", error.text, text);
         assert_in_range(json_integer_value(json_object_get(root, "n")) + 5, 0, 125);
         assert_true(json_is_string(json_object_get(root, "p")));
-        assert_null(strchr(json_string_value(json_object_get(root, "p")), 'a'));
+        key = json_string_value(json_object_get(root, "p"));
+        assert_true(key[0] != 'a' && key[1] != 'a');
+        assert_int_equal(n_characters(key), 3);
         value = json_object_get(root, "e");
         assert_true(json_is_null(value) || json_integer_value(value) == 2 ||
                     (json_is_string(value) && strcmp(json_string_value(value), "x") == 0));
