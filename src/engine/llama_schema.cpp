@@ -12,7 +12,8 @@
  *   a list of types, and allOf of objects, are written out; oneOf becomes anyOf if no two alternatives overlap
  *   a pattern's characters are written as classes without quotes, backslashes and control characters
  *
- * In what it returns, keys of additional properties are kept from holding such characters in the same way.
+ * In what it returns, keys of additional properties are kept from holding such characters in the same way, and escapes
+ * from being half a surrogate pair.
  */
 #include "engine/llama_schema.h"
 
@@ -979,6 +980,16 @@ void mend_additional_keys(std::string &grammar)
     }
 }
 
+/* Escapes of its strings: a half of a surrogate pair on its own is no character, and many readers refuse it. */
+void mend_escapes(std::string &grammar)
+{
+    static const std::string any = "\"u\" [0-9a-fA-F]{4}";
+    static const std::string whole = "\"u\" ([0-9a-cA-CefEF] [0-9a-fA-F]{3} | [dD] [0-7] [0-9a-fA-F]{2})";
+
+    for (size_t at = grammar.find(any); at != std::string::npos; at = grammar.find(any, at + whole.size()))
+        grammar.replace(at, any.size(), whole);
+}
+
 } /* namespace */
 
 extern "C" {
@@ -997,6 +1008,7 @@ hearth_status hth_schema_to_grammar(const char *schema, size_t n_bytes, char **g
 
         grammar = json_schema_to_grammar(rewritten, true);
         mend_additional_keys(grammar);
+        mend_escapes(grammar);
         *grammar_out = (char *)std::malloc(grammar.size() + 1);
         if (!*grammar_out)
             return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the grammar of a schema");

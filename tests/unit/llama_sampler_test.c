@@ -533,7 +533,7 @@ static void replies_follow_the_schema(void **state)
         if (reply(&s, text, sizeof(text), 600) == 0)
             continue;
         n_replies++;
-        root = json_loads(text, JSON_REJECT_DUPLICATES, &error);
+        root = json_loads(text, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
         if (!root)
             fail_msg("%s: %s", error.text, text);
         assert_in_range(json_integer_value(json_object_get(root, "n")) + 5, 0, 125);
