@@ -43,7 +43,8 @@ constexpr size_t nodes_max = 4096;
 constexpr size_t properties_max = 500;
 constexpr size_t optional_max = 200; /* the converter's time grows with their cube */
 constexpr size_t name_bytes_max = 256;
-constexpr int64_t count_max = 10000; /* as in gbnf.h */
+constexpr size_t beside_more_bytes_max = 48; /* each character is a group in a group; see gbnf.h */
+constexpr int64_t count_max = 10000;         /* as in gbnf.h */
 constexpr double bound_max = 1e15;
 
 struct refused : std::runtime_error {
@@ -685,6 +686,8 @@ class rewriter
         json properties = json::object();
         std::set<std::string> required;
         bool has_properties = schema.contains("properties");
+        bool has_more = schema.contains("additionalProperties") && !(schema.at("additionalProperties").is_boolean() &&
+                                                                     !schema.at("additionalProperties").get<bool>());
         size_t n_optional;
 
         out["type"] = "object";
@@ -724,8 +727,9 @@ class rewriter
                 refuse(path, "the name of a property is longer than 256 bytes");
             if (name == "*")
                 refuse(path, "a property cannot be called '*'");
-            if (schema.contains("additionalProperties") && name.find_first_of("]\\^\"") != std::string::npos)
-                refuse(path, "'additionalProperties' cannot be honoured next to the property " + quoted(name));
+            if (has_more && (name.size() > beside_more_bytes_max || name.find_first_of("]\\^\"") != std::string::npos))
+                refuse(path, "'additionalProperties' cannot be honoured next to the property " + quoted(name) +
+                                 ", which is too long or has one of ] \\ ^ \"");
             properties[name] = rewrite_node(entry.value(), path + "/properties/" + name);
         }
         n_optional = schema.at("properties").size() - required.size();
