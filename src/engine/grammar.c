@@ -581,7 +581,8 @@ static void collect(hth_grammar *g)
         }
         for (size_t i = 0; i < g->n_threads; i++)
             g->threads[i].node = place[g->threads[i].node] - 1;
-        memcpy(g->edges, edges, n_edges * sizeof(edges[0]));
+        if (n_edges > 0)
+            memcpy(g->edges, edges, n_edges * sizeof(edges[0]));
         g->n_nodes = n_nodes;
         g->n_edges = n_edges;
     }
@@ -596,7 +597,8 @@ static void keep(hth_grammar *g, state now)
 {
     size_t n = now.end - now.begin;
 
-    memmove(g->threads, g->threads + now.begin, n * sizeof(g->threads[0]));
+    if (n > 0)
+        memmove(g->threads, g->threads + now.begin, n * sizeof(g->threads[0]));
     g->n_threads = n;
     if (g->n_nodes >= g->collect_at)
         collect(g);
