@@ -125,7 +125,7 @@ typedef struct hth_candidate {
 /* What a draw depends on besides logits and what was accepted. */
 typedef struct hth_sample_at {
     uint64_t position; /* of the token to draw, counted from the prompt's first */
-    bool forbids_end;  /* tokens that end a reply are not candidates */
+    bool forbids_end;  /* tokens that end a reply are not candidates, unless a grammar allows nothing else */
 } hth_sample_at;
 
 typedef struct hth_backend {
@@ -220,7 +220,8 @@ typedef struct hth_backend {
     /*
      * Filter logits [n_vocab] (not changed) down to candidates, likeliest first; the array belongs to the sampler and
      * is valid until its next call. At least one candidate. Temperature 0 gives exactly one. HEARTH_ENGINE when nothing
-     * is left, as where a grammar has come to a dead end.
+     * is left, as where a grammar has come to a dead end, and where it is so ambiguous that choosing would take too
+     * long. Without a grammar nothing is allocated.
      */
     hearth_status (*sampler_apply)(hth_engine_sampler *sampler, const float *logits, const hth_sample_at *at,
                                    const hth_candidate **out, size_t *n_out, hearth_error *err);

@@ -35,7 +35,8 @@
 #include "engine/backend.h"
 #include "engine/blob.h"
 #include "engine/blob_part.h"
-#include "engine/sampling.h"
+#include "engine/backend_llama_sampler.h"
+#include "engine/sampler.h"
 #include "engine/llama_shim.h"
 
 #define N_UBATCH_MAX 512
@@ -55,6 +56,7 @@ struct hth_engine_model {
     bool on_gpu;
     int32_t n_gpu_layers; /* as asked for; layers elsewhere round differently */
     hth_shim_model_facts facts;
+    hth_texts *texts;
 };
 
 /* What a sequence holds. All zero in an empty one. */
@@ -89,14 +91,6 @@ struct hth_engine_context {
     bool layout_known[N_LAYOUTS]; /* of HTH_STATE_CELLS, and of HTH_STATE_REST */
     hth_blob_layout layouts[N_LAYOUTS];
     hth_blob_layout parsed; /* of the blob at hand */
-};
-
-struct hth_engine_sampler {
-    struct llama_sampler *llama;
-    float temperature;
-    uint32_t n_vocab;
-    llama_token_data *data;    /* [n_vocab] */
-    hth_candidate *candidates; /* [n_vocab] */
 };
 
 /* ---- the engine as a whole --------------------------------------------------------------------------------------- */
@@ -415,6 +409,7 @@ static void model_free(hth_engine_model *model)
     if (!model)
         return;
     enter(model->log);
+    hth_texts_free(model->texts);
     hth_shim_chat_free(model->chat);
     if (model->llama)
         hth_shim_model_free(model->llama);
@@ -479,6 +474,32 @@ static hearth_status read_chat_template(hth_engine_model *model, const hth_engin
     return HEARTH_OK;
 }
 
+static hearth_status text_of_token(const void *of, hearth_token token, char *bytes, size_t capacity, size_t *n_out)
+{
+    const hth_engine_model *model = of;
+    int32_t n = -1;
+
+    if (!model->facts.has_vocabulary ||
+        hth_shim_piece(model->llama, token, false, bytes, (int32_t)capacity, &n, NULL) != HEARTH_OK || n < 0)
+        return HEARTH_UNSUPPORTED;
+    *n_out = (size_t)n;
+    return HEARTH_OK;
+}
+
+static bool ends_reply(const void *of, hearth_token token)
+{
+    const hth_engine_model *model = of;
+
+    return model->facts.has_vocabulary && hth_shim_is_end(model->llama, token);
+}
+
+static hearth_status prepare_texts(hth_engine_model *model, hearth_error *err)
+{
+    model->texts = hth_texts_new(&(hth_vocabulary_source){
+        .n_tokens = (uint32_t)model->facts.n_vocab, .piece = text_of_token, .is_end = ends_reply, .model = model });
+    return model->texts ? HEARTH_OK : hth_fail(err, HEARTH_NO_MEMORY, "no memory for a model");
+}
+
 static hearth_status model_load(const char *path, const hth_engine_model_params *params, hth_engine_model **out,
                                 hearth_error *err)
 {
@@ -508,6 +529,8 @@ static hearth_status model_load(const char *path, const hth_engine_model_params 
     status = load_weights(model, path, params, err);
     if (status == HEARTH_OK)
         status = hth_shim_model_facts_read(model->llama, &model->facts, err);
+    if (status == HEARTH_OK)
+        status = prepare_texts(model, err);
     if (status == HEARTH_OK)
         status = read_chat_template(model, params, err);
     if (status != HEARTH_OK)
@@ -1384,119 +1407,19 @@ static hearth_status state_set(hth_engine_context *context, uint32_t id, hth_sta
 
 /* ---- sampling ---------------------------------------------------------------------------------------------------- */
 
-static void sampler_free(hth_engine_sampler *sampler)
-{
-    if (!sampler)
-        return;
-    if (sampler->llama)
-        hth_shim_sampler_free(sampler->llama);
-    free(sampler->data);
-    free(sampler->candidates);
-    free(sampler);
-}
-
 static hearth_status sampler_new(const hth_engine_model *model, const hearth_sampling *sampling,
                                  hth_engine_sampler **out, hearth_error *err)
 {
-    const char *problem = sampling ? hth_sampling_problem(sampling) : "is missing";
-    hth_engine_sampler *sampler;
     hearth_status status;
 
-    if (!model || !out || problem)
-        return hth_fail(err, HEARTH_MISUSE, "sampling %s", problem ? problem : "needs a model");
-    sampler = calloc(1, sizeof(*sampler));
-    if (!sampler)
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a sampler");
-    sampler->temperature = sampling->temperature;
-    sampler->n_vocab = (uint32_t)model->facts.n_vocab;
-    sampler->data = malloc(sampler->n_vocab * sizeof(sampler->data[0]));
-    sampler->candidates = malloc(sampler->n_vocab * sizeof(sampler->candidates[0]));
-    if (!sampler->data || !sampler->candidates)
-        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for a sampler");
-    else
-        status = hth_shim_sampler_new(sampling, model->facts.n_vocab, &sampler->llama, err);
-    if (status != HEARTH_OK) {
-        sampler_free(sampler);
-        return status;
-    }
-    *out = sampler;
-    return HEARTH_OK;
-}
-
-static hearth_status sampler_accept(hth_engine_sampler *sampler, hearth_token token, bool is_reply, hearth_error *err)
-{
-    (void)is_reply;
-    if (!sampler || token < 0 || (uint32_t)token >= sampler->n_vocab)
-        return hth_fail(err, HEARTH_MISUSE, "token %d is not in the vocabulary", token);
-    return hth_shim_sampler_accept(sampler->llama, token, err);
-}
-
-/* Of equal logits, the lower id. */
-static size_t likeliest(const llama_token_data *data, size_t n)
-{
-    size_t best = 0;
-
-    for (size_t i = 1; i < n; i++)
-        if (data[i].logit > data[best].logit || (data[i].logit == data[best].logit && data[i].id < data[best].id))
-            best = i;
-    return best;
-}
-
-/*
- * Sorted logits to probabilities, with the temperature. It is applied here, to differences from the highest, because
- * dividing the logits by a very low temperature overflows.
- */
-static size_t soften(const llama_token_data *data, size_t n, float temperature, hth_candidate *candidates)
-{
-    double highest = data[0].logit;
-    double total = 0;
-    size_t n_kept = 0;
-
-    for (size_t i = 0; i < n; i++)
-        total += exp((data[i].logit - highest) / temperature);
-    for (size_t i = 0; i < n; i++) {
-        float probability = (float)(exp((data[i].logit - highest) / temperature) / total);
-
-        if (probability <= 0 && n_kept > 0) /* the rest is less likely still */
-            break;
-        candidates[n_kept++] = (hth_candidate){ .token = data[i].id, .probability = probability };
-    }
-    return n_kept;
-}
-
-static hearth_status sampler_apply(hth_engine_sampler *sampler, const float *values, const hth_sample_at *at,
-                                   const hth_candidate **out, size_t *n_out, hearth_error *err)
-{
-    llama_token_data_array array;
-    bool any = false;
-    hearth_status status;
-
-    if (!sampler || !values || !at || !out || !n_out)
-        return hth_fail(err, HEARTH_MISUSE, "sampling needs logits");
-    for (uint32_t i = 0; i < sampler->n_vocab; i++) {
-        bool ok = isfinite(values[i]);
-
-        sampler->data[i] = (llama_token_data){ .id = (llama_token)i, .logit = ok ? values[i] : -INFINITY };
-        any = any || ok;
-    }
-    if (!any)
-        return hth_fail(err, HEARTH_ENGINE, "the model gave no finite logit; its weights or its state are damaged");
-    array = (llama_token_data_array){ .data = sampler->data, .size = sampler->n_vocab, .selected = -1 };
-    status = hth_shim_sampler_apply(sampler->llama, &array, err);
-    if (status != HEARTH_OK)
-        return status;
-    if (array.size == 0)
-        return hth_fail(err, HEARTH_ENGINE, "sampling left no token");
-    if (sampler->temperature <= 0) {
-        sampler->candidates[0] =
-            (hth_candidate){ .token = array.data[likeliest(array.data, array.size)].id, .probability = 1 };
-        *n_out = 1;
-    } else {
-        hth_shim_candidates_sort(array.data, array.size);
-        *n_out = soften(array.data, array.size, sampler->temperature, sampler->candidates);
-    }
-    *out = sampler->candidates;
-    return HEARTH_OK;
+    if (!model || !sampling || !out)
+        return hth_fail(err, HEARTH_MISUSE, "sampling needs a model and options");
+    if (!model->facts.has_vocabulary && hth_sampler_needs_text(sampling))
+        return hth_fail(err, HEARTH_UNSUPPORTED, "the model has no vocabulary; it cannot follow a grammar or use DRY");
+    enter(model->log);
+    status = hth_llama_sampler_new(model->llama, model->texts, sampling, out, err);
+    leave();
+    return status;
 }
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
@@ -1528,9 +1451,9 @@ const hth_backend *hearth_backend(void)
         .state_get = state_get,
         .state_set = state_set,
         .sampler_new = sampler_new,
-        .sampler_free = sampler_free,
-        .sampler_accept = sampler_accept,
-        .sampler_apply = sampler_apply,
+        .sampler_free = hth_sampler_free,
+        .sampler_accept = hth_sampler_accept,
+        .sampler_apply = hth_sampler_apply,
     };
 
     return &llama;

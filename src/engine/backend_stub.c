@@ -31,6 +31,7 @@
 #include "engine/backend.h"
 #include "engine/blob.h"
 #include "engine/blob_part.h"
+#include "engine/sampler.h"
 #include "engine/sampling.h"
 
 #define TOKEN_BOS 256
@@ -60,6 +61,7 @@ struct hth_engine_model {
     uint32_t delay_us;
     uint32_t n_window; /* 0: none */
     bool template_given;
+    hth_texts *texts;
 };
 
 typedef struct cell_owners {
@@ -93,16 +95,6 @@ struct hth_engine_context {
     float *logits;
     size_t n_logits_rows_max;
     hth_blob_layout layout; /* of the blob at hand */
-};
-
-struct hth_engine_sampler {
-    hearth_sampling sampling;
-    uint32_t n_vocab;
-    hearth_token *recent; /* ring, [repeat_last_n] */
-    uint32_t n_accepted;  /* at most repeat_last_n */
-    uint32_t next;
-    float *logits;             /* [n_vocab] */
-    hth_candidate *candidates; /* [n_vocab] */
 };
 
 /* ---- hashing ----------------------------------------------------------------------------------------------------- */
@@ -221,6 +213,9 @@ static hearth_status parse_parameters(const char *path, hth_engine_model *model,
     return HEARTH_OK;
 }
 
+static hearth_status text_of_token(const void *model, hearth_token token, char *bytes, size_t capacity, size_t *n_out);
+static bool ends_reply(const void *model, hearth_token token);
+
 static hearth_status model_load(const char *path, const hth_engine_model_params *params, hth_engine_model **out,
                                 hearth_error *err)
 {
@@ -246,6 +241,12 @@ static hearth_status model_load(const char *path, const hth_engine_model_params 
     for (int i = 0; i <= 4 && status == HEARTH_OK && params->progress; i++)
         if (!params->progress((float)i / 4, params->progress_user_data))
             status = hth_fail(err, HEARTH_CANCELLED, "loading '%s' was cancelled", path);
+    if (status == HEARTH_OK) {
+        model->texts = hth_texts_new(&(hth_vocabulary_source){
+            .n_tokens = model->n_vocab, .piece = text_of_token, .is_end = ends_reply, .model = model });
+        if (!model->texts)
+            status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the stub model");
+    }
     if (status != HEARTH_OK) {
         free(model);
         return status;
@@ -256,6 +257,9 @@ static hearth_status model_load(const char *path, const hth_engine_model_params 
 
 static void model_free(hth_engine_model *model)
 {
+    if (!model)
+        return;
+    hth_texts_free(model->texts);
     free(model);
 }
 
@@ -1021,143 +1025,35 @@ static hearth_status state_set(hth_engine_context *context, uint32_t id, hth_sta
 
 /* ---- sampling ---------------------------------------------------------------------------------------------------- */
 
-static void sampler_free(hth_engine_sampler *sampler)
+static hearth_status text_of_token(const void *model, hearth_token token, char *bytes, size_t capacity, size_t *n_out)
 {
-    if (!sampler)
-        return;
-    free(sampler->recent);
-    free(sampler->logits);
-    free(sampler->candidates);
-    free(sampler);
+    return piece(model, token, false, bytes, capacity, n_out, NULL);
 }
 
+static bool ends_reply(const void *model, hearth_token token)
+{
+    return is_end(model, token);
+}
+
+/* The chain is every engine's. What a grammar needs beyond it, a tokenizer and a converter, this engine has not. */
 static hearth_status sampler_new(const hth_engine_model *model, const hearth_sampling *sampling,
                                  hth_engine_sampler **out, hearth_error *err)
 {
-    const char *problem = sampling ? hth_sampling_problem(sampling) : "is missing";
-    hth_engine_sampler *sampler;
+    hth_sampler_parts parts = { .n_vocab = model ? model->n_vocab : 0 };
+    hearth_status status;
 
-    if (!model || !out || problem)
-        return hth_fail(err, HEARTH_MISUSE, "sampling %s", problem ? problem : "needs a model");
-    sampler = calloc(1, sizeof(*sampler));
-    if (!sampler)
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a sampler");
-    sampler->sampling = *sampling;
-    sampler->n_vocab = model->n_vocab;
-    sampler->recent = calloc((size_t)sampling->repeat_last_n + 1, sizeof(sampler->recent[0]));
-    sampler->logits = malloc(model->n_vocab * sizeof(sampler->logits[0]));
-    sampler->candidates = malloc(model->n_vocab * sizeof(sampler->candidates[0]));
-    if (!sampler->recent || !sampler->logits || !sampler->candidates) {
-        sampler_free(sampler);
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a sampler");
-    }
-    *out = sampler;
-    return HEARTH_OK;
-}
-
-static hearth_status sampler_accept(hth_engine_sampler *sampler, hearth_token token, bool is_reply, hearth_error *err)
-{
-    (void)is_reply;
-    if (!sampler || token < 0 || (uint32_t)token >= sampler->n_vocab)
-        return hth_fail(err, HEARTH_MISUSE, "token %d is not in the vocabulary", token);
-    if (sampler->sampling.repeat_last_n == 0)
-        return HEARTH_OK;
-    sampler->recent[sampler->next] = token;
-    sampler->next = (sampler->next + 1) % sampler->sampling.repeat_last_n;
-    if (sampler->n_accepted < sampler->sampling.repeat_last_n)
-        sampler->n_accepted++;
-    return HEARTH_OK;
-}
-
-/* Likeliest first, then by id. The candidates' probability holds their logit until the end. */
-static int by_likelihood(const void *a, const void *b)
-{
-    const hth_candidate *left = a;
-    const hth_candidate *right = b;
-
-    if (left->probability != right->probability)
-        return left->probability < right->probability ? 1 : -1;
-    return left->token < right->token ? -1 : left->token > right->token;
-}
-
-static void penalize(hth_engine_sampler *sampler)
-{
-    float penalty = sampler->sampling.repeat_penalty;
-
-    for (uint32_t i = 0; i < sampler->n_accepted; i++) {
-        bool seen = false;
-        float *logit = &sampler->logits[sampler->recent[i]];
-
-        for (uint32_t j = 0; j < i && !seen; j++)
-            seen = sampler->recent[j] == sampler->recent[i];
-        if (!seen)
-            *logit = *logit <= 0 ? *logit * penalty : *logit / penalty;
-    }
-}
-
-/* How many of the n likeliest candidates it takes to reach probability p. */
-static size_t keep_top_p(const hth_candidate *candidates, size_t n, float p)
-{
-    double total = 0;
-    double sum = 0;
-
-    for (size_t i = 0; i < n; i++)
-        total += exp((double)candidates[i].probability - candidates[0].probability);
-    for (size_t i = 0; i < n; i++) {
-        sum += exp((double)candidates[i].probability - candidates[0].probability) / total;
-        if (sum >= p)
-            return i + 1;
-    }
-    return n;
-}
-
-static void soften(hth_candidate *candidates, size_t n, float temperature)
-{
-    double highest = candidates[0].probability;
-    double total = 0;
-
-    for (size_t i = 0; i < n; i++)
-        total += exp((candidates[i].probability - highest) / temperature);
-    for (size_t i = 0; i < n; i++)
-        candidates[i].probability = (float)(exp((candidates[i].probability - highest) / temperature) / total);
-}
-
-static hearth_status sampler_apply(hth_engine_sampler *sampler, const float *values, const hth_sample_at *at,
-                                   const hth_candidate **out, size_t *n_out, hearth_error *err)
-{
-    const hearth_sampling *sampling;
-    hth_candidate *candidates;
-    size_t n;
-
-    if (!sampler || !values || !at || !out || !n_out)
-        return hth_fail(err, HEARTH_MISUSE, "sampling needs logits");
-    sampling = &sampler->sampling;
-    candidates = sampler->candidates;
-    n = sampler->n_vocab;
-    memcpy(sampler->logits, values, n * sizeof(sampler->logits[0]));
-    penalize(sampler);
-    for (size_t i = 0; i < n; i++)
-        candidates[i] = (hth_candidate){ .token = (hearth_token)i, .probability = sampler->logits[i] };
-    qsort(candidates, n, sizeof(candidates[0]), by_likelihood);
-    if (sampling->temperature <= 0) {
-        n = 1;
-        candidates[0].probability = 1;
-    } else {
-        if (sampling->top_k > 0 && n > (size_t)sampling->top_k)
-            n = (size_t)sampling->top_k;
-        if (sampling->top_p < 1)
-            n = keep_top_p(candidates, n, sampling->top_p);
-        if (sampling->min_p > 0) {
-            float least = candidates[0].probability + logf(sampling->min_p);
-
-            while (n > 1 && candidates[n - 1].probability < least)
-                n--;
-        }
-        soften(candidates, n, sampling->temperature);
-    }
-    *out = candidates;
-    *n_out = n;
-    return HEARTH_OK;
+    if (!model || !sampling || !out)
+        return hth_fail(err, HEARTH_MISUSE, "sampling needs a model and options");
+    status = hth_sampling_check(sampling, err);
+    if (status != HEARTH_OK)
+        return status;
+    if (sampling->grammar || sampling->json_schema)
+        return hth_fail(err, HEARTH_UNSUPPORTED, "sampling: the stub engine has no %s; leave it out",
+                        sampling->grammar ? "grammar" : "json_schema");
+    status = hth_texts_ends(model->texts, &parts.ends, &parts.n_ends, err);
+    if (status == HEARTH_OK && hth_sampler_needs_text(sampling))
+        status = hth_texts_vocabulary(model->texts, &parts.vocabulary, err);
+    return status == HEARTH_OK ? hth_sampler_new(sampling, &parts, out, err) : status;
 }
 
 const hth_backend *hth_backend_stub(void)
@@ -1185,9 +1081,9 @@ const hth_backend *hth_backend_stub(void)
         .state_get = state_get,
         .state_set = state_set,
         .sampler_new = sampler_new,
-        .sampler_free = sampler_free,
-        .sampler_accept = sampler_accept,
-        .sampler_apply = sampler_apply,
+        .sampler_free = hth_sampler_free,
+        .sampler_accept = hth_sampler_accept,
+        .sampler_apply = hth_sampler_apply,
     };
 
     return &stub;

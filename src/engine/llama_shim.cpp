@@ -1,11 +1,10 @@
 /*
- * llama_shim.cpp - the only C++ of Hearth: calls of llama.cpp whose exceptions end here
+ * llama_shim.cpp - calls of llama.cpp whose exceptions end here; with llama_schema.cpp the only C++ of Hearth
  *
  * See llama_shim.h. Every function is noexcept. Where no status can be returned, the value that means failure is.
  */
 #include "engine/llama_shim.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -480,68 +479,6 @@ size_t hth_shim_state_set(struct llama_context *context, llama_seq_id id, llama_
                           const uint8_t *bytes, size_t n_bytes)
 {
     return guarded_value((size_t)0, [&] { return llama_state_seq_set_data_ext(context, bytes, n_bytes, id, flags); });
-}
-
-/* ---- sampling ---- */
-
-hearth_status hth_shim_sampler_new(const hearth_sampling *sampling, int32_t n_vocab, struct llama_sampler **out,
-                                   hearth_error *err)
-{
-    return guarded(err, "make a sampler", [&] {
-        llama_sampler_chain_params params = llama_sampler_chain_default_params();
-        llama_sampler *chain = nullptr;
-
-        params.no_perf = true;
-        chain = llama_sampler_chain_init(params);
-        if (!chain)
-            return hth_fail(err, HEARTH_ENGINE, "the engine made no sampler");
-        try {
-            llama_sampler_chain_add(chain, llama_sampler_init_penalties(n_vocab, (int32_t)sampling->repeat_last_n,
-                                                                        sampling->repeat_penalty, 0.0f, 0.0f));
-            if (sampling->temperature > 0) {
-                llama_sampler_chain_add(chain, llama_sampler_init_top_k(sampling->top_k));
-                llama_sampler_chain_add(chain, llama_sampler_init_top_p(sampling->top_p, 1));
-                llama_sampler_chain_add(chain, llama_sampler_init_min_p(sampling->min_p, 1));
-            }
-        } catch (...) {
-            llama_sampler_free(chain);
-            throw;
-        }
-        *out = chain;
-        return HEARTH_OK;
-    });
-}
-
-void hth_shim_sampler_free(struct llama_sampler *sampler)
-{
-    (void)guarded_value(false, [&] {
-        llama_sampler_free(sampler);
-        return true;
-    });
-}
-
-hearth_status hth_shim_sampler_accept(struct llama_sampler *sampler, hearth_token token, hearth_error *err)
-{
-    return guarded(err, "accept a token", [&] {
-        llama_sampler_accept(sampler, token);
-        return HEARTH_OK;
-    });
-}
-
-hearth_status hth_shim_sampler_apply(struct llama_sampler *sampler, llama_token_data_array *candidates,
-                                     hearth_error *err)
-{
-    return guarded(err, "sample", [&] {
-        llama_sampler_apply(sampler, candidates);
-        return HEARTH_OK;
-    });
-}
-
-void hth_shim_candidates_sort(llama_token_data *candidates, size_t n)
-{
-    std::sort(candidates, candidates + n, [](const llama_token_data &a, const llama_token_data &b) {
-        return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
-    });
 }
 
 } /* extern "C" */

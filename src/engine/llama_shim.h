@@ -137,19 +137,6 @@ size_t hth_shim_state_get(struct llama_context *context, llama_seq_id id, llama_
 size_t hth_shim_state_set(struct llama_context *context, llama_seq_id id, llama_state_seq_flags flags,
                           const uint8_t *bytes, size_t n_bytes);
 
-/* ---- sampling ---- */
-
-/* The chain penalties -> top_k -> top_p -> min_p; of penalties alone where temperature is 0. */
-hearth_status hth_shim_sampler_new(const hearth_sampling *sampling, int32_t n_vocab, struct llama_sampler **out,
-                                   hearth_error *err);
-void hth_shim_sampler_free(struct llama_sampler *sampler);
-hearth_status hth_shim_sampler_accept(struct llama_sampler *sampler, hearth_token token, hearth_error *err);
-/* Change logits and shrink the array, in no particular order. */
-hearth_status hth_shim_sampler_apply(struct llama_sampler *sampler, llama_token_data_array *candidates,
-                                     hearth_error *err);
-/* Highest logit first, then by id. No logit may be NaN. */
-void hth_shim_candidates_sort(llama_token_data *candidates, size_t n);
-
 #ifdef __cplusplus
 }
 #endif

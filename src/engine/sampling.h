@@ -1,31 +1,35 @@
 /*
  * sampling.h - which sampling options make sense
+ *
+ * What can be said of hearth_sampling without a model. Whether a grammar, a schema or a pattern compiles, and whether a
+ * token is in the vocabulary, is seen where the sampler is made.
  */
 #ifndef HTH_ENGINE_SAMPLING_H
 #define HTH_ENGINE_SAMPLING_H
 
-#include "hearth.h"
+#include "base/status.h"
 
-/* The most recent tokens that a repeat penalty can look at. */
-#define HTH_REPEAT_LAST_N_MAX 65536u
+enum {
+    HTH_LAST_N_MAX = 65536, /* the most recent tokens that penalties and DRY can look at */
+    HTH_LOGIT_BIAS_MAX = 4096,
+    HTH_DRY_BREAKERS_MAX = 64,
+    HTH_DRY_BREAKER_BYTES_MAX = 64,
+    HTH_GRAMMAR_BYTES_MAX = 256 * 1024, /* of a grammar, and of a schema */
+    HTH_TRIGGERS_MAX = 64,
+    HTH_TRIGGER_BYTES_MAX = 1024,
+};
 
-/* What is wrong with sampling values, to follow the word "sampling" in a message; NULL when nothing is. */
-static inline const char *hth_sampling_problem(const hearth_sampling *sampling)
-{
-    /* Written so that a NaN is a problem. */
-    if (!(sampling->temperature >= 0 && sampling->temperature <= 1000))
-        return "temperature must be 0 to 1000";
-    if (sampling->top_k < 0)
-        return "top_k must not be negative";
-    if (!(sampling->top_p >= 0 && sampling->top_p <= 1))
-        return "top_p must be 0 to 1";
-    if (!(sampling->min_p >= 0 && sampling->min_p <= 1))
-        return "min_p must be 0 to 1";
-    if (!(sampling->repeat_penalty >= 0.01f && sampling->repeat_penalty <= 1000))
-        return "repeat_penalty must be 0.01 to 1000";
-    if (sampling->repeat_last_n > HTH_REPEAT_LAST_N_MAX)
-        return "repeat_last_n must be at most 65536";
-    return NULL;
-}
+/*
+ * HEARTH_MISUSE with the option, what it is and what is allowed, "sampling: top_p is 1.5; it must be 0 to 1". The
+ * reserved fields are not looked at. sampling must not be NULL; arrays are read as long as their counts say.
+ */
+hearth_status hth_sampling_check(const hearth_sampling *sampling, hearth_error *err);
+
+/* Does anything need to know the last tokens: penalties, or DRY? */
+bool hth_sampling_penalizes(const hearth_sampling *sampling);
+bool hth_sampling_has_dry(const hearth_sampling *sampling);
+
+/* The texts that end a phrase of DRY where the caller gives none: n_dry_breakers texts, static. */
+const char *const *hth_sampling_dry_breakers(const hearth_sampling *sampling, size_t *n_out);
 
 #endif

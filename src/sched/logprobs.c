@@ -1,40 +1,53 @@
 /*
- * logprobs.c - log-softmax, and a bounded selection
+ * logprobs.c - one pass that keeps a running maximum, the sum relative to it, and a sorted list of the likeliest
+ *
+ * The sum is rescaled whenever the maximum rises (Milakov and Gimelshein, "Online normalizer calculation for softmax",
+ * arXiv:1805.02867). While the list is made, its logprob fields hold logits.
  */
 #include "sched/logprobs.h"
 
 #include <math.h>
 
+/* Put a token into the sorted list of n, of which the last one falls off. Ids come in rising order. */
+static void insert(hearth_logprob *top, uint32_t n, hearth_token token, float logit)
+{
+    uint32_t at = n - 1;
+
+    while (at > 0 && top[at - 1].logprob < logit) {
+        top[at] = top[at - 1];
+        at--;
+    }
+    top[at] = (hearth_logprob){ .token = token, .logprob = logit };
+}
+
 void hth_logprobs(const float *logits, size_t n_vocab, hearth_token token, uint32_t n_top, hearth_logprob *out)
 {
-    double highest = -INFINITY, sum = 0, norm;
-    uint32_t n = 0;
+    hearth_logprob *top = out + 1;
+    double highest = -INFINITY;
+    double sum = 0;
+    double log_sum;
 
-    for (size_t i = 0; i < n_vocab; i++)
-        if (isfinite(logits[i]) && logits[i] > highest)
-            highest = logits[i];
+    for (uint32_t i = 0; i < n_top; i++)
+        top[i] = (hearth_logprob){ .token = -1, .logprob = -INFINITY };
     for (size_t i = 0; i < n_vocab; i++) {
-        float logit = logits[i];
-        uint32_t at = n;
+        double logit = logits[i];
 
         if (!isfinite(logit))
             continue;
-        sum += exp(logit - highest);
-        if (n == n_top && (n_top == 0 || logit <= out[n].logprob))
-            continue;
-        if (n < n_top)
-            n++;
-        else
-            at--;
-        for (; at > 0 && out[at].logprob < logit; at--)
-            out[at + 1] = out[at];
-        out[at + 1] = (hearth_logprob){ .token = (hearth_token)i, .logprob = logit };
+        if (logit > highest) {
+            sum = sum * exp(highest - logit) + 1;
+            highest = logit;
+        } else {
+            sum += exp(logit - highest);
+        }
+        if (n_top > 0 && logits[i] > top[n_top - 1].logprob)
+            insert(top, n_top, (hearth_token)i, logits[i]);
     }
-    norm = highest + log(sum);
-    out[0] = (hearth_logprob){ .token = token,
-                               .logprob = isfinite(logits[token]) ? (float)(logits[token] - norm) : -INFINITY };
-    for (uint32_t i = 1; i <= n; i++)
-        out[i].logprob = (float)(out[i].logprob - norm);
-    for (uint32_t i = n + 1; i <= n_top; i++)
-        out[i] = (hearth_logprob){ .token = -1, .logprob = -INFINITY };
+    log_sum = highest + log(sum);
+    out[0] = (hearth_logprob){ .token = token, .logprob = -INFINITY };
+    if (token >= 0 && (size_t)token < n_vocab && isfinite(logits[token]))
+        out[0].logprob = (float)(logits[token] - log_sum);
+    for (uint32_t i = 0; i < n_top; i++)
+        if (top[i].token >= 0)
+            top[i].logprob = (float)(top[i].logprob - log_sum);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/os.h"
+#include "engine/sampling.h"
 #include "sched/draw.h"
 #include "sched/logprobs.h"
 #include "sched/text_stream.h"
@@ -343,9 +344,11 @@ static hearth_status make_sampler(hth_reply *reply, const hearth_sampling *sampl
 {
     const hth_backend *backend = reply->place->backend;
     const hth_request *request = reply->request;
-    uint32_t n_recent = sampling->repeat_last_n > sampling->dry_last_n ? sampling->repeat_last_n : sampling->dry_last_n;
+    uint32_t n_recent = sampling->repeat_last_n;
     hearth_status status = backend->sampler_new(reply->place->engine_model, sampling, &reply->sampler, err);
 
+    if (hth_sampling_has_dry(sampling) && sampling->dry_last_n > n_recent)
+        n_recent = sampling->dry_last_n;
     if (n_recent > request->n_prompt)
         n_recent = request->n_prompt;
     for (uint32_t i = request->n_prompt - n_recent; status == HEARTH_OK && i < request->n_prompt; i++)

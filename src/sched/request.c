@@ -17,13 +17,6 @@ enum {
     PRIORITY_MAX = 100,
 };
 
-static hearth_status check_sampling(const hearth_sampling *sampling, hearth_error *err)
-{
-    const char *problem = hth_sampling_problem(sampling);
-
-    return problem ? hth_fail(err, HEARTH_MISUSE, "sampling: %s", problem) : HEARTH_OK;
-}
-
 static hearth_status check_numbers(const hearth_request *from, hearth_error *err)
 {
     if (from->n_predict < -1)
@@ -136,7 +129,7 @@ hearth_status hth_request_new(const hearth_request *from, hearth_token *tokens_t
         memcpy(request->parent_key, from->parent_key, sizeof(request->parent_key));
     status = check_numbers(from, err);
     if (status == HEARTH_OK)
-        status = check_sampling(&from->sampling, err);
+        status = hth_sampling_check(&from->sampling, err);
     if (status == HEARTH_OK)
         status = copy_lists(request, from, err);
     if (status != HEARTH_OK) {

@@ -688,7 +688,7 @@ static size_t sample(hearth_sampling sampling, const float *logits, hearth_token
 static void candidates_come_likeliest_first_and_sum_to_one(void **state)
 {
     float *logits = logits_with(5, (float[]){ 1, 3, 2, 3, 0 });
-    hearth_sampling sampling = { .temperature = 1, .top_k = 4, .top_p = 1, .repeat_penalty = 1 };
+    hearth_sampling sampling = { .temperature = 1, .top_k = 4, .top_p = 1, .repeat_penalty = 1, .typical_p = 1 };
     const hth_candidate *candidates;
     hth_engine_sampler *sampler;
     double total = 0;
@@ -710,7 +710,9 @@ static void candidates_come_likeliest_first_and_sum_to_one(void **state)
 static void temperature_zero_takes_the_likeliest_and_of_equals_the_lowest_id(void **state)
 {
     float *logits = logits_with(5, (float[]){ 1, 3, 2, 3, 0 });
-    hearth_sampling sampling = { .temperature = 0, .top_p = 1, .repeat_penalty = 1, .repeat_last_n = 64 };
+    hearth_sampling sampling = {
+        .temperature = 0, .top_p = 1, .repeat_penalty = 1, .typical_p = 1, .repeat_last_n = 64
+    };
     const hth_candidate *candidates;
     hth_engine_sampler *sampler;
 
@@ -730,10 +732,15 @@ static void temperature_zero_takes_the_likeliest_and_of_equals_the_lowest_id(voi
 static void filters_keep_at_least_one_candidate_at_any_temperature(void **state)
 {
     static const hearth_sampling cases[] = {
-        { .temperature = 1e-30f, .top_p = 1, .repeat_penalty = 1 },
-        { .temperature = 1000, .top_p = 0, .min_p = 1, .repeat_penalty = 1 },
-        { .temperature = 0.8f, .top_k = 1, .top_p = 0.5f, .min_p = 1, .repeat_penalty = 1 },
-        { .temperature = 0.8f, .top_k = INT32_MAX, .top_p = 1, .repeat_penalty = 1000, .repeat_last_n = 65536 },
+        { .temperature = 1e-30f, .top_p = 1, .repeat_penalty = 1, .typical_p = 1 },
+        { .temperature = 1000, .top_p = 0, .min_p = 1, .repeat_penalty = 1, .typical_p = 1 },
+        { .temperature = 0.8f, .top_k = 1, .top_p = 0.5f, .min_p = 1, .repeat_penalty = 1, .typical_p = 1 },
+        { .temperature = 0.8f,
+          .top_k = INT32_MAX,
+          .top_p = 1,
+          .repeat_penalty = 1000,
+          .typical_p = 1,
+          .repeat_last_n = 65536 },
     };
     float *logits = logits_with(3, (float[]){ 1e30f, -1e30f, 5 });
 
@@ -752,7 +759,7 @@ static void filters_keep_at_least_one_candidate_at_any_temperature(void **state)
 static void logits_that_are_no_numbers_are_never_chosen(void **state)
 {
     float *logits = logits_with(4, (float[]){ (float)(0.0 / 0.0), (float)(1.0 / 0.0), 5, (float)(-1.0 / 0.0) });
-    hearth_sampling sampling = { .temperature = 1, .top_k = 2, .top_p = 1, .repeat_penalty = 1 };
+    hearth_sampling sampling = { .temperature = 1, .top_k = 2, .top_p = 1, .repeat_penalty = 1, .typical_p = 1 };
     const hth_candidate *candidates;
     hth_engine_sampler *sampler;
     hearth_error err;
@@ -772,13 +779,13 @@ static void logits_that_are_no_numbers_are_never_chosen(void **state)
 static void bad_sampling_values_are_misuse(void **state)
 {
     static const hearth_sampling cases[] = {
-        { .temperature = -1, .top_p = 1, .repeat_penalty = 1 },
-        { .temperature = (float)(0.0 / 0.0), .top_p = 1, .repeat_penalty = 1 },
-        { .temperature = 1, .top_k = -1, .top_p = 1, .repeat_penalty = 1 },
-        { .temperature = 1, .top_p = 1.5f, .repeat_penalty = 1 },
-        { .temperature = 1, .top_p = 1, .min_p = -0.5f, .repeat_penalty = 1 },
-        { .temperature = 1, .top_p = 1, .repeat_penalty = 0 },
-        { .temperature = 1, .top_p = 1, .repeat_penalty = 1, .repeat_last_n = UINT32_MAX },
+        { .temperature = -1, .top_p = 1, .repeat_penalty = 1, .typical_p = 1 },
+        { .temperature = (float)(0.0 / 0.0), .top_p = 1, .repeat_penalty = 1, .typical_p = 1 },
+        { .temperature = 1, .top_k = -1, .top_p = 1, .repeat_penalty = 1, .typical_p = 1 },
+        { .temperature = 1, .top_p = 1.5f, .repeat_penalty = 1, .typical_p = 1 },
+        { .temperature = 1, .top_p = 1, .min_p = -0.5f, .repeat_penalty = 1, .typical_p = 1 },
+        { .temperature = 1, .top_p = 1, .repeat_penalty = 0, .typical_p = 1 },
+        { .temperature = 1, .top_p = 1, .repeat_penalty = 1, .typical_p = 1, .repeat_last_n = UINT32_MAX },
     };
     hth_engine_sampler *sampler = NULL;
     hearth_error err;

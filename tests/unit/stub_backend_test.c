@@ -538,7 +538,7 @@ static void text_comes_back_from_its_tokens(void **state)
 
 static void a_reply_is_mostly_readable_and_ends(void **state)
 {
-    hearth_sampling sampling = { .temperature = 0, .top_p = 1, .repeat_penalty = 1 };
+    hearth_sampling sampling = { .temperature = 0, .top_p = 1, .repeat_penalty = 1, .typical_p = 1 };
     hth_engine_sampler *sampler = NULL;
     size_t n_replies_ended = 0, n_bytes = 0, n_readable = 0;
     hearth_error err;
@@ -594,7 +594,9 @@ static void chat_is_rendered_as_chatml(void **state)
 
 static void sampling_filters_as_it_is_told(void **state)
 {
-    hearth_sampling sampling = { .temperature = 1, .top_k = 3, .top_p = 1, .repeat_penalty = 2, .repeat_last_n = 4 };
+    hearth_sampling sampling = {
+        .temperature = 1, .top_k = 3, .top_p = 1, .repeat_penalty = 2, .typical_p = 1, .repeat_last_n = 4
+    };
     engine e = open_engine("stub:");
     hth_engine_sampler *sampler = NULL;
     const hth_candidate *candidates;
@@ -624,7 +626,7 @@ static void sampling_filters_as_it_is_told(void **state)
     assert_int_equal(candidates[0].token, 7);
     stub->sampler_free(sampler);
 
-    sampling = (hearth_sampling){ .temperature = 1, .top_p = 0.5f, .repeat_penalty = 1 };
+    sampling = (hearth_sampling){ .temperature = 1, .top_p = 0.5f, .repeat_penalty = 1, .typical_p = 1 };
     assert_int_equal(stub->sampler_new(e.model, &sampling, &sampler, &err), HEARTH_OK);
     assert_int_equal(stub->sampler_apply(sampler, logits, &(hth_sample_at){ .position = 0 }, &candidates, &n, &err),
                      HEARTH_OK);

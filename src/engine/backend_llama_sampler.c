@@ -1,0 +1,65 @@
+/*
+ * backend_llama_sampler.c - what of sampling needs llama.cpp: its vocabulary, its tokenizer, its converter of schemas
+ *
+ * The engine's own samplers are not used. Its grammars end the process where a reply ends too early, throw where a token
+ * is refused, print what they cannot read to the terminal, and take time and memory without end for a grammar that is
+ * ambiguous enough; its XTC draws from a generator with a state; several filters allocate for each token. So the chain
+ * is ours (sampler.c), with the engine's definitions.
+ */
+#include "engine/backend_llama_sampler.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/llama_schema.h"
+#include "engine/llama_shim.h"
+#include "engine/sampler.h"
+#include "engine/sampling.h"
+
+/* A token of a grammar by its name, "<|im_start|>". */
+static bool token_of_name(const void *user_data, const char *text, size_t n_bytes, hearth_token *out)
+{
+    hearth_token tokens[2];
+    int32_t n = 0;
+
+    if (n_bytes > 1024 ||
+        hth_shim_tokenize(user_data, text, (int32_t)n_bytes, false, true, tokens, 2, &n, NULL) != HEARTH_OK)
+        return false;
+    *out = tokens[0];
+    return n == 1;
+}
+
+static hearth_status read_grammar(const struct llama_model *llama, uint32_t n_vocab, const hearth_sampling *sampling,
+                                  hth_gbnf **out, hearth_error *err)
+{
+    char *text = NULL;
+    size_t n = 0;
+    hearth_status status = HEARTH_OK;
+
+    if (sampling->json_schema) {
+        status = hth_schema_to_grammar(sampling->json_schema, strlen(sampling->json_schema), &text, &n, err);
+        if (status == HEARTH_OK)
+            status = hth_gbnf_new(text, n, n_vocab, NULL, NULL, out, err);
+    } else {
+        status = hth_gbnf_new(sampling->grammar, strlen(sampling->grammar), n_vocab, token_of_name, llama, out, err);
+    }
+    free(text);
+    if (status != HEARTH_OK)
+        hth_fail_prefix(err, "sampling: %s", sampling->json_schema ? "json_schema" : "grammar");
+    return status;
+}
+
+hearth_status hth_llama_sampler_new(const struct llama_model *llama, hth_texts *texts, const hearth_sampling *sampling,
+                                    hth_engine_sampler **out, hearth_error *err)
+{
+    hth_sampler_parts parts = { .n_vocab = hth_texts_n_tokens(texts) };
+    hearth_status status = hth_sampling_check(sampling, err);
+
+    if (status == HEARTH_OK)
+        status = hth_texts_ends(texts, &parts.ends, &parts.n_ends, err);
+    if (status == HEARTH_OK && hth_sampler_needs_text(sampling))
+        status = hth_texts_vocabulary(texts, &parts.vocabulary, err);
+    if (status == HEARTH_OK && (sampling->grammar || sampling->json_schema))
+        status = read_grammar(llama, parts.n_vocab, sampling, &parts.gbnf_take, err);
+    return status == HEARTH_OK ? hth_sampler_new(sampling, &parts, out, err) : status;
+}

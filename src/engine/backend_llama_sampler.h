@@ -1,0 +1,16 @@
+/*
+ * backend_llama_sampler.h - making samplers for a model of llama.cpp
+ */
+#ifndef HTH_ENGINE_BACKEND_LLAMA_SAMPLER_H
+#define HTH_ENGINE_BACKEND_LLAMA_SAMPLER_H
+
+#include <llama.h>
+
+#include "engine/backend.h"
+#include "engine/vocabulary.h"
+
+/* As hth_backend.sampler_new; texts are the model's and outlive the sampler. */
+hearth_status hth_llama_sampler_new(const struct llama_model *llama, hth_texts *texts, const hearth_sampling *sampling,
+                                    hth_engine_sampler **out, hearth_error *err);
+
+#endif

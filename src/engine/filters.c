@@ -1,0 +1,207 @@
+/*
+ * filters.c - arithmetic of the filters
+ *
+ * Sums are made in double and relative to the highest logit, so that no exponential overflows and no order of
+ * candidates matters. Sorting is by heap: in place, and without the memory that qsort may take.
+ */
+#include "engine/filters.h"
+
+#include <float.h>
+#include <math.h>
+
+/* Does a come behind b? The heap has on top what comes last. */
+static bool is_behind(const hth_candidate *a, const hth_candidate *b)
+{
+    return a->probability != b->probability ? a->probability < b->probability : a->token > b->token;
+}
+
+static void swap(hth_candidate *a, hth_candidate *b)
+{
+    hth_candidate c = *a;
+
+    *a = *b;
+    *b = c;
+}
+
+/* heap[at] may be too likely for its place: let it sink. */
+static void sink(hth_candidate *heap, size_t n, size_t at)
+{
+    for (;;) {
+        size_t last = at;
+
+        for (size_t child = 2 * at + 1; child <= 2 * at + 2 && child < n; child++)
+            if (is_behind(&heap[child], &heap[last]))
+                last = child;
+        if (last == at)
+            return;
+        swap(&heap[at], &heap[last]);
+        at = last;
+    }
+}
+
+static void make_heap(hth_candidate *heap, size_t n)
+{
+    for (size_t i = n / 2; i-- > 0;)
+        sink(heap, n, i);
+}
+
+/* A heap to a list, likeliest first. */
+static void sort_heap(hth_candidate *heap, size_t n)
+{
+    for (size_t i = n; i-- > 1;) {
+        swap(&heap[0], &heap[i]);
+        sink(heap, i, 0);
+    }
+}
+
+size_t hth_filter_likeliest(const float *logits, size_t n, hth_candidate *out, size_t k)
+{
+    size_t n_out = 0;
+    size_t i = 0;
+    float least;
+
+    if (k == 0)
+        return 0;
+    for (; i < n && n_out < k; i++)
+        if (fabsf(logits[i]) <= FLT_MAX)
+            out[n_out++] = (hth_candidate){ .token = (hearth_token)i, .probability = logits[i] };
+    make_heap(out, n_out);
+    least = n_out > 0 ? out[0].probability : 0;
+    for (; i < n; i++)
+        /* Of equals the one that is in has the lower id. False for a NaN. */
+        if (logits[i] > least && logits[i] <= FLT_MAX) {
+            out[0] = (hth_candidate){ .token = (hearth_token)i, .probability = logits[i] };
+            sink(out, n_out, 0);
+            least = out[0].probability;
+        }
+    sort_heap(out, n_out);
+    return n_out;
+}
+
+double hth_filter_total(const float *logits, size_t n, float highest)
+{
+    double total = 0;
+
+    for (size_t i = 0; i < n; i++)
+        if (fabsf(logits[i]) <= FLT_MAX && logits[i] > highest - 60) /* less does not change the sum's double */
+            total += exp((double)logits[i] - highest);
+    return total;
+}
+
+double hth_filter_total_of(const hth_candidate *candidates, size_t n)
+{
+    double total = 0;
+
+    for (size_t i = 0; i < n; i++)
+        total += exp((double)candidates[i].probability - candidates[0].probability);
+    return total;
+}
+
+/* Sort candidates by distance, each with its own; of equal distances the likelier first. Heap sort on two arrays. */
+static bool is_farther(const hth_candidate *c, const float *d, size_t a, size_t b)
+{
+    return d[a] != d[b] ? d[a] > d[b] : is_behind(&c[a], &c[b]);
+}
+
+static void sink_by_distance(hth_candidate *c, float *d, size_t n, size_t at)
+{
+    for (;;) {
+        size_t far = at;
+        float distance;
+
+        for (size_t child = 2 * at + 1; child <= 2 * at + 2 && child < n; child++)
+            if (is_farther(c, d, child, far))
+                far = child;
+        if (far == at)
+            return;
+        swap(&c[at], &c[far]);
+        distance = d[at];
+        d[at] = d[far];
+        d[far] = distance;
+        at = far;
+    }
+}
+
+static void sort_by_distance(hth_candidate *c, float *d, size_t n)
+{
+    for (size_t i = n / 2; i-- > 0;)
+        sink_by_distance(c, d, n, i);
+    for (size_t i = n; i-- > 1;) {
+        float distance = d[0];
+
+        swap(&c[0], &c[i]);
+        d[0] = d[i];
+        d[i] = distance;
+        sink_by_distance(c, d, i, 0);
+    }
+}
+
+size_t hth_filter_typical_p(hth_candidate *candidates, size_t n, float p, float *distances)
+{
+    double highest = candidates[0].probability;
+    double log_total = log(hth_filter_total_of(candidates, n));
+    double entropy = 0;
+    double sum = 0;
+    size_t n_kept = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        double log_p = candidates[i].probability - highest - log_total;
+
+        entropy -= exp(log_p) * log_p;
+    }
+    for (size_t i = 0; i < n; i++)
+        distances[i] = (float)fabs(-(candidates[i].probability - highest - log_total) - entropy);
+    sort_by_distance(candidates, distances, n);
+    while (n_kept < n && (n_kept == 0 || sum <= p))
+        sum += exp(candidates[n_kept++].probability - highest - log_total);
+    make_heap(candidates, n_kept);
+    sort_heap(candidates, n_kept);
+    return n_kept;
+}
+
+size_t hth_filter_top_p(const hth_candidate *candidates, size_t n, float p, double total)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        sum += exp((double)candidates[i].probability - candidates[0].probability) / total;
+        if (sum >= p)
+            return i + 1;
+    }
+    return n + 1;
+}
+
+size_t hth_filter_min_p(const hth_candidate *candidates, size_t n, float p)
+{
+    float least = candidates[0].probability + logf(p);
+
+    while (n > 1 && candidates[n - 1].probability < least)
+        n--;
+    return n;
+}
+
+size_t hth_filter_xtc(const hth_candidate *candidates, size_t n, float threshold)
+{
+    double total = hth_filter_total_of(candidates, n);
+    size_t n_top = 0;
+
+    while (n_top < n && exp((double)candidates[n_top].probability - candidates[0].probability) / total >= threshold)
+        n_top++;
+    return n_top > 1 ? n_top - 1 : 0;
+}
+
+size_t hth_filter_soften(hth_candidate *candidates, size_t n, float temperature)
+{
+    double highest = candidates[0].probability;
+    double total = 0;
+    size_t n_kept = 0;
+
+    for (size_t i = 0; i < n; i++)
+        total += exp((candidates[i].probability - highest) / temperature);
+    for (; n_kept < n; n_kept++) {
+        candidates[n_kept].probability = (float)(exp((candidates[n_kept].probability - highest) / temperature) / total);
+        if (candidates[n_kept].probability <= 0 && n_kept > 0) /* the rest is less likely still */
+            break;
+    }
+    return n_kept;
+}

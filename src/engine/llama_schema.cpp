@@ -1,0 +1,1036 @@
+/*
+ * llama_schema.cpp - a schema is rewritten to what the engine's converter honours, or refused
+ *
+ * The converter (json_schema_to_grammar in llama-common, v0.5.0) reads the keywords it knows and passes over the rest:
+ * a minimum of a number, a length next to a pattern, anything next to anyOf. A pattern that it cannot convert becomes
+ * "any string" and a warning on the terminal; "." and [^a] let quotes into strings. So it is never shown a schema as it
+ * came. Everything here reads the given schema strictly and builds another one that says the same, or less, in words
+ * that the converter takes literally:
+ *
+ *   annotations are left out; unknown keywords, and known ones where the converter would ignore them, are refused
+ *   references get names of their own, since it joins those that look alike
+ *   a list of types, and allOf of objects, are written out; oneOf becomes anyOf if no two alternatives overlap
+ *   a pattern's characters are written as classes without quotes, backslashes and control characters
+ *
+ * In what it returns, keys of additional properties are kept from holding such characters in the same way, and escapes
+ * from being half a surrogate pair.
+ */
+#include "engine/llama_schema.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <json-schema-to-grammar.h>
+#include <json.h>
+
+namespace
+{
+
+using json = common_json;
+
+constexpr size_t nesting_max = 64;
+constexpr size_t nodes_max = 4096;
+constexpr size_t properties_max = 500;
+constexpr size_t optional_max = 200; /* the converter's time grows with their cube */
+constexpr size_t name_bytes_max = 256;
+constexpr size_t beside_more_bytes_max = 48; /* each character is a group in a group; see gbnf.h */
+constexpr int64_t count_max = 10000;         /* as in gbnf.h */
+constexpr double bound_max = 1e15;
+
+struct refused : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+[[noreturn]] void refuse(const std::string &path, const std::string &why)
+{
+    throw refused("at " + (path.size() > 120 ? path.substr(0, 120) + "..." : path) + ": " + why);
+}
+
+std::string quoted(const std::string &text)
+{
+    return "'" + (text.size() > 60 ? text.substr(0, 60) + "..." : text) + "'";
+}
+
+/* How deep brackets are nested, outside of strings. */
+size_t nesting_of(const std::string &text)
+{
+    size_t depth = 0, deepest = 0;
+    bool in_string = false;
+
+    for (size_t i = 0; i < text.size(); i++) {
+        char c = text[i];
+
+        if (in_string) {
+            i += c == '\\';
+            in_string = c != '"';
+        } else if (c == '"') {
+            in_string = true;
+        } else if (c == '[' || c == '{') {
+            deepest = std::max(deepest, ++depth);
+        } else if ((c == ']' || c == '}') && depth > 0) {
+            depth--;
+        }
+    }
+    return deepest;
+}
+
+/* ---- patterns ---- */
+
+using range = std::pair<uint32_t, uint32_t>;
+using ranges = std::vector<range>;
+
+constexpr uint32_t last_code_point = 0x10FFFF;
+
+ranges complement(ranges set)
+{
+    ranges out;
+    uint32_t next = 0;
+
+    std::sort(set.begin(), set.end());
+    for (const range &r : set) {
+        if (r.first > next)
+            out.emplace_back(next, r.first - 1);
+        next = std::max(next, r.second + 1);
+    }
+    if (next <= last_code_point)
+        out.emplace_back(next, last_code_point);
+    return out;
+}
+
+/* Without what a JSON string cannot hold as it is. */
+ranges printable(const ranges &set)
+{
+    ranges out = complement(set);
+
+    for (const range &r : { range(0, 0x1F), range('"', '"'), range('\\', '\\'), range(0x7F, 0x7F) })
+        out.push_back(r);
+    return complement(out);
+}
+
+class pattern_reader
+{
+  public:
+    pattern_reader(const std::string &text, const std::string &path) : text_(text), path_(path)
+    {
+    }
+
+    std::string rewrite()
+    {
+        size_t n_backslashes = 0;
+
+        while (n_backslashes + 2 < text_.size() && text_[text_.size() - 2 - n_backslashes] == '\\')
+            n_backslashes++;
+        if (text_.size() < 2 || text_.front() != '^' || text_.back() != '$' || n_backslashes % 2 == 1)
+            fail("must begin with ^ and end with $");
+        end_ = text_.size() - 1;
+        out_ = "^";
+        while (at_ < end_)
+            read_one();
+        if (depth_ > 0)
+            fail("has a group without its ')'");
+        return out_ + "$";
+    }
+
+  private:
+    [[noreturn]] void fail(const std::string &why)
+    {
+        refuse(path_, "the pattern " + quoted(text_) + " " + why);
+    }
+
+    uint32_t code_point()
+    {
+        auto c = (uint8_t)text_[at_++];
+        int n = c < 0x80 ? 0 : c < 0xE0 ? 1 : c < 0xF0 ? 2 : 3;
+        uint32_t value = n == 0 ? c : c & (0x3Fu >> n);
+
+        for (; n > 0 && at_ < end_; n--)
+            value = value << 6 | ((uint8_t)text_[at_++] & 0x3Fu);
+        return value;
+    }
+
+    /* \d, \w, \s and their opposites; false: another escape. */
+    bool class_escape(char letter, ranges &set)
+    {
+        ranges own;
+
+        switch (std::tolower((unsigned char)letter)) {
+        case 'd': own = { range('0', '9') }; break;
+        case 'w': own = { range('0', '9'), range('A', 'Z'), range('_', '_'), range('a', 'z') }; break;
+        case 's': own = { range('\t', '\r'), range(' ', ' '), range(0xA0, 0xA0), range(0x2028, 0x2029) }; break;
+        default: return false;
+        }
+        if (letter < 'a')
+            own = complement(own);
+        set.insert(set.end(), own.begin(), own.end());
+        return true;
+    }
+
+    uint32_t escaped()
+    {
+        char letter = at_ < end_ ? text_[at_++] : '\0';
+        size_t n_digits = letter == 'x' ? 2 : letter == 'u' ? 4 : 0;
+        uint32_t value = 0;
+
+        switch (letter) {
+        case 'n': return '\n';
+        case 'r': return '\r';
+        case 't': return '\t';
+        case 'f': return '\f';
+        case 'v': return '\v';
+        default: break;
+        }
+        if (n_digits == 0) {
+            if (std::isalnum((unsigned char)letter) || letter == '\0')
+                fail(std::string("has \\") + letter + ", which cannot be honoured");
+            at_--;
+            return code_point();
+        }
+        for (size_t i = 0; i < n_digits; i++) {
+            if (at_ >= end_ || !std::isxdigit((unsigned char)text_[at_]))
+                fail("has an escape without its hexadecimal digits");
+            value = value << 4 | (uint32_t)std::stoul(text_.substr(at_++, 1), nullptr, 16);
+        }
+        return value;
+    }
+
+    void put(const ranges &set)
+    {
+        ranges kept = printable(set);
+        char text[32];
+
+        if (kept.empty())
+            fail("needs a quote, a backslash or a control character, which cannot be honoured");
+        out_ += "[";
+        for (const range &r : kept) {
+            (void)std::snprintf(text, sizeof(text), "\\U%08X-\\U%08X", r.first, r.second);
+            out_ += text;
+        }
+        out_ += "]";
+        can_repeat_ = true;
+    }
+
+    void read_class()
+    {
+        ranges set;
+        bool negated = at_ < end_ && text_[at_] == '^';
+
+        at_ += negated;
+        while (at_ < end_ && text_[at_] != ']') {
+            uint32_t first, last;
+
+            if (text_[at_] == '\\' && at_ + 1 < end_ && class_escape(text_[at_ + 1], set)) {
+                at_ += 2;
+                continue;
+            }
+            first = text_[at_] == '\\' ? (at_++, escaped()) : code_point();
+            last = first;
+            if (at_ + 1 < end_ && text_[at_] == '-' && text_[at_ + 1] != ']') {
+                at_++;
+                last = text_[at_] == '\\' ? (at_++, escaped()) : code_point();
+            }
+            if (last < first)
+                fail("has a range that ends before it begins");
+            set.emplace_back(first, last);
+        }
+        if (at_ >= end_)
+            fail("has a class without its ']'");
+        at_++;
+        put(negated ? complement(set) : set);
+    }
+
+    void read_count(int64_t &value)
+    {
+        if (at_ >= end_ || !std::isdigit((unsigned char)text_[at_]))
+            fail("has a repetition that is not {m}, {m,} or {m,n}");
+        for (value = 0; at_ < end_ && std::isdigit((unsigned char)text_[at_]); at_++)
+            value = std::min<int64_t>(value * 10 + (text_[at_] - '0'), count_max + 1);
+    }
+
+    void read_repetition(char sign)
+    {
+        if (!can_repeat_)
+            fail("has nothing to repeat before a repetition");
+        out_ += sign;
+        if (sign == '{') {
+            size_t begin = at_;
+            int64_t least, most;
+
+            read_count(least);
+            most = least;
+            if (at_ < end_ && text_[at_] == ',') {
+                at_++;
+                if (at_ < end_ && text_[at_] != '}')
+                    read_count(most);
+            }
+            if (at_ >= end_ || text_[at_] != '}' || most < least || most > count_max)
+                fail("has a repetition that is not {m}, {m,} or {m,n} with at most 10000");
+            at_++;
+            out_ += text_.substr(begin, at_ - begin);
+        }
+        if (at_ < end_ && text_[at_] == '?') /* lazy: matches the same texts */
+            at_++;
+        can_repeat_ = false;
+    }
+
+    void read_one()
+    {
+        char c = text_[at_];
+        ranges set;
+
+        switch (c) {
+        case '(':
+            at_++;
+            if (at_ < end_ && text_[at_] == '?') {
+                if (text_.compare(at_, 2, "?:") != 0)
+                    fail("has look-around or a named group, which cannot be honoured");
+                at_ += 2;
+            }
+            if (++depth_ > 32)
+                fail("has groups nested more than 32 deep");
+            out_ += "(";
+            can_repeat_ = false;
+            return;
+        case ')':
+            at_++;
+            if (depth_-- == 0)
+                fail("has a ')' without its '('");
+            out_ += ")";
+            can_repeat_ = true;
+            return;
+        case '|':
+            at_++;
+            out_ += "|";
+            can_repeat_ = false;
+            return;
+        case '^':
+        case '$': fail("has ^ or $ inside, which cannot be honoured");
+        case '*':
+        case '+':
+        case '?':
+        case '{':
+            at_++;
+            read_repetition(c);
+            return;
+        case '[':
+            at_++;
+            read_class();
+            return;
+        case '.':
+            at_++;
+            put(complement({ range('\n', '\n'), range('\r', '\r') }));
+            return;
+        case '\\':
+            at_++;
+            if (at_ < end_ && class_escape(text_[at_], set))
+                at_++;
+            else
+                set.emplace_back(0, 0), set.back().first = set.back().second = escaped();
+            put(set);
+            return;
+        default:
+            set.emplace_back(0, 0);
+            set.back().first = set.back().second = code_point();
+            put(set);
+        }
+    }
+
+    const std::string &text_;
+    const std::string &path_;
+    std::string out_;
+    size_t at_ = 1;
+    size_t end_ = 0;
+    int depth_ = 0;
+    bool can_repeat_ = false;
+};
+
+/* ---- schemas ---- */
+
+class rewriter
+{
+  public:
+    explicit rewriter(const json &root) : root_(root)
+    {
+    }
+
+    json rewrite()
+    {
+        json out = rewrite_node(root_, "#");
+        json definitions = json::object();
+
+        /* Definitions that are referred to may refer to more of them. */
+        for (size_t i = 0; i < references_.size(); i++) {
+            std::string reference = references_[i];
+
+            definitions[name_of(i)] = rewrite_node(resolve(reference, reference), reference);
+        }
+        if (!references_.empty())
+            out["$defs"] = definitions;
+        return out;
+    }
+
+  private:
+    static bool is_annotation(const std::string &key)
+    {
+        static const std::set<std::string> known = { "$schema",   "$comment", "title",      "description",
+                                                     "default",   "examples", "readOnly",   "deprecated",
+                                                     "writeOnly", "$defs",    "definitions" };
+
+        return known.count(key) > 0;
+    }
+
+    /* Keywords that are read below; all others are refused. */
+    static void check_keywords(const json &schema, const std::string &path)
+    {
+        static const std::set<std::string> known = { "$ref",
+                                                     "anyOf",
+                                                     "oneOf",
+                                                     "allOf",
+                                                     "const",
+                                                     "enum",
+                                                     "type",
+                                                     "properties",
+                                                     "required",
+                                                     "additionalProperties",
+                                                     "items",
+                                                     "prefixItems",
+                                                     "minItems",
+                                                     "maxItems",
+                                                     "uniqueItems",
+                                                     "pattern",
+                                                     "format",
+                                                     "minLength",
+                                                     "maxLength",
+                                                     "minimum",
+                                                     "maximum",
+                                                     "exclusiveMinimum",
+                                                     "exclusiveMaximum" };
+
+        for (const auto &entry : schema.items()) {
+            if (is_annotation(entry.key()) || known.count(entry.key()) > 0)
+                continue;
+            if ((entry.key() == "$id" || entry.key() == "id") && path == "#")
+                continue;
+            refuse(path, "the keyword " + quoted(entry.key()) + " cannot be honoured; leave it out");
+        }
+    }
+
+    /* Nothing but annotations and the keywords given. */
+    static void check_alone(const json &schema, const std::string &path, const std::string &what,
+                            const std::set<std::string> &with = {})
+    {
+        for (const auto &entry : schema.items())
+            if (entry.key() != what && !is_annotation(entry.key()) && with.count(entry.key()) == 0 &&
+                entry.key() != "$id" && entry.key() != "id")
+                refuse(path, quoted(entry.key()) + " next to " + quoted(what) + " cannot be honoured");
+    }
+
+    static std::string name_of(size_t i)
+    {
+        return "hthr" + std::to_string(i);
+    }
+
+    const json &resolve(const std::string &reference, const std::string &path) const
+    {
+        const json *target = &root_;
+        size_t begin = 2;
+
+        if (reference.compare(0, 2, "#/") != 0 || reference.size() > 1024)
+            refuse(path, "the reference " + quoted(reference) + " is not one into this schema, '#/...'");
+        while (begin <= reference.size()) {
+            size_t end = std::min(reference.find('/', begin), reference.size());
+            std::string name = reference.substr(begin, end - begin);
+            size_t at;
+
+            while ((at = name.find("~1")) != std::string::npos)
+                name.replace(at, 2, "/");
+            while ((at = name.find("~0")) != std::string::npos)
+                name.replace(at, 2, "~");
+            if (target->is_object() && target->contains(name))
+                target = &target->at(name);
+            else if (target->is_array() && !name.empty() && name.size() < 6 &&
+                     name.find_first_not_of("0123456789") == std::string::npos && std::stoul(name) < target->size())
+                target = &target->at((size_t)std::stoul(name));
+            else
+                refuse(path, "there is nothing at " + quoted(reference));
+            begin = end + 1;
+        }
+        return *target;
+    }
+
+    /* The schema itself, or what it refers to. */
+    const json &followed(const json &schema, const std::string &path) const
+    {
+        const json *at = &schema;
+
+        for (int i = 0; i < 32; i++) {
+            if (!at->is_object() || !at->contains("$ref"))
+                return *at;
+            if (!at->at("$ref").is_string())
+                refuse(path, "'$ref' must be a string");
+            at = &resolve(at->at("$ref").get<std::string>(), path);
+        }
+        refuse(path, "references go round in a circle");
+    }
+
+    static std::string type_of(const json &value)
+    {
+        return value.is_null()           ? "null"
+             : value.is_boolean()        ? "boolean"
+             : value.is_number_integer() ? "integer"
+             : value.is_number()         ? "number"
+             : value.is_string()         ? "string"
+             : value.is_array()          ? "array"
+                                         : "object";
+    }
+
+    static std::set<std::string> types_of(const json &schema, const std::string &path)
+    {
+        std::set<std::string> types;
+
+        if (schema.contains("type")) {
+            const json &type = schema.at("type");
+
+            if (type.is_string())
+                types.insert(type.get<std::string>());
+            else if (type.is_array())
+                for (const auto &one : type) {
+                    if (!one.is_string())
+                        refuse(path, "'type' must be a string or a list of strings");
+                    types.insert(one.get<std::string>());
+                }
+            if (types.empty())
+                refuse(path, "'type' must be a string or a list of strings");
+        }
+        for (const std::string &one : types)
+            if (one != "null" && one != "boolean" && one != "integer" && one != "number" && one != "string" &&
+                one != "array" && one != "object")
+                refuse(path, "there is no type " + quoted(one));
+        return types;
+    }
+
+    static void check_value(const json &value, const std::set<std::string> &types, const std::string &path)
+    {
+        std::string type = type_of(value);
+
+        if (!types.empty() && types.count(type) == 0 && !(type == "integer" && types.count("number") > 0))
+            refuse(path, "a value of 'const' or 'enum' is not of the type given");
+    }
+
+    /* ---- do two alternatives of oneOf overlap? ---- */
+
+    /* The values that a schema allows, as texts; empty: not known. */
+    std::set<std::string> values_of(const json &given, const std::string &path) const
+    {
+        const json &schema = followed(given, path);
+        std::set<std::string> values;
+
+        if (!schema.is_object())
+            return values;
+        if (schema.contains("const"))
+            values.insert(schema.at("const").dump());
+        else if (schema.contains("enum") && schema.at("enum").is_array())
+            for (const auto &value : schema.at("enum"))
+                values.insert(value.dump());
+        return values;
+    }
+
+    static bool are_apart(const std::set<std::string> &a, const std::set<std::string> &b)
+    {
+        if (a.empty() || b.empty())
+            return false;
+        for (const std::string &one : a)
+            if (b.count(one) > 0)
+                return false;
+        return true;
+    }
+
+    std::set<std::string> kinds_of(const json &given, const std::string &path) const
+    {
+        const json &schema = followed(given, path);
+        std::set<std::string> kinds;
+
+        if (!schema.is_object())
+            return kinds;
+        kinds = types_of(schema, path);
+        if (kinds.empty() && schema.contains("const"))
+            kinds.insert(type_of(schema.at("const")));
+        else if (kinds.empty() && schema.contains("enum") && schema.at("enum").is_array())
+            for (const auto &value : schema.at("enum"))
+                kinds.insert(type_of(value));
+        else if (kinds.empty() && schema.contains("properties"))
+            kinds.insert("object");
+        if (kinds.count("number") > 0)
+            kinds.insert("integer");
+        return kinds;
+    }
+
+    /* Does a property that both must have tell them apart? */
+    bool told_apart(const json &a, const json &b, const std::string &path) const
+    {
+        if (!a.is_object() || !b.is_object() || !a.contains("properties") || !b.contains("properties") ||
+            !a.contains("required") || !b.contains("required") || !a.at("properties").is_object() ||
+            !b.at("properties").is_object() || !a.at("required").is_array() || !b.at("required").is_array())
+            return false;
+        for (const auto &name : a.at("required")) {
+            bool both = false;
+
+            for (const auto &other : b.at("required"))
+                both = both || (name.is_string() && other.is_string() && name.dump() == other.dump());
+            if (both && a.at("properties").contains(name.get<std::string>()) &&
+                b.at("properties").contains(name.get<std::string>()) &&
+                are_apart(values_of(a.at("properties").at(name.get<std::string>()), path),
+                          values_of(b.at("properties").at(name.get<std::string>()), path)))
+                return true;
+        }
+        return false;
+    }
+
+    void check_one_of(const json &alternatives, const std::string &path) const
+    {
+        if (alternatives.size() > 64)
+            refuse(path, "'oneOf' has more than 64 alternatives");
+        for (size_t i = 0; i < alternatives.size(); i++)
+            for (size_t j = 0; j < i; j++) {
+                const json &a = alternatives.at(i);
+                const json &b = alternatives.at(j);
+
+                if (!are_apart(kinds_of(a, path), kinds_of(b, path)) &&
+                    !are_apart(values_of(a, path), values_of(b, path)) &&
+                    !told_apart(followed(a, path), followed(b, path), path))
+                    refuse(path, "'oneOf' cannot be honoured where alternatives may overlap; use 'anyOf'");
+            }
+    }
+
+    /* ---- the kinds of schema ---- */
+
+    json rewrite_alternatives(const json &schema, const std::string &key, const std::string &path)
+    {
+        const json &alternatives = schema.at(key);
+        json out = json::array();
+        json any = json::object();
+
+        check_alone(schema, path, key);
+        if (!alternatives.is_array() || alternatives.empty())
+            refuse(path, quoted(key) + " must be a list of schemas");
+        if (key == "oneOf")
+            check_one_of(alternatives, path);
+        for (size_t i = 0; i < alternatives.size(); i++)
+            out.push_back(rewrite_node(alternatives.at(i), path + "/" + key + "/" + std::to_string(i)));
+        any["anyOf"] = out;
+        return any;
+    }
+
+    /* allOf of objects: one object with all their properties. */
+    json rewrite_all_of(const json &schema, const std::string &path)
+    {
+        const json &parts = schema.at("allOf");
+        json merged = json::object();
+        json properties = json::object();
+        json required = json::array();
+
+        check_alone(schema, path, "allOf", { "type" });
+        if (!parts.is_array() || parts.empty())
+            refuse(path, "'allOf' must be a list of schemas");
+        if (parts.size() == 1 && !schema.contains("type"))
+            return rewrite_node(parts.at((size_t)0), path + "/allOf/0");
+        if (schema.contains("type") && types_of(schema, path) != std::set<std::string>{ "object" })
+            refuse(path, "'allOf' can be honoured for objects only");
+        for (size_t i = 0; i < parts.size(); i++) {
+            const json &part = followed(parts.at(i), path);
+
+            if (!part.is_object() || !part.contains("properties") || !part.at("properties").is_object())
+                refuse(path, "'allOf' can be honoured only where every part has 'properties'");
+            check_keywords(part, path + "/allOf/" + std::to_string(i));
+            check_alone(part, path + "/allOf/" + std::to_string(i), "properties", { "type", "required" });
+            if (part.contains("type") && types_of(part, path) != std::set<std::string>{ "object" })
+                refuse(path, "'allOf' can be honoured for objects only");
+            for (const auto &entry : part.at("properties").items()) {
+                if (properties.contains(entry.key()))
+                    refuse(path, "two parts of 'allOf' have the property " + quoted(entry.key()));
+                properties[entry.key()] = entry.value();
+            }
+            if (part.contains("required") && part.at("required").is_array())
+                for (const auto &name : part.at("required"))
+                    required.push_back(name);
+        }
+        merged["type"] = "object";
+        merged["properties"] = properties;
+        merged["required"] = required;
+        return rewrite_node(merged, path);
+    }
+
+    static int64_t count_of(const json &schema, const std::string &key, int64_t fallback, const std::string &path)
+    {
+        if (!schema.contains(key))
+            return fallback;
+        const json &value = schema.at(key);
+
+        if (!value.is_number_integer() || value.get<double>() < 0 || value.get<double>() > (double)count_max)
+            refuse(path, quoted(key) + " must be a whole number, 0 to " + std::to_string(count_max));
+        return value.get<int64_t>();
+    }
+
+    json rewrite_object(const json &schema, const std::string &path)
+    {
+        json out = json::object();
+        json properties = json::object();
+        std::set<std::string> required;
+        bool has_properties = schema.contains("properties");
+        bool has_more = schema.contains("additionalProperties") && !(schema.at("additionalProperties").is_boolean() &&
+                                                                     !schema.at("additionalProperties").get<bool>());
+        size_t n_optional;
+
+        out["type"] = "object";
+        if (has_properties && !schema.at("properties").is_object())
+            refuse(path, "'properties' must be an object");
+        if (schema.contains("required")) {
+            json names = json::array();
+
+            if (!schema.at("required").is_array())
+                refuse(path, "'required' must be a list of names");
+            for (const auto &name : schema.at("required")) {
+                if (!name.is_string())
+                    refuse(path, "'required' must be a list of names");
+                if (!has_properties || !schema.at("properties").contains(name.get<std::string>()))
+                    refuse(path, "the required " + quoted(name.get<std::string>()) + " is not among 'properties'");
+                required.insert(name.get<std::string>());
+                names.push_back(name);
+            }
+            out["required"] = names;
+        }
+        if (schema.contains("additionalProperties")) {
+            const json &more = schema.at("additionalProperties");
+
+            if (more.is_boolean())
+                out["additionalProperties"] = more;
+            else
+                out["additionalProperties"] = rewrite_node(more, path + "/additionalProperties");
+        }
+        if (!has_properties)
+            return out;
+        if (schema.at("properties").size() > properties_max)
+            refuse(path, "an object has more than 500 properties");
+        for (const auto &entry : schema.at("properties").items()) {
+            const std::string &name = entry.key();
+
+            if (name.size() > name_bytes_max)
+                refuse(path, "the name of a property is longer than 256 bytes");
+            if (name == "*")
+                refuse(path, "a property cannot be called '*'");
+            if (has_more && (name.size() > beside_more_bytes_max || name.find_first_of("]\\^\"") != std::string::npos))
+                refuse(path, "'additionalProperties' cannot be honoured next to the property " + quoted(name) +
+                                 ", which is too long or has one of ] \\ ^ \"");
+            properties[name] = rewrite_node(entry.value(), path + "/properties/" + name);
+        }
+        n_optional = schema.at("properties").size() - required.size();
+        if (n_optional > optional_max)
+            refuse(path, "an object has more than 200 properties that are not required");
+        out["properties"] = properties;
+        return out;
+    }
+
+    json rewrite_array(const json &schema, const std::string &path)
+    {
+        json out = json::object();
+        int64_t least = count_of(schema, "minItems", 0, path);
+        int64_t most = count_of(schema, "maxItems", -1, path);
+        bool has_list = schema.contains("items") && schema.at("items").is_array();
+
+        out["type"] = "array";
+        if (schema.contains("uniqueItems") &&
+            !(schema.at("uniqueItems").is_boolean() && !schema.at("uniqueItems").get<bool>()))
+            refuse(path, "'uniqueItems' cannot be honoured");
+        if (most >= 0 && most < least)
+            refuse(path, "'maxItems' is less than 'minItems'");
+        if (schema.contains("items") && schema.contains("prefixItems"))
+            refuse(path, "'items' next to 'prefixItems' cannot be honoured");
+        if (has_list || schema.contains("prefixItems")) {
+            const json &given = schema.at(has_list ? "items" : "prefixItems");
+            json items = json::array();
+
+            if (!given.is_array() || given.empty())
+                refuse(path, "'prefixItems' must be a list of schemas");
+            if (least > (int64_t)given.size() || (most >= 0 && most < (int64_t)given.size()))
+                refuse(path,
+                       "a list of items has exactly as many as are given; 'minItems' or 'maxItems' says otherwise");
+            for (size_t i = 0; i < given.size(); i++)
+                items.push_back(rewrite_node(given.at(i), path + "/prefixItems/" + std::to_string(i)));
+            out["prefixItems"] = items;
+            return out;
+        }
+        if (schema.contains("items"))
+            out["items"] = rewrite_node(schema.at("items"), path + "/items");
+        if (least > 0)
+            out["minItems"] = least;
+        if (most >= 0)
+            out["maxItems"] = most;
+        return out;
+    }
+
+    json rewrite_string(const json &schema, const std::string &path)
+    {
+        json out = json::object();
+        int64_t least = count_of(schema, "minLength", 0, path);
+        int64_t most = count_of(schema, "maxLength", -1, path);
+        bool has_length = least > 0 || most >= 0;
+
+        out["type"] = "string";
+        if (most >= 0 && most < least)
+            refuse(path, "'maxLength' is less than 'minLength'");
+        if (schema.contains("pattern") + schema.contains("format") + has_length > 1)
+            refuse(path, "of 'pattern', 'format' and a length only one can be honoured");
+        if (schema.contains("pattern")) {
+            std::string pattern;
+
+            if (!schema.at("pattern").is_string())
+                refuse(path, "'pattern' must be a string");
+            pattern = schema.at("pattern").get<std::string>();
+            out["pattern"] = pattern_reader(pattern, path).rewrite();
+        }
+        if (schema.contains("format")) {
+            static const std::set<std::string> known = { "date", "time", "date-time", "uuid" };
+
+            if (!schema.at("format").is_string() || known.count(schema.at("format").get<std::string>()) == 0)
+                refuse(path, "a 'format' other than date, time, date-time and uuid cannot be honoured");
+            out["format"] = schema.at("format");
+        }
+        if (least > 0)
+            out["minLength"] = least;
+        if (most >= 0)
+            out["maxLength"] = most;
+        return out;
+    }
+
+    static bool bound_of(const json &schema, const char *key, const char *exclusive, bool is_least, int64_t &bound,
+                         const std::string &path)
+    {
+        bool is_exclusive = schema.contains(exclusive);
+        double value, whole;
+
+        if (schema.contains(key) && is_exclusive)
+            refuse(path, quoted(key) + " next to " + quoted(exclusive) + " cannot be honoured");
+        if (!schema.contains(key) && !is_exclusive)
+            return false;
+        const json &given = schema.at(is_exclusive ? exclusive : key);
+
+        if (!given.is_number() || !(std::fabs(given.get<double>()) <= bound_max))
+            refuse(path, quoted(is_exclusive ? exclusive : key) + " must be a number of at most 15 digits");
+        value = given.get<double>();
+        whole = is_least ? std::ceil(value) : std::floor(value);
+        bound = (int64_t)whole + (is_exclusive && whole == value ? (is_least ? 1 : -1) : 0);
+        return true;
+    }
+
+    static json rewrite_integer(const json &schema, const std::string &path)
+    {
+        json out = json::object();
+        int64_t least = 0, most = 0;
+        bool has_least = bound_of(schema, "minimum", "exclusiveMinimum", true, least, path);
+        bool has_most = bound_of(schema, "maximum", "exclusiveMaximum", false, most, path);
+
+        out["type"] = "integer";
+        if (schema.contains("format"))
+            refuse(path, "'format' of a number cannot be honoured");
+        if (has_least && has_most && most < least)
+            refuse(path, "no whole number is between the bounds");
+        if (has_least)
+            out["minimum"] = least;
+        if (has_most)
+            out["maximum"] = most;
+        return out;
+    }
+
+    json rewrite_type(const json &schema, const std::string &type, const std::string &path)
+    {
+        json out = json::object();
+
+        if (type == "object")
+            return rewrite_object(schema, path);
+        if (type == "array")
+            return rewrite_array(schema, path);
+        if (type == "string")
+            return rewrite_string(schema, path);
+        if (type == "integer")
+            return rewrite_integer(schema, path);
+        if (type == "number")
+            for (const char *key : { "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "format" })
+                if (schema.contains(key))
+                    refuse(path, quoted(key) + " of type number cannot be honoured; of type integer it can");
+        out["type"] = type;
+        return out;
+    }
+
+    /* Without a type the keywords tell it. */
+    static std::string implied_type(const json &schema, const std::string &path)
+    {
+        static const std::map<std::string, std::string> families = {
+            { "properties", "object" }, { "required", "object" },   { "additionalProperties", "object" },
+            { "items", "array" },       { "prefixItems", "array" }, { "minItems", "array" },
+            { "maxItems", "array" },    { "uniqueItems", "array" }, { "pattern", "string" },
+            { "format", "string" },     { "minLength", "string" },  { "maxLength", "string" },
+        };
+        std::string implied;
+
+        for (const auto &entry : schema.items()) {
+            auto family = families.find(entry.key());
+
+            if (is_annotation(entry.key()) || entry.key() == "$id" || entry.key() == "id")
+                continue;
+            if (family == families.end() || (!implied.empty() && implied != family->second))
+                refuse(path, quoted(entry.key()) + " needs a 'type' next to it");
+            implied = family->second;
+        }
+        return implied;
+    }
+
+    json rewrite_node(const json &schema, const std::string &path)
+    {
+        static const std::vector<std::string> choices = { "$ref", "anyOf", "oneOf", "allOf", "const", "enum" };
+        std::set<std::string> types;
+        json out = json::object();
+        json alternatives = json::array();
+
+        if (++n_nodes_ > nodes_max)
+            refuse(path, "the schema has more than 4096 subschemas");
+        if (!schema.is_object())
+            refuse(path, "a schema must be an object");
+        check_keywords(schema, path);
+        if (schema.contains("$ref")) {
+            check_alone(schema, path, "$ref");
+            out["$ref"] = "#/$defs/" + reference(schema.at("$ref"), path);
+            return out;
+        }
+        if (schema.contains("anyOf") || schema.contains("oneOf"))
+            return rewrite_alternatives(schema, schema.contains("anyOf") ? "anyOf" : "oneOf", path);
+        if (schema.contains("allOf"))
+            return rewrite_all_of(schema, path);
+        types = types_of(schema, path);
+        if (schema.contains("const")) {
+            check_alone(schema, path, "const", { "type" });
+            check_value(schema.at("const"), types, path);
+            out["const"] = schema.at("const");
+            return out;
+        }
+        if (schema.contains("enum")) {
+            check_alone(schema, path, "enum", { "type" });
+            if (!schema.at("enum").is_array() || schema.at("enum").empty())
+                refuse(path, "'enum' must be a list of values");
+            for (const auto &value : schema.at("enum"))
+                check_value(value, types, path);
+            out["enum"] = schema.at("enum");
+            return out;
+        }
+        if (types.empty()) {
+            std::string implied = implied_type(schema, path);
+
+            return implied.empty() ? out : rewrite_type(schema, implied, path);
+        }
+        if (types.size() == 1)
+            return rewrite_type(schema, *types.begin(), path);
+        for (const std::string &type : types)
+            alternatives.push_back(rewrite_type(schema, type, path));
+        out["anyOf"] = alternatives;
+        return out;
+    }
+
+    /* The name under which a definition will be found. */
+    std::string reference(const json &given, const std::string &path)
+    {
+        std::string text;
+
+        if (!given.is_string())
+            refuse(path, "'$ref' must be a string");
+        text = given.get<std::string>();
+        (void)resolve(text, path);
+        for (size_t i = 0; i < references_.size(); i++)
+            if (references_[i] == text)
+                return name_of(i);
+        references_.push_back(text);
+        return name_of(references_.size() - 1);
+    }
+
+    const json &root_;
+    std::vector<std::string> references_;
+    size_t n_nodes_ = 0;
+};
+
+/* Keys of additional properties: the converter's classes "not these characters" let in what no string may hold. */
+void mend_additional_keys(std::string &grammar)
+{
+    size_t begin = 0;
+
+    while (begin < grammar.size()) {
+        size_t end = std::min(grammar.find('\n', begin), grammar.size());
+        size_t name_end = grammar.find(" ::= ", begin);
+
+        if (name_end < end && grammar.substr(begin, name_end - begin).find("additional-k") != std::string::npos)
+            for (size_t at = grammar.find("[^\"", begin); at < end; at = grammar.find("[^\"", at + 1)) {
+                static const char more[] = "\\\\\\x7F\\x00-\\x1F";
+
+                grammar.insert(at + 3, more);
+                end += sizeof(more) - 1;
+            }
+        begin = end + 1;
+    }
+}
+
+/* Escapes of its strings: a half of a surrogate pair on its own is no character, and many readers refuse it. */
+void mend_escapes(std::string &grammar)
+{
+    static const std::string any = "\"u\" [0-9a-fA-F]{4}";
+    static const std::string whole = "\"u\" ([0-9a-cA-CefEF] [0-9a-fA-F]{3} | [dD] [0-7] [0-9a-fA-F]{2})";
+
+    for (size_t at = grammar.find(any); at != std::string::npos; at = grammar.find(any, at + whole.size()))
+        grammar.replace(at, any.size(), whole);
+}
+
+} /* namespace */
+
+extern "C" {
+
+hearth_status hth_schema_to_grammar(const char *schema, size_t n_bytes, char **grammar_out, size_t *n_out,
+                                    hearth_error *err)
+{
+    try {
+        std::string text(schema, n_bytes);
+        std::string grammar;
+
+        if (nesting_of(text) > nesting_max)
+            return hth_fail(err, HEARTH_MISUSE, "the schema is nested more than %zu deep", nesting_max);
+        json given = json::parse(text);
+        json rewritten = rewriter(given).rewrite();
+
+        grammar = json_schema_to_grammar(rewritten, true);
+        mend_additional_keys(grammar);
+        mend_escapes(grammar);
+        *grammar_out = (char *)std::malloc(grammar.size() + 1);
+        if (!*grammar_out)
+            return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the grammar of a schema");
+        std::memcpy(*grammar_out, grammar.c_str(), grammar.size() + 1);
+        *n_out = grammar.size();
+        return HEARTH_OK;
+    } catch (const std::bad_alloc &) {
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the grammar of a schema");
+    } catch (const std::exception &e) {
+        std::string why = e.what();
+
+        for (char &c : why)
+            if (c == '\n' || c == '\r')
+                c = ' ';
+        return hth_fail(err, HEARTH_MISUSE, "%s", why.c_str());
+    } catch (...) {
+        return hth_fail(err, HEARTH_MISUSE, "the schema cannot be converted");
+    }
+}
+
+} /* extern "C" */

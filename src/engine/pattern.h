@@ -1,0 +1,39 @@
+/*
+ * pattern.h - regular expressions over a text that is still being written
+ *
+ * What std::regex, with which the engine looks for its triggers, does in exponential time at worst and from the beginning
+ * for each token, is done here byte by byte with all possibilities at once (R. Pike's virtual machine; R. Cox, "Regular
+ * Expression Matching: the Virtual Machine Approach", 2009). A byte costs at most the length of the compiled pattern.
+ *
+ * The notation is that of ECMAScript without what cannot be done so: no look-around and no back-references. Characters:
+ * themselves, ".", classes "[a-z]" of ASCII, \d \D \w \W \s \S \n \r \t \f \v \xHH and any escaped punctuation. "^" is
+ * the beginning of the text, "$" its end so far. Groups "(...)", "(?:...)"; "|"; "*", "+", "?", "{m}", "{m,}", "{m,n}",
+ * lazy with a "?" behind.
+ */
+#ifndef HTH_ENGINE_PATTERN_H
+#define HTH_ENGINE_PATTERN_H
+
+#include "base/status.h"
+
+typedef struct hth_pattern hth_pattern;         /* immutable */
+typedef struct hth_pattern_run hth_pattern_run; /* a text read with it so far */
+
+/* HEARTH_MISUSE says what is wrong and where; HEARTH_NO_MEMORY. */
+hearth_status hth_pattern_new(const char *text, hth_pattern **out, hearth_error *err);
+void hth_pattern_free(hth_pattern *pattern); /* accepts NULL */
+
+/* Begin a text. pattern is borrowed. NULL without memory. */
+hth_pattern_run *hth_pattern_run_new(const hth_pattern *pattern);
+void hth_pattern_run_free(hth_pattern_run *run); /* accepts NULL */
+/* Let to, of the same pattern, be where from is. */
+void hth_pattern_run_copy(hth_pattern_run *to, const hth_pattern_run *from);
+
+/*
+ * Read one more byte; true when the text now holds a match: *begin_out is where its first group that is not empty
+ * begins, or it itself where there is none. The leftmost match counts. Not to be read on then.
+ */
+bool hth_pattern_read(hth_pattern_run *run, uint8_t byte, uint64_t *begin_out);
+/* Is there a match if the text ends here? For patterns with "$"; changes nothing. */
+bool hth_pattern_at_end(hth_pattern_run *run, uint64_t *begin_out);
+
+#endif

@@ -1,0 +1,447 @@
+/*
+ * sampler.c - logits to candidates, looking at as few tokens as will do
+ *
+ * logit_bias, grammar, penalties and DRY change single logits, in a copy that is made only where one of them has
+ * something to change. The first three commute with the grammar, which only forbids; so the likeliest tokens are found
+ * first and the grammar is asked about those, and about the whole vocabulary only where too few of them are allowed.
+ * Then top_k, typical_p, top_p, min_p and XTC shorten a sorted list. Without top_k that list begins as the PREFIX_MAX
+ * likeliest, and is made whole only where a filter turns out to need more.
+ */
+#include "engine/sampler.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/draw.h"
+#include "engine/filters.h"
+#include "engine/grammar.h"
+#include "engine/penalties.h"
+#include "engine/sampling.h"
+#include "engine/trigger.h"
+
+enum {
+    PREFIX_MAX = 1024, /* candidates to begin with where all are wanted */
+    PROBES_MIN = 256,  /* likeliest tokens that a grammar is asked about before all are */
+};
+
+struct hth_engine_sampler {
+    /* Numbers of the request's sampling; its pointers are not kept. */
+    hearth_sampling sampling;
+    uint32_t n_vocab;
+    const hearth_token *ends;
+    size_t n_ends;
+
+    hearth_logit_bias *bias; /* finite, and -INFINITY; [n_bias] */
+    size_t n_bias;
+    hearth_token *forced; /* those with +INFINITY, [n_forced] */
+    float *forced_logits;
+    size_t n_forced;
+
+    hth_penalties *penalties; /* NULL: none */
+    hth_grammar *grammar;     /* NULL: none */
+    hth_triggers *triggers;   /* not NULL: the grammar waits for one of them */
+    const hth_vocabulary *vocabulary;
+
+    float *logits; /* changed ones, [n_vocab]; NULL where nothing changes them */
+    bool *allowed; /* by the grammar, [n_vocab]; NULL: no grammar */
+    hth_candidate *candidates;
+    size_t candidates_max;
+    float *distances;  /* scratch of typical_p, [candidates_max]; NULL: off */
+    float *end_logits; /* [n_ends] */
+};
+
+bool hth_sampler_needs_text(const hearth_sampling *sampling)
+{
+    return hth_sampling_has_dry(sampling) || sampling->grammar || sampling->json_schema;
+}
+
+/* ---- making and releasing ---------------------------------------------------------------------------------------- */
+
+static hearth_status copy_bias(hth_engine_sampler *s, const hearth_sampling *sampling, hearth_error *err)
+{
+    size_t n = sampling->n_logit_bias ? sampling->n_logit_bias : 1;
+
+    s->bias = calloc(n, sizeof(s->bias[0]));
+    s->forced = calloc(n, sizeof(s->forced[0]));
+    s->forced_logits = calloc(n, sizeof(s->forced_logits[0]));
+    if (!s->bias || !s->forced || !s->forced_logits)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a sampler");
+    for (size_t i = 0; i < sampling->n_logit_bias; i++) {
+        hearth_logit_bias one = sampling->logit_bias[i];
+
+        if ((uint32_t)one.token >= s->n_vocab)
+            return hth_fail(err, HEARTH_MISUSE, "sampling: logit_bias[%zu] is for token %d; the vocabulary has 0 to %u",
+                            i, one.token, s->n_vocab - 1);
+        if (one.bias > FLT_MAX)
+            s->forced[s->n_forced++] = one.token;
+        else
+            s->bias[s->n_bias++] = one;
+    }
+    return HEARTH_OK;
+}
+
+/* A trigger that the grammar does not begin with would end every reply that shows it. */
+static hearth_status check_trigger(hth_engine_sampler *s, const hearth_trigger *trigger, size_t i, hearth_error *err)
+{
+    bool ok = true;
+
+    hth_grammar_begin_choice(s->grammar);
+    if (trigger->kind == HEARTH_TRIGGER_TOKEN && (uint32_t)trigger->token >= s->n_vocab)
+        return hth_fail(err, HEARTH_MISUSE, "sampling: triggers[%zu] is token %d; the vocabulary has 0 to %u", i,
+                        trigger->token, s->n_vocab - 1);
+    if (trigger->kind == HEARTH_TRIGGER_TOKEN)
+        ok = hth_grammar_allows(s->grammar, trigger->token);
+    else if (trigger->kind == HEARTH_TRIGGER_WORD)
+        ok = hth_grammar_allows_text(s->grammar, (const uint8_t *)trigger->text, strlen(trigger->text));
+    if (ok)
+        return HEARTH_OK;
+    return hth_fail(err, HEARTH_MISUSE, "sampling: triggers[%zu]: the grammar does not begin with it", i);
+}
+
+static hearth_status make_grammar(hth_engine_sampler *s, const hearth_sampling *sampling, hth_gbnf *gbnf_take,
+                                  hearth_error *err)
+{
+    hearth_status status = hth_grammar_new(gbnf_take, s->vocabulary, &s->grammar, err);
+
+    if (status != HEARTH_OK) {
+        hth_fail_prefix(err, "sampling: %s", sampling->grammar ? "grammar" : "json_schema");
+        return status;
+    }
+    s->allowed = calloc(s->n_vocab, sizeof(s->allowed[0]));
+    if (!s->allowed)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a sampler");
+    if (!sampling->grammar_is_lazy)
+        return HEARTH_OK;
+    status = hth_triggers_new(sampling, &s->triggers, err);
+    for (size_t i = 0; i < sampling->n_triggers && status == HEARTH_OK; i++)
+        status = check_trigger(s, &sampling->triggers[i], i, err);
+    return status;
+}
+
+static hearth_status make_arrays(hth_engine_sampler *s, hearth_error *err)
+{
+    size_t k = s->sampling.temperature <= 0 ? 1 : s->sampling.top_k > 0 ? (size_t)s->sampling.top_k : s->n_vocab;
+
+    s->candidates_max = k < s->n_vocab / 4 ? 4 * k : s->n_vocab;
+    if (s->candidates_max < PREFIX_MAX)
+        s->candidates_max = PREFIX_MAX < s->n_vocab ? PREFIX_MAX : s->n_vocab;
+    s->candidates = calloc(s->candidates_max, sizeof(s->candidates[0]));
+    s->logits = malloc(s->n_vocab * sizeof(s->logits[0]));
+    s->end_logits = calloc(s->n_ends ? s->n_ends : 1, sizeof(s->end_logits[0]));
+    if (s->sampling.typical_p < 1)
+        s->distances = calloc(s->candidates_max, sizeof(s->distances[0]));
+    if (!s->candidates || !s->logits || !s->end_logits || (s->sampling.typical_p < 1 && !s->distances))
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a sampler");
+    return HEARTH_OK;
+}
+
+hearth_status hth_sampler_new(const hearth_sampling *sampling, const hth_sampler_parts *parts, hth_engine_sampler **out,
+                              hearth_error *err)
+{
+    hth_engine_sampler *s = calloc(1, sizeof(*s));
+    hearth_status status;
+
+    if (!s) {
+        hth_gbnf_free(parts->gbnf_take);
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a sampler");
+    }
+    s->sampling = *sampling;
+    s->n_vocab = parts->n_vocab;
+    s->ends = parts->ends;
+    s->n_ends = parts->n_ends;
+    s->vocabulary = parts->vocabulary;
+    if (parts->gbnf_take)
+        status = make_grammar(s, sampling, parts->gbnf_take, err);
+    else
+        status = HEARTH_OK;
+    if (status == HEARTH_OK)
+        status = copy_bias(s, sampling, err);
+    if (status == HEARTH_OK && (hth_sampling_penalizes(sampling) || hth_sampling_has_dry(sampling)))
+        status = hth_penalties_new(sampling, s->n_vocab, s->vocabulary, &s->penalties, err);
+    if (status == HEARTH_OK)
+        status = make_arrays(s, err);
+    if (status != HEARTH_OK) {
+        hth_sampler_free(s);
+        return status;
+    }
+    *out = s;
+    return HEARTH_OK;
+}
+
+void hth_sampler_free(hth_engine_sampler *s)
+{
+    if (!s)
+        return;
+    free(s->bias);
+    free(s->forced);
+    free(s->forced_logits);
+    hth_penalties_free(s->penalties);
+    hth_grammar_free(s->grammar);
+    hth_triggers_free(s->triggers);
+    free(s->logits);
+    free(s->allowed);
+    free(s->candidates);
+    free(s->distances);
+    free(s->end_logits);
+    free(s);
+}
+
+/* ---- accepting --------------------------------------------------------------------------------------------------- */
+
+/* A token of a reply whose grammar waits. */
+static hearth_status accept_waiting(hth_engine_sampler *s, hearth_token token, hearth_error *err)
+{
+    const hth_piece *piece = &s->vocabulary->pieces[token];
+    bool has_token = hth_triggers_has_token(s->triggers, token);
+    bool fires = false;
+    const uint8_t *text;
+    size_t n;
+    hearth_status status = HEARTH_OK;
+
+    if (!has_token)
+        status = hth_triggers_read(s->triggers, piece->bytes, piece->n_bytes, &fires, &text, &n, err);
+    if (status != HEARTH_OK || (!has_token && !fires))
+        return status;
+    status = has_token ? hth_grammar_accept(s->grammar, token, err) : hth_grammar_accept_text(s->grammar, text, n, err);
+    hth_triggers_free(s->triggers);
+    s->triggers = NULL;
+    return status;
+}
+
+hearth_status hth_sampler_accept(hth_engine_sampler *s, hearth_token token, bool is_reply, hearth_error *err)
+{
+    if (!s || token < 0 || (uint32_t)token >= s->n_vocab)
+        return hth_fail(err, HEARTH_MISUSE, "token %d is not in the vocabulary", token);
+    if (s->penalties)
+        hth_penalties_accept(s->penalties, token);
+    if (!is_reply || !s->grammar)
+        return HEARTH_OK;
+    return s->triggers ? accept_waiting(s, token, err) : hth_grammar_accept(s->grammar, token, err);
+}
+
+/* ---- single logits ----------------------------------------------------------------------------------------------- */
+
+static void add_bias(hth_engine_sampler *s)
+{
+    for (size_t i = 0; i < s->n_bias; i++) {
+        float *logit = &s->logits[s->bias[i].token];
+        bool was_finite = fabsf(*logit) <= FLT_MAX;
+
+        *logit += s->bias[i].bias;
+        if (was_finite && *logit > FLT_MAX)
+            *logit = FLT_MAX;
+    }
+}
+
+/* May the token be the next one as far as the grammar goes? */
+static bool is_allowed(hth_engine_sampler *s, hearth_token token)
+{
+    const hth_piece *piece;
+    const uint8_t *text;
+    size_t n;
+    bool fires;
+
+    if (!s->grammar)
+        return true;
+    if (!s->triggers || hth_triggers_has_token(s->triggers, token))
+        return hth_grammar_allows(s->grammar, token);
+    /* It waits. A token that would wake it, but goes on as the grammar does not, is not to come. */
+    piece = &s->vocabulary->pieces[token];
+    if (piece->n_bytes == 0)
+        return true;
+    hth_triggers_try(s->triggers, piece->bytes, piece->n_bytes, &fires, &text, &n);
+    return !fires || hth_grammar_allows_text(s->grammar, text, n);
+}
+
+static hearth_status forbid_by_grammar(hth_engine_sampler *s, hearth_error *err)
+{
+    hearth_status status = HEARTH_OK;
+
+    if (s->triggers)
+        for (uint32_t i = 0; i < s->n_vocab; i++)
+            s->allowed[i] = is_allowed(s, (hearth_token)i);
+    else
+        status = hth_grammar_mask(s->grammar, s->allowed, err);
+    for (uint32_t i = 0; status == HEARTH_OK && i < s->n_vocab; i++)
+        if (!s->allowed[i])
+            s->logits[i] = -INFINITY;
+    return status;
+}
+
+/* Nothing but tokens with bias +INFINITY, where the grammar allows one of them. True: nothing else is left. */
+static bool force(hth_engine_sampler *s)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->n_forced; i++) {
+        float logit = s->logits[s->forced[i]];
+
+        s->forced_logits[i] = fabsf(logit) <= FLT_MAX && is_allowed(s, s->forced[i]) ? logit : -INFINITY;
+        n += s->forced_logits[i] >= -FLT_MAX;
+    }
+    if (n == 0)
+        return false;
+    for (uint32_t i = 0; i < s->n_vocab; i++)
+        s->logits[i] = -INFINITY;
+    for (size_t i = 0; i < s->n_forced; i++)
+        s->logits[s->forced[i]] = s->forced_logits[i];
+    return true;
+}
+
+/* ---- the list ---------------------------------------------------------------------------------------------------- */
+
+/* The k likeliest candidates that the grammar allows. */
+static hearth_status select_allowed(hth_engine_sampler *s, size_t k, size_t *n_out, hearth_error *err)
+{
+    size_t n_probes = k < PROBES_MIN / 4 ? PROBES_MIN : 4 * k;
+    size_t n_probed, n = 0;
+    hearth_status status;
+
+    if (n_probes <= s->candidates_max) {
+        n_probed = hth_filter_likeliest(s->logits, s->n_vocab, s->candidates, n_probes);
+        for (size_t i = 0; i < n_probed && n < k; i++)
+            if (is_allowed(s, s->candidates[i].token))
+                s->candidates[n++] = s->candidates[i];
+        if (n == k || n_probed < n_probes) {
+            *n_out = n;
+            return HEARTH_OK;
+        }
+    }
+    status = forbid_by_grammar(s, err);
+    if (status == HEARTH_OK)
+        *n_out = hth_filter_likeliest(s->logits, s->n_vocab, s->candidates, k);
+    return status;
+}
+
+/*
+ * Cut a list that holds the likeliest candidates only, if the first filter that is on cuts it inside. False: all
+ * candidates are needed.
+ */
+static bool cut_prefix(const hth_engine_sampler *s, const float *logits, size_t *n, bool *top_p_is_done)
+{
+    const hearth_sampling *sampling = &s->sampling;
+    size_t n_kept;
+
+    if (sampling->typical_p < 1)
+        return false;
+    if (sampling->top_p < 1) {
+        n_kept = hth_filter_top_p(s->candidates, *n, sampling->top_p,
+                                  hth_filter_total(logits, s->n_vocab, s->candidates[0].probability));
+        if (n_kept > *n)
+            return false;
+        *n = n_kept;
+        *top_p_is_done = true;
+        return true;
+    }
+    return sampling->min_p > 0 && hth_filter_min_p(s->candidates, *n, sampling->min_p) < *n;
+}
+
+/* top_k to temperature. *first is where the candidates begin. */
+static void filter(hth_engine_sampler *s, const float *logits, size_t n, uint64_t position, size_t *first,
+                   size_t *n_out)
+{
+    const hearth_sampling *sampling = &s->sampling;
+    bool top_p_is_done = false;
+    size_t n_top = 0;
+
+    if (sampling->top_k == 0 && n == PREFIX_MAX && !cut_prefix(s, logits, &n, &top_p_is_done))
+        n = hth_filter_likeliest(logits, s->n_vocab, s->candidates, s->n_vocab);
+    if (sampling->typical_p < 1)
+        n = hth_filter_typical_p(s->candidates, n, sampling->typical_p, s->distances);
+    if (sampling->top_p < 1 && !top_p_is_done) {
+        size_t n_kept = hth_filter_top_p(s->candidates, n, sampling->top_p, hth_filter_total_of(s->candidates, n));
+
+        n = n_kept < n ? n_kept : n;
+    }
+    if (sampling->min_p > 0)
+        n = hth_filter_min_p(s->candidates, n, sampling->min_p);
+    if (sampling->xtc_probability > 0 &&
+        hth_draw_uniform_for(HTH_DRAW_XTC, sampling->seed, position) < sampling->xtc_probability)
+        n_top = hth_filter_xtc(s->candidates, n, sampling->xtc_threshold);
+    *first = n_top;
+    *n_out = hth_filter_soften(s->candidates + n_top, n - n_top, sampling->temperature);
+}
+
+static bool any_finite(const float *logits, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (fabsf(logits[i]) <= FLT_MAX)
+            return true;
+    return false;
+}
+
+/* The k likeliest of what is left after everything that changes single logits. *logits_out is where all of them are. */
+static hearth_status select_candidates(hth_engine_sampler *s, const float *values, bool forbids_end, size_t k,
+                                       const float **logits_out, size_t *n_out, hearth_error *err)
+{
+    hearth_status status = HEARTH_OK;
+    bool binds = s->grammar != NULL;
+
+    *logits_out = values;
+    if (!binds && !s->penalties && s->n_bias == 0 && s->n_forced == 0 && !forbids_end) {
+        *n_out = hth_filter_likeliest(values, s->n_vocab, s->candidates, k);
+        return HEARTH_OK;
+    }
+    *logits_out = s->logits;
+    memcpy(s->logits, values, s->n_vocab * sizeof(s->logits[0]));
+    add_bias(s);
+    if (s->penalties)
+        hth_penalties_apply(s->penalties, s->logits);
+    for (size_t i = 0; forbids_end && i < s->n_ends; i++) {
+        s->end_logits[i] = s->logits[s->ends[i]];
+        s->logits[s->ends[i]] = -INFINITY;
+    }
+    if (binds)
+        hth_grammar_begin_choice(s->grammar);
+    if (s->n_forced > 0 && force(s))
+        binds = false;
+    if (binds && s->sampling.top_k == 0 && s->sampling.temperature > 0) {
+        status = forbid_by_grammar(s, err); /* filters may need the sum over all that are allowed */
+        binds = false;
+    }
+    if (binds)
+        status = select_allowed(s, k, n_out, err);
+    else if (status == HEARTH_OK)
+        *n_out = hth_filter_likeliest(s->logits, s->n_vocab, s->candidates, k);
+    if (status == HEARTH_OK && *n_out == 0 && s->grammar && forbids_end) {
+        /* The grammar leaves nothing but the end. */
+        for (size_t i = 0; i < s->n_ends; i++)
+            s->logits[s->ends[i]] = is_allowed(s, s->ends[i]) ? s->end_logits[i] : -INFINITY;
+        *n_out = hth_filter_likeliest(s->logits, s->n_vocab, s->candidates, k);
+    }
+    return status;
+}
+
+hearth_status hth_sampler_apply(hth_engine_sampler *s, const float *values, const hth_sample_at *at,
+                                const hth_candidate **out, size_t *n_out, hearth_error *err)
+{
+    const float *logits;
+    size_t first = 0;
+    size_t k, n = 0;
+    hearth_status status;
+
+    if (!s || !values || !at || !out || !n_out)
+        return hth_fail(err, HEARTH_MISUSE, "sampling needs logits");
+    k = s->sampling.temperature <= 0 ? 1 : s->sampling.top_k > 0 ? (size_t)s->sampling.top_k : PREFIX_MAX;
+    if (k > s->n_vocab)
+        k = s->n_vocab;
+    status = select_candidates(s, values, at->forbids_end, k, &logits, &n, err);
+    if (status != HEARTH_OK)
+        return status;
+    if (n == 0 && !any_finite(values, s->n_vocab))
+        return hth_fail(err, HEARTH_ENGINE, "the model gave no finite logit; its weights or its state are damaged");
+    if (n == 0)
+        return hth_fail(err, HEARTH_ENGINE, "sampling left no token; %s",
+                        s->grammar ? "the grammar has come to a dead end" : "logit_bias forbids all of them");
+    if (s->sampling.temperature <= 0) {
+        n = 1;
+        s->candidates[0].probability = 1;
+    } else {
+        filter(s, logits, n, at->position, &first, &n);
+    }
+    *out = s->candidates + first;
+    *n_out = n;
+    return HEARTH_OK;
+}

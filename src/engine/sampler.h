@@ -1,0 +1,35 @@
+/*
+ * sampler.h - the chain of hearth_sampling, for any engine
+ *
+ * A backend gives what it knows of its vocabulary, and takes the functions below into its table. The chain, its order
+ * and its arithmetic are the same in all of them.
+ */
+#ifndef HTH_ENGINE_SAMPLER_H
+#define HTH_ENGINE_SAMPLER_H
+
+#include "engine/backend.h"
+#include "engine/gbnf.h"
+#include "engine/vocabulary.h"
+
+typedef struct hth_sampler_parts {
+    uint32_t n_vocab;
+    const hearth_token *ends; /* tokens that end a reply; outlives the samplers */
+    size_t n_ends;
+    const hth_vocabulary *vocabulary; /* where hth_sampler_needs_text says so; outlives the samplers */
+    hth_gbnf *gbnf_take;              /* of the grammar or the schema; taken over, also on failure */
+} hth_sampler_parts;
+
+/* Does it ask for something that looks at the text of tokens: DRY, or a grammar? */
+bool hth_sampler_needs_text(const hearth_sampling *sampling);
+
+/* As hth_backend.sampler_new; sampling was checked. */
+hearth_status hth_sampler_new(const hearth_sampling *sampling, const hth_sampler_parts *parts, hth_engine_sampler **out,
+                              hearth_error *err);
+
+/* As the functions of hth_backend. */
+void hth_sampler_free(hth_engine_sampler *sampler);
+hearth_status hth_sampler_accept(hth_engine_sampler *sampler, hearth_token token, bool is_reply, hearth_error *err);
+hearth_status hth_sampler_apply(hth_engine_sampler *sampler, const float *logits, const hth_sample_at *at,
+                                const hth_candidate **out, size_t *n_out, hearth_error *err);
+
+#endif

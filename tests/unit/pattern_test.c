@@ -1,0 +1,103 @@
+/*
+ * pattern_test.c - patterns match what they should, where they should, in bounded time
+ */
+#include <string.h>
+
+#include "engine/pattern.h"
+#include "support/cmocka_all.h"
+
+/* Where the grammar would begin when text is read as one token; -1: no match. */
+static long find(const char *pattern_text, const char *text)
+{
+    hth_pattern *pattern = NULL;
+    hth_pattern_run *run;
+    uint64_t begin = 0;
+    bool found = false;
+    hearth_error err;
+
+    if (hth_pattern_new(pattern_text, &pattern, &err) != HEARTH_OK)
+        fail_msg("%s: %s", pattern_text, err.message);
+    run = hth_pattern_run_new(pattern);
+    assert_non_null(run);
+    for (size_t i = 0; text[i] && !found; i++)
+        found = hth_pattern_read(run, (uint8_t)text[i], &begin);
+    found = found || hth_pattern_at_end(run, &begin);
+    hth_pattern_run_free(run);
+    hth_pattern_free(pattern);
+    return found ? (long)begin : -1;
+}
+
+static void patterns_match_where_they_should(void **state)
+{
+    static const struct {
+        const char *pattern, *text;
+        long begin;
+    } cases[] = {
+        { "abc", "xxabcx", 2 },
+        { "a|bc", "xbc", 1 },
+        { "(?:ab)+c", "ababc", 0 },
+        { "[\\s\\S]*?(<tool>)[\\s\\S]*", "say <tool>x", 4 },
+        { "[\\s\\S]*(<tool>)", "say\n<tool>", 4 },
+        { "(x)?y(z)", "yz", 1 },
+        { "^abc", "xabc", -1 },
+        { "^abc", "abc", 0 },
+        { "^ab$", "abc", -1 },
+        { "^(?:a|(b))+$", "ab", 1 },
+        { "a{2,3}b", "aab", 0 },
+        { "a{2,3}b", "ab", -1 },
+        { "[^a-c]\\d\\.", "ad5.", 1 },
+        { "\\w+@\\x41", "me@A", 0 },
+        { "é+!", "xéé!", 1 },
+        { ".b", "\nb", -1 },
+        { "(a*)*b", "aab", 0 },
+        { "", "x", 0 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        if (find(cases[i].pattern, cases[i].text) != cases[i].begin)
+            fail_msg("%s in %s: %ld", cases[i].pattern, cases[i].text, find(cases[i].pattern, cases[i].text));
+}
+
+static void bad_patterns_are_errors(void **state)
+{
+    static const char *const bad[] = { "(",       ")",       "[a",
+                                       "*a",      "a**b",    "a{2,1}",
+                                       "a{x}",    "\\1",     "(?=a)",
+                                       "(?<n>a)", "\\q",     "[z-a]",
+                                       "\\",      "a{1001}", "((((a{99}){99}){99}))",
+                                       "[é]",     "\\x4",    "(a)(a)(a)(a)(a)(a)(a)(a)(a)(a)" };
+    hth_pattern *pattern = NULL;
+    hearth_error err;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        if (hth_pattern_new(bad[i], &pattern, &err) != HEARTH_MISUSE)
+            fail_msg("%s is taken", bad[i]);
+        assert_non_null(strstr(err.message, "the pattern has "));
+    }
+    assert_null(pattern);
+}
+
+/* With backtracking these would not end. */
+static void catastrophic_patterns_cost_no_more_than_others(void **state)
+{
+    static char text[20001];
+
+    (void)state;
+    memset(text, 'a', 20000);
+    assert_int_equal(find("(a*)*(a*)*(a|a)*x", text), -1);
+    assert_int_equal(find("^(a|aa|aaa)+$x", text), -1);
+    assert_int_equal(find("(?:(?:(?:a?){9}){9}){9}x", text), -1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(patterns_match_where_they_should),
+        cmocka_unit_test(bad_patterns_are_errors),
+        cmocka_unit_test(catastrophic_patterns_cost_no_more_than_others),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,186 @@
+/*
+ * sampling_test.c - every sampling option has limits, and passing one names it
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/sampling.h"
+#include "support/cmocka_all.h"
+
+static void expect(const hearth_sampling *sampling, const char *option)
+{
+    hearth_error err = { .message = "" };
+
+    if (!option) {
+        if (hth_sampling_check(sampling, &err) != HEARTH_OK)
+            fail_msg("%s", err.message);
+        return;
+    }
+    assert_int_equal(hth_sampling_check(sampling, &err), HEARTH_MISUSE);
+    assert_ptr_equal(strstr(err.message, "sampling: "), err.message);
+    if (!strstr(err.message, option))
+        fail_msg("'%s' does not name %s", err.message, option);
+}
+
+static void the_defaults_and_a_struct_with_few_fields_are_good(void **state)
+{
+    hearth_sampling sampling = hearth_sampling_default();
+
+    (void)state;
+    expect(&sampling, NULL);
+    memset(sampling.reserved, 0xFF, sizeof(sampling.reserved));
+    expect(&sampling, NULL);
+    sampling = (hearth_sampling){ .temperature = 1, .top_p = 1, .typical_p = 1, .repeat_penalty = 1 };
+    expect(&sampling, NULL);
+}
+
+static void every_number_has_its_limits(void **state)
+{
+    static const struct {
+        const char *name;
+        size_t offset;
+        float least, most;
+    } floats[] = {
+        { "temperature", offsetof(hearth_sampling, temperature), 0, 1000 },
+        { "top_p", offsetof(hearth_sampling, top_p), 0, 1 },
+        { "min_p", offsetof(hearth_sampling, min_p), 0, 1 },
+        { "typical_p", offsetof(hearth_sampling, typical_p), 0, 1 },
+        { "repeat_penalty", offsetof(hearth_sampling, repeat_penalty), 0.01f, 1000 },
+        { "frequency_penalty", offsetof(hearth_sampling, frequency_penalty), -2, 2 },
+        { "presence_penalty", offsetof(hearth_sampling, presence_penalty), -2, 2 },
+        { "dry_multiplier", offsetof(hearth_sampling, dry_multiplier), 0, 1000 },
+        { "dry_base", offsetof(hearth_sampling, dry_base), 1, 1000 },
+        { "xtc_probability", offsetof(hearth_sampling, xtc_probability), 0, 1 },
+        { "xtc_threshold", offsetof(hearth_sampling, xtc_threshold), 0, 1 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(floats) / sizeof(floats[0]); i++) {
+        const float bad[] = { floats[i].least - 0.001f, floats[i].most + 0.001f, NAN, INFINITY, -INFINITY };
+        const float good[] = { floats[i].least, floats[i].most };
+
+        for (size_t j = 0; j < 7; j++) {
+            hearth_sampling sampling = hearth_sampling_default();
+            float value = j < 5 ? bad[j] : good[j - 5];
+
+            sampling.dry_multiplier = 1;
+            memcpy((char *)&sampling + floats[i].offset, &value, sizeof(value));
+            expect(&sampling, j < 5 ? floats[i].name : NULL);
+        }
+    }
+}
+
+static void counts_are_bounded(void **state)
+{
+    hearth_sampling sampling = hearth_sampling_default();
+
+    (void)state;
+    sampling.top_k = -1;
+    expect(&sampling, "top_k is -1");
+    sampling.top_k = INT32_MAX;
+    sampling.repeat_last_n = HTH_LAST_N_MAX;
+    expect(&sampling, NULL);
+    sampling.repeat_last_n++;
+    expect(&sampling, "repeat_last_n is 65537; it must be at most 65536");
+    sampling.repeat_last_n = 0;
+    sampling.dry_last_n = UINT32_MAX;
+    expect(&sampling, "dry_last_n");
+    sampling.dry_last_n = 0;
+    sampling.dry_allowed_length = UINT32_MAX;
+    expect(&sampling, "dry_allowed_length");
+}
+
+static void arrays_are_there_and_not_too_long(void **state)
+{
+    static hearth_logit_bias bias[HTH_LOGIT_BIAS_MAX + 1];
+    static const char *breakers[HTH_DRY_BREAKERS_MAX + 1];
+    static char long_text[HTH_DRY_BREAKER_BYTES_MAX + 2];
+    hearth_sampling sampling = hearth_sampling_default();
+
+    (void)state;
+    sampling.n_logit_bias = 1;
+    expect(&sampling, "logit_bias is missing");
+    sampling.logit_bias = bias;
+    sampling.n_logit_bias = HTH_LOGIT_BIAS_MAX;
+    expect(&sampling, NULL);
+    sampling.n_logit_bias++;
+    expect(&sampling, "n_logit_bias is 4097");
+    sampling.n_logit_bias = 3;
+    bias[2].bias = NAN;
+    expect(&sampling, "logit_bias[2]");
+    bias[2] = (hearth_logit_bias){ .token = -1 };
+    expect(&sampling, "logit_bias[2]");
+    bias[2] = (hearth_logit_bias){ .token = 5, .bias = -INFINITY };
+    expect(&sampling, NULL);
+
+    memset(long_text, 'x', sizeof(long_text) - 1);
+    for (size_t i = 0; i <= HTH_DRY_BREAKERS_MAX; i++)
+        breakers[i] = "\n";
+    sampling.n_dry_breakers = HTH_DRY_BREAKERS_MAX;
+    expect(&sampling, "dry_breakers is missing");
+    sampling.dry_breakers = breakers;
+    expect(&sampling, NULL);
+    sampling.n_dry_breakers++;
+    expect(&sampling, "n_dry_breakers");
+    sampling.n_dry_breakers = 2;
+    breakers[1] = "";
+    expect(&sampling, "dry_breakers[1] is empty");
+    breakers[1] = NULL;
+    expect(&sampling, "dry_breakers[1] is missing");
+    breakers[1] = long_text;
+    expect(&sampling, "dry_breakers[1] is too long");
+}
+
+static void grammars_and_triggers_go_together(void **state)
+{
+    static char big[HTH_GRAMMAR_BYTES_MAX + 2];
+    hearth_trigger triggers[2] = { { .kind = HEARTH_TRIGGER_TOKEN, .token = 3 },
+                                   { .kind = HEARTH_TRIGGER_WORD, .text = "x" } };
+    hearth_sampling sampling = hearth_sampling_default();
+
+    (void)state;
+    sampling.grammar = "root ::= \"x\"";
+    expect(&sampling, NULL);
+    sampling.json_schema = "{}";
+    expect(&sampling, "grammar and json_schema");
+    sampling.grammar = NULL;
+    sampling.grammar_is_lazy = true;
+    expect(&sampling, "triggers");
+    sampling.n_triggers = 2;
+    expect(&sampling, "triggers is missing");
+    sampling.triggers = triggers;
+    expect(&sampling, NULL);
+    sampling.grammar_is_lazy = false;
+    expect(&sampling, "triggers");
+    sampling.grammar_is_lazy = true;
+    sampling.json_schema = NULL;
+    expect(&sampling, "grammar_is_lazy");
+    memset(big, 'x', sizeof(big) - 1);
+    sampling.grammar = big;
+    expect(&sampling, "grammar is too long");
+    sampling.grammar = "";
+    expect(&sampling, "grammar is empty");
+    sampling.grammar = "root ::= \"x\"";
+    triggers[1].text = NULL;
+    expect(&sampling, "triggers[1] is missing");
+    triggers[1].kind = (hearth_trigger_kind)7;
+    expect(&sampling, "triggers[1] has kind 7");
+    triggers[0].token = -2;
+    expect(&sampling, "triggers[0]");
+    sampling.n_triggers = HTH_TRIGGERS_MAX + 1;
+    expect(&sampling, "n_triggers");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_defaults_and_a_struct_with_few_fields_are_good),
+        cmocka_unit_test(every_number_has_its_limits),
+        cmocka_unit_test(counts_are_bounded),
+        cmocka_unit_test(arrays_are_there_and_not_too_long),
+        cmocka_unit_test(grammars_and_triggers_go_together),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
