@@ -147,10 +147,13 @@ static void free_chains(world *w)
     }
 }
 
-/* May a reply end before it has all its tokens? Where it was not known how long it gets, and it cannot be put aside. */
+/*
+ * May a reply end before it has all its tokens? Where it was not known how long it gets, and it cannot be put aside; and
+ * where the engine says that there is no room.
+ */
 static bool may_end_early(const world *w, const job *j)
 {
-    return j->n_max > EXPECTED_EXACTLY && (w->stage.options.ram_bytes < (32u << 20) || w->n_faults_of > 0);
+    return w->n_faults_of > 0 || (j->n_max > EXPECTED_EXACTLY && w->stage.options.ram_bytes < (32u << 20));
 }
 
 static void check_status(const world *w, const job *j, const hearth_result *result)
