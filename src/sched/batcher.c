@@ -317,6 +317,8 @@ static uint32_t n_needed(const hth_batcher *batcher, const hth_slot *slot)
 
     if (batcher->place.kind == HTH_MODEL_PLAIN && find_leader(batcher, slot, n_have, &n_led) && n_led > n_held)
         n_held = n_led;
+    if (n_held == guest.n_tokens)
+        n_held--; /* the last one may be evaluated once more, for its logits */
     return hth_slot_n_expected(slot) - n_held;
 }
 

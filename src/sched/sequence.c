@@ -109,6 +109,8 @@ static void note_shortened(hth_sequence *sequence, uint32_t n_tokens)
     hth_cells_drop(sequence->books->cells, sequence->cells + n_tokens, sequence->n_tokens - n_tokens,
                    sequence->is_held);
     sequence->n_tokens = n_tokens;
+    if (sequence->end_logits_at > n_tokens)
+        sequence->end_logits_at = 0; /* other tokens may come in their place */
 }
 
 static void empty(hth_sequence *sequence)
