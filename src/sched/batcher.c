@@ -330,6 +330,8 @@ static uint32_t n_needed(const hth_batcher *batcher, const hth_slot *slot)
 
     if (batcher->place.kind == HTH_MODEL_PLAIN && find_leader(batcher, slot, n_have, &n_led) && n_led > n_held)
         n_held = n_led;
+    if (n_held == guest.n_tokens)
+        n_held--; /* the last one may be evaluated once more, for its logits */
     return hth_slot_n_expected(slot) - n_held;
 }
 
@@ -474,10 +476,12 @@ static bool waits_for_parent(const hth_batcher *batcher, hth_slot *slot, uint64_
         request->no_cache_read || place->kind == HTH_MODEL_UNCACHED)
         return false;
     changes = hth_cache_changes(place->cache);
-    if (slot->state != HTH_SLOT_PARENT) {
+    if (slot->parent_wait_ns == 0) {
         slot->parent_wait_ns = now + wait_ns;
     } else if (slot->cache_changes == changes) {
         slot->waited_for_parent = now >= slot->parent_wait_ns || now >= slot->quiet_ns;
+        if (!slot->waited_for_parent)
+            slot->state = HTH_SLOT_PARENT;
         return !slot->waited_for_parent;
     }
     slot->cache_changes = changes;
@@ -503,10 +507,11 @@ static void start(hth_batcher *batcher, hth_slot *slot)
         slot->state = HTH_SLOT_PREFIX;
         return;
     }
+    slot->n_spare = n_available(batcher);
     hth_slot_begin(slot, batcher->pool);
 }
 
-/* Who was led by one that is gone needs more cells than it was admitted for. */
+/* What it could share has changed since it was admitted: it may need more cells now. */
 static void start_again(hth_batcher *batcher, uint32_t i)
 {
     hth_slot *slot = batcher->running[i];
@@ -542,12 +547,10 @@ static void advance(hth_batcher *batcher)
         hth_slot *slot = batcher->running[i];
         uint32_t n_running = batcher->n_running;
 
-        if (slot->state == HTH_SLOT_PARENT)
-            start(batcher, slot);
-        else if (slot->state == HTH_SLOT_PREFIX && !slot->leader)
+        if (slot->state == HTH_SLOT_PARENT ||
+            (slot->state == HTH_SLOT_PREFIX && (!slot->leader || n_evaluated(slot->leader) >= slot->n_awaited)))
             start_again(batcher, i);
-        else if (slot->state == HTH_SLOT_PREFIX && n_evaluated(slot->leader) >= slot->n_awaited)
-            start(batcher, slot);
+        slot->n_spare = n_available(batcher);
         if (slot->state == HTH_SLOT_RESTORE)
             hth_slot_restore(slot, batcher->pool, anybody_streams(batcher) ? now_of(batcher) + slice_ns : UINT64_MAX);
         if (batcher->n_running < n_running)
@@ -642,7 +645,9 @@ static void begin_again(hth_batcher *batcher, hth_slot *slot)
         return; /* what is left of it is evaluated; the next failure is its own */
     if (hth_sequence_n_tokens(slot->seat->sequence) == 0) {
         hth_slot_leave(slot, batcher->pool, session_until(batcher));
-        hth_slot_begin(slot, batcher->pool);
+        slot->n_needed = slot->n_room; /* with its reply it may need more: the next tick sees whether that is there */
+        slot->leader = NULL;
+        slot->state = HTH_SLOT_PREFIX;
     }
 }
 

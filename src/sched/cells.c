@@ -120,3 +120,12 @@ uint32_t hth_cells_count_held(const hth_cells *cells, const uint32_t *ids, size_
         count += cells->cells[ids[i]].n_held > 0;
     return count;
 }
+
+uint32_t hth_cells_count_held_twice(const hth_cells *cells, const uint32_t *ids, size_t n)
+{
+    uint32_t count = 0;
+
+    for (size_t i = 0; i < n; i++)
+        count += cells->cells[ids[i]].n_held > 1;
+    return count;
+}

@@ -36,5 +36,7 @@ void hth_cells_drop(hth_cells *cells, const uint32_t *ids, size_t n, bool held);
 void hth_cells_set_held(hth_cells *cells, const uint32_t *ids, size_t n, bool held);
 /* How many of these are held by anybody. */
 uint32_t hth_cells_count_held(const hth_cells *cells, const uint32_t *ids, size_t n);
+/* How many are held by two sequences or more. */
+uint32_t hth_cells_count_held_twice(const hth_cells *cells, const uint32_t *ids, size_t n);
 
 #endif

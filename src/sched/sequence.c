@@ -114,12 +114,20 @@ static void note_shortened(hth_sequence *sequence, uint32_t n_tokens)
     hth_cells_drop(sequence->books->cells, sequence->cells + n_tokens, sequence->n_tokens - n_tokens,
                    sequence->is_held);
     sequence->n_tokens = n_tokens;
+    if (sequence->end_logits_at > n_tokens)
+        sequence->end_logits_at = 0; /* other tokens may come in their place */
 }
 
 static void empty(hth_sequence *sequence)
 {
     empty_engine(sequence, sequence->id);
     note_shortened(sequence, 0);
+}
+
+uint32_t hth_sequence_count_shared(const hth_sequence *sequence, uint32_t n_tokens)
+{
+    return hth_cells_count_held_twice(sequence->books->cells, sequence->cells + n_tokens,
+                                      sequence->n_tokens - n_tokens);
 }
 
 uint32_t hth_sequence_shorten(hth_sequence *sequence, uint32_t n_tokens)

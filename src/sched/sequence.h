@@ -88,6 +88,8 @@ uint32_t hth_sequence_common(const hth_sequence *sequence, const hearth_token *t
 void hth_sequence_set_held(hth_sequence *sequence, bool held);
 /* How many cells of its first n_tokens are held by anybody. */
 uint32_t hth_sequence_count_held(const hth_sequence *sequence, uint32_t n_tokens);
+/* How many of its cells after n_tokens others hold, too. */
+uint32_t hth_sequence_count_shared(const hth_sequence *sequence, uint32_t n_tokens);
 
 /*
  * Keep only the first n_tokens, or nothing where the model cannot be shortened: returns how many are left. Never more

@@ -246,6 +246,15 @@ static bool needs_logits(const hth_slot *slot)
 }
 
 /*
+ * Can it do without the cells after n_tokens? Those that others hold stay where they are, and it was not admitted for
+ * cells of its own instead of them.
+ */
+static bool can_give_up(const hth_slot *slot, uint32_t n_tokens)
+{
+    return hth_sequence_count_shared(slot->seat->sequence, n_tokens) <= slot->n_spare;
+}
+
+/*
  * One attempt to bring the longest known prefix of at most n_limit tokens into the sequence: what is still live, then
  * rows. HTH_RESTORE_ROW_LOST asks for another one, with n_limit as it is then; HTH_RESTORE_MORE has begun a restore.
  */
@@ -286,9 +295,9 @@ static hearth_status attempt(hth_slot *slot, hth_restore_result *result)
     }
     /*
      * Rows go on where live cells end at a block boundary. When they reach further than the live cells, those are cut
-     * back to the boundary; otherwise the live cells are all that is used.
+     * back to the boundary; otherwise, and where there is no room for that, the live cells are all that is used.
      */
-    if (slot->lookup.n_cached <= live) {
+    if (slot->lookup.n_cached <= live || !can_give_up(slot, live / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS)) {
         /* A use of the cells is one of the rows that would replace them. */
         if (slot->lookup.n_rows > 0)
             hth_cache_touch(slot->place->cache, &slot->lookup.rows[slot->lookup.n_rows - 1].meta.id, 1);
@@ -304,11 +313,14 @@ static hearth_status attempt(hth_slot *slot, hth_restore_result *result)
 /*
  * The prompt is known, but not the logits after it. Its last token alone, evaluated once more, may differ in rounding
  * from what the chunk that it was part of gave; so with a cache, which promises the same answer warm as cold, all of
- * that chunk is. Without one the sequence is only the last request's, and its last token is enough.
+ * that chunk is, if there is room for it. Without one the sequence is only the last request's, and its last token is
+ * enough.
  */
 static uint32_t without_last_chunk(const hth_slot *slot, uint32_t n_known)
 {
-    return slot->place->cache ? (n_known - 1) / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS : n_known - 1;
+    uint32_t n = (n_known - 1) / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS;
+
+    return slot->place->cache && can_give_up(slot, n) ? n : n_known - 1;
 }
 
 /* What the first beginning found, for the statistics. */

@@ -71,6 +71,7 @@ struct hth_slot {
     uint32_t n_awaited;  /* tokens of it that are waited for */
     uint32_t n_awaited_before;
     uint32_t n_needed;       /* cells that it was admitted for, while it has no seat */
+    uint32_t n_spare;        /* cells that nobody was promised, when it begins or restores */
     uint64_t parent_wait_ns; /* in HTH_SLOT_PARENT: until when */
     uint64_t quiet_ns;       /* and until when something has to happen */
     uint32_t cache_changes;  /* seen */

@@ -93,29 +93,39 @@ bool hth_strategy_builtin(const char *name, hth_strategy *out)
     return false;
 }
 
-/* How many of the planned tokens of an item can go, with so much room left. */
-static uint32_t sound(const hearth_plan_item *item, uint32_t planned, uint32_t room, uint32_t n_batch, uint32_t chunk)
+/* How many of the planned tokens of an item can go, with so much room left, of n_for_prompts where nothing was planned. */
+static uint32_t sound(const hearth_plan_item *item, uint32_t planned, uint32_t room, uint32_t n_for_prompts,
+                      uint32_t chunk)
 {
     uint32_t n = smaller(smaller(planned, room), item->is_decode ? 1 : one_chunk(item, chunk));
     uint32_t end;
 
-    if (n == item->n_ready || n_batch < HTH_CHUNK_MIN)
+    if (n == item->n_ready || n_for_prompts < HTH_CHUNK_MIN)
         return n;
     end = (item->position + n) / HTH_CHUNK_MIN * HTH_CHUNK_MIN;
     return end > item->position ? end - item->position : 0;
 }
 
+/* Room that is left when every planned reply has its token: with less than a small chunk prompts would stand still. */
+static uint32_t n_for_prompts(const hearth_plan_item *items, size_t n, uint32_t n_batch, const uint32_t *n_planned)
+{
+    for (size_t i = 0; i < n && n_batch > 0; i++)
+        n_batch -= items[i].is_decode && n_planned[i] > 0;
+    return n_batch;
+}
+
 void hth_strategy_plan(const hth_strategy *strategy, const hearth_plan_item *items, size_t n, uint32_t n_batch,
                        uint32_t chunk, uint32_t *n_tokens_out)
 {
-    uint32_t room = n_batch;
+    uint32_t room = n_batch, left;
 
     memset(n_tokens_out, 0, n * sizeof(*n_tokens_out));
     strategy->plan(items, n, n_batch, chunk, n_tokens_out, strategy->user_data);
+    left = n_for_prompts(items, n, n_batch, n_tokens_out);
     for (size_t i = 0; i < n; i++) {
-        n_tokens_out[i] = sound(&items[i], n_tokens_out[i], room, n_batch, chunk);
+        n_tokens_out[i] = sound(&items[i], n_tokens_out[i], room, left, chunk);
         room -= n_tokens_out[i];
     }
     if (room == n_batch)
-        n_tokens_out[0] = smaller(n_batch, items[0].is_decode ? 1 : one_chunk(&items[0], chunk));
+        n_tokens_out[0] = sound(&items[0], n_batch, n_batch, n_batch, chunk);
 }

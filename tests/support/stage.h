@@ -1,0 +1,77 @@
+/*
+ * stage.h - a batcher without its thread: on a watched stub engine, with a clock that only the test moves
+ *
+ * Requests are submitted as the public structs that they are; each leaves a test_reply behind. Everything fails the test
+ * where it goes wrong: a request that ends twice, text that was streamed and is not the result's.
+ */
+#ifndef HTH_TEST_STAGE_H
+#define HTH_TEST_STAGE_H
+
+#include "cache/cache.h"
+#include "sched/batcher.h"
+#include "support/watch.h"
+
+typedef struct test_stage_options {
+    const char *model; /* "stub:..." */
+    uint32_t n_ctx, n_batch, n_parallel;
+    uint32_t n_sequences; /* 0: one more than n_parallel and four */
+    const char *strategy; /* NULL: the default */
+    uint32_t prefill_chunk, max_tick_ms, session_idle_ms, stalled_ms, aging_ms;
+    uint64_t ram_bytes;    /* of a cache; 0: none */
+    const char *directory; /* of that cache's files; NULL: none */
+    uint32_t resume_wait_ms;
+} test_stage_options;
+
+test_stage_options test_stage_options_default(void);
+
+typedef struct test_reply {
+    uint64_t id;
+    hth_request *request; /* for cancel and pause; NULL once it has ended */
+    unsigned n_done;
+    uint64_t n_ticks;     /* ticks of the batcher when it ended */
+    hearth_result result; /* a copy */
+    char *streamed;       /* what on_text was told */
+    size_t n_streamed;
+    uint32_t n_events;     /* of on_token */
+    uint32_t n_before;     /* tokens that were replayed */
+    uint32_t refuse_after; /* tokens after which on_token says no; 0: never */
+} test_reply;
+
+typedef struct test_stage {
+    test_stage_options options;
+    hth_engine_model *engine_model;
+    hth_engine_context *context;
+    test_watch watch;
+    hth_pulse pulse;
+    hth_workplace place;
+    hth_schedule schedule;
+    hth_cache *cache;
+    hth_batcher *batcher;
+    uint64_t now_ns;
+    uint64_t n_ids;
+    uint32_t n_open; /* submitted and not ended */
+} test_stage;
+
+/* options may be NULL. Not to be moved afterwards. */
+void test_stage_open(test_stage *stage, const test_stage_options *options);
+/* Everything must have ended; nothing may be left in the engine once the finished sequences are saved. */
+void test_stage_close(test_stage *stage);
+
+/* The public request with these tokens; salt may be NULL. Released with test_reply_free. NULL where it is refused. */
+test_reply *test_stage_submit(test_stage *stage, const hearth_request *request, const char *salt, hearth_error *err);
+void test_reply_free(test_reply *reply); /* accepts NULL; it has ended */
+
+/* One tick, and what must be true after any: the books are the engine's. */
+bool test_stage_tick(test_stage *stage);
+/* Tick, and where there is nothing to do move the clock, until everything has ended. Fails when that does not happen. */
+void test_stage_run(test_stage *stage);
+/* Tick until the reply has so many tokens, or has ended. */
+void test_stage_run_until(test_stage *stage, const test_reply *reply, uint32_t n_tokens);
+void test_stage_pass(test_stage *stage, uint64_t ms);
+
+/* Greedy, n_predict tokens whatever they are. The tokens are borrowed. */
+hearth_request test_request(const hearth_token *tokens, size_t n_tokens, int32_t n_predict);
+/* n printable tokens. */
+void test_tokens(uint64_t seed, hearth_token *tokens, size_t n);
+
+#endif
