@@ -78,6 +78,23 @@ void hth_batch_add(hth_batch *batch, hth_slot *slot)
     batch->slots[batch->n_slots++] = slot;
 }
 
+static bool goes_before(const hth_slot *a, const hth_slot *b)
+{
+    return a->was_prefilled && (!b->was_prefilled || a->last_ticked < b->last_ticked);
+}
+
+void hth_batch_sort(hth_batch *batch)
+{
+    for (uint32_t i = 1; i < batch->n_slots; i++) { /* nearly always in order */
+        hth_slot *slot = batch->slots[i];
+        uint32_t at = i;
+
+        for (; at > 0 && goes_before(slot, batch->slots[at - 1]); at--)
+            batch->slots[at] = batch->slots[at - 1];
+        batch->slots[at] = slot;
+    }
+}
+
 uint32_t hth_batch_n_slots(const hth_batch *batch)
 {
     return batch->n_slots;

@@ -18,8 +18,10 @@ hth_batch *hth_batch_new(const hth_workplace *place, uint32_t n_slots, hth_pulse
 void hth_batch_free(hth_batch *batch); /* accepts NULL */
 
 void hth_batch_clear(hth_batch *batch);
-/* A slot in HTH_SLOT_EVALUATE; in the order of who waits longest. */
+/* A slot in HTH_SLOT_EVALUATE; in the order of who has run longest. */
 void hth_batch_add(hth_batch *batch, hth_slot *slot);
+/* Replies first, those that were evaluated least lately before others, so that none is always the one too many. */
+void hth_batch_sort(hth_batch *batch);
 /*
  * Choose the rows of the next evaluation; of one slot alone, the one that was evaluated least lately, where alone is set.
  * How many slots have rows; their n_in_batch says how many.

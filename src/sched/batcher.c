@@ -200,19 +200,28 @@ void hth_batcher_add(hth_batcher *batcher, hth_slot *slot)
     end(batcher, slot);
 }
 
+static uint64_t aging_of(const hth_batcher *batcher)
+{
+    return (uint64_t)batcher->schedule.aging_ms * 1000000u;
+}
+
+static hth_queue_place place_of(const hth_slot *slot, uint64_t now)
+{
+    return (hth_queue_place){
+        .priority = slot->request->priority,
+        .since_ns = slot->request->submitted_ns < now ? slot->request->submitted_ns : now,
+        .number = slot->number,
+    };
+}
+
 static uint32_t head(const hth_batcher *batcher, uint64_t now)
 {
-    uint64_t aging = (uint64_t)batcher->schedule.aging_ms * 1000000u;
+    uint64_t aging = aging_of(batcher);
     hth_queue_place first = { .number = 0 };
     uint32_t found = 0;
 
     for (uint32_t i = 0; i < batcher->n_waiting; i++) {
-        const hth_slot *slot = batcher->waiting[i];
-        hth_queue_place place = {
-            .priority = slot->request->priority,
-            .since_ns = slot->request->submitted_ns < now ? slot->request->submitted_ns : now,
-            .number = slot->number,
-        };
+        hth_queue_place place = place_of(batcher->waiting[i], now);
 
         if (i == 0 || hth_queue_is_before(&place, &first, now, aging)) {
             first = place;
@@ -322,15 +331,21 @@ static uint32_t n_needed(const hth_batcher *batcher, const hth_slot *slot)
     return hth_slot_n_expected(slot) - n_held;
 }
 
-/* The running slot that makes room first for one of that priority: of the lowest, the youngest. NULL: none is lower. */
-static hth_slot *next_victim(const hth_batcher *batcher, int32_t priority, uint32_t *i_out)
+/* Does a running slot make room for another one? What had risen by its waiting keeps that while it runs. */
+static bool makes_room_for(const hth_slot *slot, const hth_slot *other)
+{
+    return slot->request->priority < other->request->priority && slot->rank < other->rank && !slot->cannot_suspend;
+}
+
+/* The running slot that makes room first for another one: of the lowest priority, the youngest. NULL: none does. */
+static hth_slot *next_victim(const hth_batcher *batcher, const hth_slot *other, uint32_t *i_out)
 {
     hth_slot *found = NULL;
 
     for (uint32_t i = 0; i < batcher->n_running; i++) {
         hth_slot *slot = batcher->running[i];
 
-        if (slot->request->priority >= priority || slot->cannot_suspend)
+        if (!makes_room_for(slot, other))
             continue;
         if (!found || slot->request->priority < found->request->priority ||
             (slot->request->priority == found->request->priority && slot->number > found->number)) {
@@ -341,13 +356,13 @@ static hth_slot *next_victim(const hth_batcher *batcher, int32_t priority, uint3
     return found;
 }
 
-/* Would there be room for n_cells if all of lower priority went? */
-static bool could_have(const hth_batcher *batcher, int32_t priority, uint32_t n_cells)
+/* Would there be room for n_cells if all went that make room for a slot? */
+static bool could_have(const hth_batcher *batcher, const hth_slot *other, uint32_t n_cells)
 {
     uint64_t n = n_available(batcher);
 
     for (uint32_t i = 0; i < batcher->n_running; i++)
-        if (batcher->running[i]->request->priority < priority && !batcher->running[i]->cannot_suspend)
+        if (makes_room_for(batcher->running[i], other))
             n += n_evaluated(batcher->running[i]) + n_outstanding(batcher->running[i]);
     return n >= n_cells;
 }
@@ -376,7 +391,7 @@ static bool preempt_for(hth_batcher *batcher, const hth_slot *slot, uint32_t n_c
 {
     uint32_t i = 0;
 
-    while (could_have(batcher, slot->request->priority, n_cells) && next_victim(batcher, slot->request->priority, &i))
+    while (could_have(batcher, slot, n_cells) && next_victim(batcher, slot, &i))
         if (suspend_at(batcher, i))
             return true;
     return false;
@@ -390,7 +405,9 @@ static bool admit_one(hth_batcher *batcher, uint64_t now)
     uint32_t i = head(batcher, now);
     hth_slot *slot = batcher->waiting[i];
     uint32_t n_cells = n_needed(batcher, slot);
+    hth_queue_place place = place_of(slot, now);
 
+    slot->rank = hth_queue_rank(&place, now, aging_of(batcher));
     while (batcher->n_running == batcher->schedule.n_parallel || n_available(batcher) < n_cells) {
         if (!preempt_for(batcher, slot, n_cells))
             return false;
@@ -594,6 +611,7 @@ static void gather_ready(hth_batcher *batcher)
         if (is_ready(slot))
             hth_batch_add(batcher->batch, slot);
     }
+    hth_batch_sort(batcher->batch);
     if (any_short && !any_other)
         relieve(batcher);
 }
@@ -685,8 +703,9 @@ static bool is_busy(const hth_batcher *batcher)
     for (uint32_t i = 0; i < batcher->n_running; i++) {
         const hth_slot *slot = batcher->running[i];
 
-        if (is_ready(slot) || slot->is_short || slot->state == HTH_SLOT_RESTORE || slot->state == HTH_SLOT_ENDING ||
-            (slot->state == HTH_SLOT_PREFIX && !slot->leader))
+        if (is_ready(slot) || slot->state == HTH_SLOT_RESTORE || slot->state == HTH_SLOT_ENDING ||
+            (slot->is_short && n_available(batcher) > 0) ||
+            (slot->state == HTH_SLOT_PREFIX && (!slot->leader || n_evaluated(slot->leader) >= slot->n_awaited)))
             return true;
     }
     return false;

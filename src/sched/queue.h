@@ -16,6 +16,8 @@ typedef struct hth_queue_place {
     uint64_t number;   /* likewise, counted */
 } hth_queue_place;
 
+/* Its priority, risen by its waiting so far. */
+int64_t hth_queue_rank(const hth_queue_place *place, uint64_t now_ns, uint64_t aging_ns);
 /* Does a come before b? A strict order for any now_ns >= both arrivals; aging_ns > 0. */
 bool hth_queue_is_before(const hth_queue_place *a, const hth_queue_place *b, uint64_t now_ns, uint64_t aging_ns);
 

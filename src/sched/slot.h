@@ -64,6 +64,7 @@ struct hth_slot {
     /* The batcher's. */
     uint64_t number;     /* of its arrival */
     uint64_t started_ns; /* this run; 0 while it waits */
+    int64_t rank;        /* its priority when it was admitted, risen by its waiting */
     uint64_t ran_ns;     /* in runs before */
     uint64_t paused_ns;  /* since then; 0: it is not */
     hth_slot *leader;    /* in HTH_SLOT_PREFIX: who computes */
