@@ -709,8 +709,9 @@ static bool is_busy(const hth_batcher *batcher)
     for (uint32_t i = 0; i < batcher->n_running; i++) {
         const hth_slot *slot = batcher->running[i];
 
-        if (is_ready(slot) || slot->is_short || slot->state == HTH_SLOT_RESTORE || slot->state == HTH_SLOT_ENDING ||
-            (slot->state == HTH_SLOT_PREFIX && !slot->leader))
+        if (is_ready(slot) || slot->state == HTH_SLOT_RESTORE || slot->state == HTH_SLOT_ENDING ||
+            (slot->is_short && n_available(batcher) > 0) ||
+            (slot->state == HTH_SLOT_PREFIX && (!slot->leader || n_evaluated(slot->leader) >= slot->n_awaited)))
             return true;
     }
     return false;
