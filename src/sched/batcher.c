@@ -719,7 +719,7 @@ static bool is_busy(const hth_batcher *batcher)
 
 bool hth_batcher_tick(hth_batcher *batcher)
 {
-    uint64_t now = now_of(batcher);
+    uint64_t now = now_of(batcher), n_ticks = batcher->n_ticks;
     uint64_t n_ended;
 
     end_due(batcher, now);
@@ -732,7 +732,9 @@ bool hth_batcher_tick(hth_batcher *batcher)
     gather_ready(batcher);
     evaluate(batcher);
     end_complete(batcher);
-    return is_busy(batcher) || (batcher->n_waiting > 0 && batcher->n_ended != n_ended); /* there is room now */
+    /* Whatever was evaluated, or has ended, may be what somebody waits for: room, or a prefix. */
+    return is_busy(batcher) ||
+           (!hth_batcher_is_idle(batcher) && (batcher->n_ended != n_ended || batcher->n_ticks != n_ticks));
 }
 
 static void wake_before(uint64_t *wake, uint64_t begin_ns, uint32_t limit_ms)
