@@ -508,6 +508,7 @@ static void start(hth_batcher *batcher, hth_slot *slot)
         return;
     }
     slot->n_spare = n_available(batcher);
+    batcher->n_begun++;
     hth_slot_begin(slot, batcher->pool);
 }
 
@@ -717,13 +718,18 @@ static bool is_busy(const hth_batcher *batcher)
     return false;
 }
 
+/* What has ended, begun or was evaluated may be what somebody waits for: room, or a prefix. */
+static uint64_t n_events(const hth_batcher *batcher)
+{
+    return batcher->n_ended + batcher->n_begun + batcher->n_ticks;
+}
+
 bool hth_batcher_tick(hth_batcher *batcher)
 {
-    uint64_t now = now_of(batcher), n_ticks = batcher->n_ticks;
-    uint64_t n_ended;
+    uint64_t now = now_of(batcher), n_before;
 
     end_due(batcher, now);
-    n_ended = batcher->n_ended;
+    n_before = n_events(batcher);
     batcher->sessions_wake_ns = hth_pool_expire_sessions(batcher->pool, now);
     advance(batcher);
     admit(batcher);
@@ -732,9 +738,7 @@ bool hth_batcher_tick(hth_batcher *batcher)
     gather_ready(batcher);
     evaluate(batcher);
     end_complete(batcher);
-    /* Whatever was evaluated, or has ended, may be what somebody waits for: room, or a prefix. */
-    return is_busy(batcher) ||
-           (!hth_batcher_is_idle(batcher) && (batcher->n_ended != n_ended || batcher->n_ticks != n_ticks));
+    return is_busy(batcher) || (!hth_batcher_is_idle(batcher) && n_events(batcher) != n_before);
 }
 
 static void wake_before(uint64_t *wake, uint64_t begin_ns, uint32_t limit_ms)

@@ -29,6 +29,7 @@ struct hth_batcher {
 
     uint64_t n_arrived;
     uint64_t n_ended;
+    uint64_t n_begun; /* slots that took a seat */
     uint64_t n_ticks;
     uint64_t n_preempted;
     uint64_t sessions_wake_ns;
