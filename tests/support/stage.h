@@ -61,7 +61,9 @@ void test_stage_close(test_stage *stage);
 test_reply *test_stage_submit(test_stage *stage, const hearth_request *request, const char *salt, hearth_error *err);
 void test_reply_free(test_reply *reply); /* accepts NULL; it has ended */
 
-/* One tick, and what must be true after any: the books are the engine's. */
+/* What must be true after any tick: the books are the engine's. */
+void test_stage_check(const test_stage *stage);
+/* One tick, and the check. */
 bool test_stage_tick(test_stage *stage);
 /* Tick, and where there is nothing to do move the clock, until everything has ended. Fails when that does not happen. */
 void test_stage_run(test_stage *stage);
