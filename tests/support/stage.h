@@ -1,5 +1,5 @@
 /*
- * stage.h - a batcher without its thread: on a watched stub engine, with a clock that only the test moves
+ * stage.h - a batcher without its thread: on a watched engine, with a clock that only the test moves
  *
  * Requests are submitted as the public structs that they are; each leaves a test_reply behind. Everything fails the test
  * where it goes wrong: a request that ends twice, text that was streamed and is not the result's.
@@ -12,7 +12,9 @@
 #include "support/watch.h"
 
 typedef struct test_stage_options {
-    const char *model; /* "stub:..." */
+    const hth_backend *engine; /* NULL: the stub */
+    const char *model;         /* "stub:...", or a path */
+    uint32_t n_threads;        /* of a real engine */
     uint32_t n_ctx, n_batch, n_parallel;
     uint32_t n_sequences; /* 0: one more than n_parallel and four */
     const char *strategy; /* NULL: the default */
