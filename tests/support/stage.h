@@ -1,5 +1,5 @@
 /*
- * stage.h - a batcher without its thread: on a watched stub engine, with a clock that only the test moves
+ * stage.h - a batcher without its thread: on a watched engine, with a clock that only the test moves
  *
  * Requests are submitted as the public structs that they are; each leaves a test_reply behind. Everything fails the test
  * where it goes wrong: a request that ends twice, text that was streamed and is not the result's.
@@ -12,7 +12,9 @@
 #include "support/watch.h"
 
 typedef struct test_stage_options {
-    const char *model; /* "stub:..." */
+    const hth_backend *engine; /* NULL: the stub */
+    const char *model;         /* "stub:...", or a path */
+    uint32_t n_threads;        /* of a real engine */
     uint32_t n_ctx, n_batch, n_parallel;
     uint32_t n_sequences; /* 0: one more than n_parallel and four */
     const char *strategy; /* NULL: the default */
@@ -61,7 +63,9 @@ void test_stage_close(test_stage *stage);
 test_reply *test_stage_submit(test_stage *stage, const hearth_request *request, const char *salt, hearth_error *err);
 void test_reply_free(test_reply *reply); /* accepts NULL; it has ended */
 
-/* One tick, and what must be true after any: the books are the engine's. */
+/* What must be true after any tick: the books are the engine's. */
+void test_stage_check(const test_stage *stage);
+/* One tick, and the check. */
 bool test_stage_tick(test_stage *stage);
 /* Tick, and where there is nothing to do move the clock, until everything has ended. Fails when that does not happen. */
 void test_stage_run(test_stage *stage);

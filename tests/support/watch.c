@@ -126,6 +126,8 @@ static hearth_status decode(hth_engine_context *context, const hth_batch_row *ro
     *result = HTH_DECODE_OK;
     if (n_done > 0)
         status = watch->inner->decode(watch->context, rows, n_done, result, err);
+    if (status == HEARTH_NO_MEMORY)
+        return status;
     if (status != HEARTH_OK)
         fail_msg("the engine refused a batch: %s", err ? err->message : "");
     if (*result == HTH_DECODE_OK)
