@@ -155,7 +155,7 @@ static void submit(script *s, test_stage *stage, unsigned i)
     heap.armed = true;
     status = hth_request_new(&s->requests[i], tokens, s->requests[i].n_tokens, i + 1, &request, &err);
     if (status == HEARTH_OK) {
-        memcpy(request->fingerprint, stage->place.keyspace.fingerprint, sizeof(request->fingerprint));
+        request->keyspace = stage->place.keyspace;
         status = hth_slot_new(hth_batcher_workplace(stage->batcher), request, &s->requests[i].sampling, &slot, &err);
         if (status != HEARTH_OK)
             hth_request_free(request);
@@ -340,7 +340,7 @@ static void a_steady_tick_allocates_nothing(void **state)
             assert_non_null(copied);
             memcpy(copied, tokens[i], sizeof(tokens[i]));
             assert_int_equal(hth_request_new(&request, copied, 20, i + 1, &taken, NULL), HEARTH_OK);
-            memcpy(taken->fingerprint, stage.place.keyspace.fingerprint, sizeof(taken->fingerprint));
+            taken->keyspace = stage.place.keyspace;
             assert_int_equal(hth_slot_new(hth_batcher_workplace(stage.batcher), taken, &request.sampling, &slot, NULL),
                              HEARTH_OK);
             stage.n_open++;
