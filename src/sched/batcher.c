@@ -718,7 +718,7 @@ bool hth_batcher_tick(hth_batcher *batcher)
 
     end_due(batcher, now);
     n_ended = batcher->n_ended;
-    batcher->sessions_wake_ns = hth_pool_expire_sessions(batcher->pool, now);
+    hth_pool_expire_sessions(batcher->pool, now);
     advance(batcher);
     admit(batcher);
     advance(batcher); /* what was admitted */
@@ -739,7 +739,7 @@ static void wake_before(uint64_t *wake, uint64_t begin_ns, uint32_t limit_ms)
 
 uint64_t hth_batcher_wake_ns(const hth_batcher *batcher)
 {
-    uint64_t wake = batcher->sessions_wake_ns ? batcher->sessions_wake_ns : UINT64_MAX;
+    uint64_t wake = hth_pool_next_expiry(batcher->pool);
 
     for (uint32_t i = 0; i < batcher->n_waiting; i++) {
         const hth_request *request = batcher->waiting[i]->request;

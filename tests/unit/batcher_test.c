@@ -817,8 +817,7 @@ static void a_session_that_ended_or_expired_is_an_ordinary_sequence(void **state
     assert_true(reply->result.stats.shared_tokens > 100);
     hear(t, reply);
     test_reply_free(reply);
-    (void)test_stage_tick(&stage);
-    assert_int_equal(hth_batcher_wake_ns(stage.batcher), stage.now_ns + 50000000u);
+    assert_int_equal(hth_batcher_wake_ns(stage.batcher), stage.now_ns + 50000000u); /* at once, with no tick more */
     test_stage_pass(&stage, 50);
     (void)test_stage_tick(&stage);
     assert_false(hth_batcher_end_session(stage.batcher, fingerprint, "a talk"));
@@ -832,6 +831,37 @@ static void a_session_that_ended_or_expired_is_an_ordinary_sequence(void **state
     test_reply_free(reply);
     test_stage_close(&stage);
     free(t);
+}
+
+/* It made room, and was cancelled before it went on: its sequence is kept for as long as that of any other session. */
+static void a_session_that_is_cancelled_while_it_waits_expires(void **state)
+{
+    test_stage_options options = with_cache();
+    hearth_request low = test_request(text, 100, 40), high = test_request(other, 100, 10);
+    test_reply *one, *two;
+    test_stage stage;
+
+    (void)state;
+    options.n_parallel = 1;
+    options.session_idle_ms = 50;
+    low.session_id = "a talk";
+    high.priority = 1;
+    test_stage_open(&stage, &options);
+    one = submit(&stage, &low);
+    test_stage_run_until(&stage, one, 5);
+    two = submit(&stage, &high);
+    test_stage_run_until(&stage, two, 1);
+    atomic_store(&one->request->cancelled, true);
+    (void)test_stage_tick(&stage);
+    expect_ended(one, HEARTH_CANCELLED, HEARTH_FINISH_CANCELLED);
+    assert_int_equal(hth_batcher_wake_ns(stage.batcher), stage.now_ns + 50000000u);
+    test_stage_run(&stage);
+    test_stage_pass(&stage, 50);
+    (void)test_stage_tick(&stage);
+    assert_false(hth_batcher_end_session(stage.batcher, stage.place.keyspace.fingerprint, "a talk"));
+    test_reply_free(one);
+    test_reply_free(two);
+    test_stage_close(&stage);
 }
 
 static void a_finish_key_is_a_parent(void **state)
@@ -1435,6 +1465,7 @@ int main(void)
         cmocka_unit_test(a_reader_that_wants_no_more_ends_its_request),
         cmocka_unit_test(a_session_goes_on_in_place_whatever_came_between),
         cmocka_unit_test(a_session_that_ended_or_expired_is_an_ordinary_sequence),
+        cmocka_unit_test(a_session_that_is_cancelled_while_it_waits_expires),
         cmocka_unit_test(a_finish_key_is_a_parent),
         cmocka_unit_test(a_parent_that_nobody_writes_is_waited_for_a_moment_only),
         cmocka_unit_test(a_prompt_is_read_without_a_reply),
