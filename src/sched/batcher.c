@@ -428,8 +428,9 @@ static bool admit_one(hth_batcher *batcher, uint64_t now)
 
 static void admit(hth_batcher *batcher)
 {
-    while (batcher->n_waiting > 0 && admit_one(batcher, now_of(batcher)))
-        ;
+    do
+        batcher->looked_ns = now_of(batcher);
+    while (batcher->n_waiting > 0 && admit_one(batcher, batcher->looked_ns));
 }
 
 /* ---- beginning ---- */
@@ -737,6 +738,17 @@ static void wake_before(uint64_t *wake, uint64_t begin_ns, uint32_t limit_ms)
         *wake = due;
 }
 
+/* When a waiting request rises it may be its turn. */
+static void wake_to_rise(uint64_t *wake, const hth_batcher *batcher, const hth_request *request)
+{
+    uint64_t looked = batcher->looked_ns > request->submitted_ns ? batcher->looked_ns : request->submitted_ns;
+    uint64_t aging = aging_of(batcher);
+    uint64_t due = request->submitted_ns + ((looked - request->submitted_ns) / aging + 1) * aging;
+
+    if (due < *wake)
+        *wake = due;
+}
+
 uint64_t hth_batcher_wake_ns(const hth_batcher *batcher)
 {
     uint64_t wake = hth_pool_next_expiry(batcher->pool);
@@ -747,6 +759,7 @@ uint64_t hth_batcher_wake_ns(const hth_batcher *batcher)
         wake_before(&wake, request->submitted_ns, request->deadline_ms);
         if (!batcher->waiting[i]->has_begun)
             wake_before(&wake, request->submitted_ns, request->queue_timeout_ms);
+        wake_to_rise(&wake, batcher, request);
     }
     for (uint32_t i = 0; i < batcher->n_running; i++) {
         const hth_slot *slot = batcher->running[i];
