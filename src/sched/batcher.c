@@ -218,11 +218,16 @@ static hth_queue_place place_of(const hth_slot *slot, uint64_t now)
     };
 }
 
+static uint64_t aging_of(const hth_batcher *batcher)
+{
+    return (uint64_t)batcher->schedule.aging_ms * 1000000u;
+}
+
 static bool is_before(const hth_batcher *batcher, const hth_slot *a, const hth_slot *b, uint64_t now)
 {
     hth_queue_place first = place_of(a, now), second = place_of(b, now);
 
-    return hth_queue_is_before(&first, &second, now, (uint64_t)batcher->schedule.aging_ms * 1000000u);
+    return hth_queue_is_before(&first, &second, now, aging_of(batcher));
 }
 
 static uint32_t head(const hth_batcher *batcher, uint64_t now)
@@ -434,8 +439,9 @@ static bool admit_one(hth_batcher *batcher, uint64_t now)
 
 static void admit(hth_batcher *batcher)
 {
-    while (batcher->n_waiting > 0 && admit_one(batcher, now_of(batcher)))
-        ;
+    do
+        batcher->looked_ns = now_of(batcher);
+    while (batcher->n_waiting > 0 && admit_one(batcher, batcher->looked_ns));
 }
 
 /* ---- beginning ---- */
@@ -730,7 +736,7 @@ bool hth_batcher_tick(hth_batcher *batcher)
 
     end_due(batcher, now);
     n_before = n_events(batcher);
-    batcher->sessions_wake_ns = hth_pool_expire_sessions(batcher->pool, now);
+    hth_pool_expire_sessions(batcher->pool, now);
     advance(batcher);
     admit(batcher);
     advance(batcher); /* what was admitted */
@@ -749,9 +755,20 @@ static void wake_before(uint64_t *wake, uint64_t begin_ns, uint32_t limit_ms)
         *wake = due;
 }
 
+/* When a waiting request rises it may be its turn. */
+static void wake_to_rise(uint64_t *wake, const hth_batcher *batcher, const hth_slot *slot)
+{
+    uint64_t since = place_of(slot, batcher->looked_ns).since_ns;
+    uint64_t aging = aging_of(batcher);
+    uint64_t due = since + ((batcher->looked_ns - since) / aging + 1) * aging;
+
+    if (due < *wake)
+        *wake = due;
+}
+
 uint64_t hth_batcher_wake_ns(const hth_batcher *batcher)
 {
-    uint64_t wake = batcher->sessions_wake_ns ? batcher->sessions_wake_ns : UINT64_MAX;
+    uint64_t wake = hth_pool_next_expiry(batcher->pool);
 
     for (uint32_t i = 0; i < batcher->n_waiting; i++) {
         const hth_request *request = batcher->waiting[i]->request;
@@ -759,6 +776,7 @@ uint64_t hth_batcher_wake_ns(const hth_batcher *batcher)
         wake_before(&wake, request->submitted_ns, request->deadline_ms);
         if (!batcher->waiting[i]->has_begun)
             wake_before(&wake, request->submitted_ns, request->queue_timeout_ms);
+        wake_to_rise(&wake, batcher, batcher->waiting[i]);
     }
     for (uint32_t i = 0; i < batcher->n_running; i++) {
         const hth_slot *slot = batcher->running[i];

@@ -256,20 +256,32 @@ bool hth_pool_end_session(hth_pool *pool, const uint8_t fingerprint[32], const c
     return false;
 }
 
-uint64_t hth_pool_expire_sessions(hth_pool *pool, uint64_t now_ns)
+void hth_pool_keep_session(hth_pool *pool, const uint8_t fingerprint[32], const char *session, uint64_t until_ns)
+{
+    for (uint32_t i = 0; i < pool->n_seats; i++)
+        if (!pool->seats[i].is_running && is_of_session(&pool->seats[i], fingerprint, session))
+            pool->seats[i].session_until_ns = until_ns;
+}
+
+static bool is_idle_session(const hth_seat *seat)
+{
+    return !seat->is_running && seat->session[0];
+}
+
+void hth_pool_expire_sessions(hth_pool *pool, uint64_t now_ns)
+{
+    for (uint32_t i = 0; i < pool->n_seats; i++)
+        if (is_idle_session(&pool->seats[i]) && pool->seats[i].session_until_ns <= now_ns)
+            let_go(pool, &pool->seats[i]);
+}
+
+uint64_t hth_pool_next_expiry(const hth_pool *pool)
 {
     uint64_t next = UINT64_MAX;
 
-    for (uint32_t i = 0; i < pool->n_seats; i++) {
-        hth_seat *seat = &pool->seats[i];
-
-        if (seat->is_running || !seat->session[0])
-            continue;
-        if (seat->session_until_ns <= now_ns)
-            let_go(pool, seat);
-        else if (seat->session_until_ns < next)
-            next = seat->session_until_ns;
-    }
+    for (uint32_t i = 0; i < pool->n_seats; i++)
+        if (is_idle_session(&pool->seats[i]) && pool->seats[i].session_until_ns < next)
+            next = pool->seats[i].session_until_ns;
     return next;
 }
 

@@ -60,8 +60,12 @@ bool hth_pool_make_room(hth_pool *pool, uint32_t n_cells);
 
 /* Is a sequence kept for that session? ending: it becomes an ordinary finished one. */
 bool hth_pool_end_session(hth_pool *pool, const uint8_t fingerprint[32], const char *session);
-/* End the sessions whose time has come. When the next one will: UINT64_MAX for none. */
-uint64_t hth_pool_expire_sessions(hth_pool *pool, uint64_t now_ns);
+/* A sequence that waits for its session's request, which will not come back, is kept until then. */
+void hth_pool_keep_session(hth_pool *pool, const uint8_t fingerprint[32], const char *session, uint64_t until_ns);
+/* End the sessions whose time has come. */
+void hth_pool_expire_sessions(hth_pool *pool, uint64_t now_ns);
+/* When the next one's time comes: UINT64_MAX for never. */
+uint64_t hth_pool_next_expiry(const hth_pool *pool);
 
 /* Save every sequence; with HEARTH_SAVE_EVICT empty the finished ones. */
 void hth_pool_save(hth_pool *pool, hearth_save_reason reason);

@@ -180,6 +180,8 @@ void hth_slot_conclude(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns
         note_finish_key(slot);
         hth_pool_leave(pool, slot->seat, slot->request->session, session_until_ns);
         slot->seat = NULL;
+    } else {
+        hth_pool_keep_session(pool, slot->request->keyspace.fingerprint, slot->request->session, session_until_ns);
     }
     if (slot->first_token_ns)
         stats->decode_ms = ms_between(slot->first_token_ns, now);

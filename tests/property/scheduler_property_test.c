@@ -10,7 +10,7 @@
  * cancelled or ran out of time has a beginning of it. After every tick the books are compared with an account of the
  * engine's cells that is kept apart (support/watch.h), and a cancel or a deadline must have taken effect.
  *
- * HEARTH_SIMULATION_TICKS: ticks in all, a quarter for each kind of model (default 24000). HTH_SEED replays a run,
+ * HEARTH_SIMULATION_TICKS: ticks in all, a quarter for each kind of model (default 60000). HTH_SEED replays a run,
  * HTH_WORLD=<number> one world of each kind.
  */
 #include <stdio.h>
@@ -24,7 +24,7 @@
 #include "support/support.h"
 
 enum {
-    TICKS_DEFAULT = 24000,
+    TICKS_DEFAULT = 60000,
     WORLD_TICKS = 1500,
     PROMPTS = 24,
     SESSIONS = 3,

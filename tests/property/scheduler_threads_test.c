@@ -122,14 +122,14 @@ static void *submit_all(void *context)
             submit(h, j);
             n_left--;
         } else if (j->in_use) {
-            switch (hth_test_random(&h->seed, 12)) {
+            switch (hth_test_random(&h->seed, 60)) {
             case 0: (void)hearth_cancel(h->w->model, j->id, NULL); break;
-            case 1: (void)hearth_pause(h->w->model, j->id, true, NULL); break;
+            case 1:
+            case 2: (void)hearth_pause(h->w->model, j->id, true, NULL); break;
             default: (void)hearth_pause(h->w->model, j->id, false, NULL); break;
             }
         }
-        if (n_open == OPEN_MAX || n_left == 0)
-            (void)usleep(200);
+        (void)usleep(100);
     }
     return NULL;
 }

@@ -499,6 +499,46 @@ static void who_waits_long_enough_comes_before_a_higher_priority(void **state)
     test_stage_close(&stage);
 }
 
+/* Nobody evaluates anything, and still it comes to be somebody's turn: the thread has to look. */
+static void who_rises_while_everybody_stands_still_gets_its_turn(void **state)
+{
+    test_stage_options options = with_cache();
+    hearth_request first = test_request(text, 10, 3), aged = test_request(other, 100, 30),
+                   high = test_request(other + 200, 10, 3);
+    test_reply *replies[3];
+    test_stage stage;
+
+    (void)state;
+    options.n_parallel = 1;
+    options.aging_ms = 10;
+    options.stalled_ms = 60000;
+    high.priority = 1;
+    test_stage_open(&stage, &options);
+    replies[0] = submit(&stage, &first);
+    replies[1] = submit(&stage, &aged);
+    (void)test_stage_tick(&stage);
+    test_stage_pass(&stage, 20); /* it has risen by two when it runs */
+    test_stage_run_until(&stage, replies[1], 3);
+    atomic_store(&replies[1]->request->paused, true);
+    replies[2] = submit(&stage, &high);
+    assert_false(test_stage_tick(&stage));
+    for (unsigned i = 1; i <= 2; i++) {
+        assert_int_equal(replies[2]->n_done, 0);
+        assert_int_equal(hth_batcher_wake_ns(stage.batcher), stage.now_ns + 10000000u);
+        test_stage_pass(&stage, 10);
+        (void)test_stage_tick(&stage);
+    }
+    test_stage_run_until(&stage, replies[2], 3);
+    assert_int_equal(replies[2]->result.status, HEARTH_OK);
+    atomic_store(&replies[1]->request->paused, false);
+    test_stage_run(&stage);
+    expect_as_alone(&stage, replies[1], &aged);
+    assert_int_equal(replies[1]->result.stats.n_preempted, 1);
+    for (unsigned i = 0; i < 3; i++)
+        test_reply_free(replies[i]);
+    test_stage_close(&stage);
+}
+
 /* ---- limits of time, pauses ---- */
 
 static void a_request_waits_no_longer_than_it_wants(void **state)
@@ -817,8 +857,7 @@ static void a_session_that_ended_or_expired_is_an_ordinary_sequence(void **state
     assert_true(reply->result.stats.shared_tokens > 100);
     hear(t, reply);
     test_reply_free(reply);
-    (void)test_stage_tick(&stage);
-    assert_int_equal(hth_batcher_wake_ns(stage.batcher), stage.now_ns + 50000000u);
+    assert_int_equal(hth_batcher_wake_ns(stage.batcher), stage.now_ns + 50000000u); /* at once, with no tick more */
     test_stage_pass(&stage, 50);
     (void)test_stage_tick(&stage);
     assert_false(hth_batcher_end_session(stage.batcher, fingerprint, "a talk"));
@@ -832,6 +871,37 @@ static void a_session_that_ended_or_expired_is_an_ordinary_sequence(void **state
     test_reply_free(reply);
     test_stage_close(&stage);
     free(t);
+}
+
+/* It made room, and was cancelled before it went on: its sequence is kept for as long as that of any other session. */
+static void a_session_that_is_cancelled_while_it_waits_expires(void **state)
+{
+    test_stage_options options = with_cache();
+    hearth_request low = test_request(text, 100, 40), high = test_request(other, 100, 10);
+    test_reply *one, *two;
+    test_stage stage;
+
+    (void)state;
+    options.n_parallel = 1;
+    options.session_idle_ms = 50;
+    low.session_id = "a talk";
+    high.priority = 1;
+    test_stage_open(&stage, &options);
+    one = submit(&stage, &low);
+    test_stage_run_until(&stage, one, 5);
+    two = submit(&stage, &high);
+    test_stage_run_until(&stage, two, 1);
+    atomic_store(&one->request->cancelled, true);
+    (void)test_stage_tick(&stage);
+    expect_ended(one, HEARTH_CANCELLED, HEARTH_FINISH_CANCELLED);
+    assert_int_equal(hth_batcher_wake_ns(stage.batcher), stage.now_ns + 50000000u);
+    test_stage_run(&stage);
+    test_stage_pass(&stage, 50);
+    (void)test_stage_tick(&stage);
+    assert_false(hth_batcher_end_session(stage.batcher, stage.place.keyspace.fingerprint, "a talk"));
+    test_reply_free(one);
+    test_reply_free(two);
+    test_stage_close(&stage);
 }
 
 static void a_finish_key_is_a_parent(void **state)
@@ -1425,6 +1495,7 @@ int main(void)
         cmocka_unit_test(two_that_outgrow_the_context_take_turns),
         cmocka_unit_test(within_a_priority_the_first_to_come_is_first),
         cmocka_unit_test(who_waits_long_enough_comes_before_a_higher_priority),
+        cmocka_unit_test(who_rises_while_everybody_stands_still_gets_its_turn),
         cmocka_unit_test(a_request_waits_no_longer_than_it_wants),
         cmocka_unit_test(a_run_is_no_longer_than_it_may_be_and_waiting_does_not_count),
         cmocka_unit_test(a_deadline_counts_from_the_submit_waiting_or_running),
@@ -1435,6 +1506,7 @@ int main(void)
         cmocka_unit_test(a_reader_that_wants_no_more_ends_its_request),
         cmocka_unit_test(a_session_goes_on_in_place_whatever_came_between),
         cmocka_unit_test(a_session_that_ended_or_expired_is_an_ordinary_sequence),
+        cmocka_unit_test(a_session_that_is_cancelled_while_it_waits_expires),
         cmocka_unit_test(a_finish_key_is_a_parent),
         cmocka_unit_test(a_parent_that_nobody_writes_is_waited_for_a_moment_only),
         cmocka_unit_test(a_prompt_is_read_without_a_reply),

@@ -224,20 +224,27 @@ static void sessions_expire_into_the_cache(void **state)
     open_pool("stub:", 64 << 20);
     (void)stay(f.tokens, 100, "one", 1000);
     (void)stay(f.others, 100, "two", 2000);
-    assert_int_equal(hth_pool_expire_sessions(f.pool, 999), 1000);
+    hth_pool_expire_sessions(f.pool, 999);
     assert_int_equal(hth_pool_n_idle(f.pool), 2);
-    assert_int_equal(hth_pool_expire_sessions(f.pool, 1000), 2000);
+    assert_int_equal(hth_pool_next_expiry(f.pool), 1000);
+    hth_pool_expire_sessions(f.pool, 1000);
     assert_int_equal(hth_pool_n_idle(f.pool), 1);
-    assert_int_equal(hth_pool_expire_sessions(f.pool, 5000), UINT64_MAX);
+    assert_int_equal(hth_pool_next_expiry(f.pool), 2000);
+    hth_pool_keep_session(f.pool, f.another_tenant, "two", 3000); /* that is another session */
+    assert_int_equal(hth_pool_next_expiry(f.pool), 2000);
+    hth_pool_keep_session(f.pool, f.stage.place.keyspace.fingerprint, "two", 4000);
+    assert_int_equal(hth_pool_next_expiry(f.pool), 4000);
+    hth_pool_expire_sessions(f.pool, 5000);
+    assert_int_equal(hth_pool_next_expiry(f.pool), UINT64_MAX);
     assert_int_equal(hth_pool_n_idle(f.pool), 0);
     assert_int_equal(test_watch_n_used(&f.stage.watch), 0);
     for (unsigned i = 0; i < 2; i++) {
         hth_prompt_place place = hth_workplace_prompt_place(&f.stage.place);
         hth_lookup lookup;
 
-        assert_int_equal(hth_prompt_lookup(&place, &f.stage.place.keyspace, i ? f.others : f.tokens, 100, true, &lookup,
-                                           NULL),
-                         HEARTH_OK);
+        assert_int_equal(
+            hth_prompt_lookup(&place, &f.stage.place.keyspace, i ? f.others : f.tokens, 100, true, &lookup, NULL),
+            HEARTH_OK);
         assert_int_equal(lookup.n_cached, 100);
         hth_lookup_deinit(&lookup);
     }

@@ -10,13 +10,13 @@
 
 enum { ITEMS_MAX = 12, ROUNDS = 20000 };
 
-#define D(at)                                                                                                          \
-    {                                                                                                                  \
-        .is_decode = true, .n_ready = 1, .position = (at)                                                              \
+#define D(at)                                             \
+    {                                                     \
+        .is_decode = true, .n_ready = 1, .position = (at) \
     }
-#define P(at, n)                                                                                                       \
-    {                                                                                                                  \
-        .n_ready = (n), .position = (at)                                                                               \
+#define P(at, n)                         \
+    {                                    \
+        .n_ready = (n), .position = (at) \
     }
 
 static const struct {
@@ -41,20 +41,40 @@ static const struct {
     { "a small batch", "decode_maximal", 17, 256, 2, { P(0, 1000), P(0, 1000) }, { 17, 0 } },
     { "a small batch and a reply", "decode_maximal", 17, 256, 2, { P(0, 1000), D(3) }, { 16, 1 } },
     { "more replies than room", "decode_maximal", 2, 64, 4, { D(1), D(2), D(3), D(4) }, { 1, 1, 0, 0 } },
-    { "replies leave less than a chunk: prompts go on all the same", "decode_maximal", 64, 64, 2, { D(9), P(0, 500) },
+    { "replies leave less than a chunk: prompts go on all the same",
+      "decode_maximal",
+      64,
+      64,
+      2,
+      { D(9), P(0, 500) },
       { 1, 63 } },
     /* prefill_priority: prompts first, an eighth for replies */
     { "prompts first", "prefill_priority", 512, 256, 3, { P(0, 1000), P(0, 1000), D(5) }, { 256, 192, 1 } },
-    { "an eighth for replies", "prefill_priority", 16, 64, 5, { P(0, 1000), D(1), D(2), D(3), D(4) },
+    { "an eighth for replies",
+      "prefill_priority",
+      16,
+      64,
+      5,
+      { P(0, 1000), D(1), D(2), D(3), D(4) },
       { 14, 1, 1, 0, 0 } },
     { "what prompts leave", "prefill_priority", 16, 64, 5, { P(0, 10), D(1), D(2), D(3), D(4) }, { 10, 1, 1, 1, 1 } },
     { "one at least for a reply", "prefill_priority", 4, 64, 2, { P(0, 1000), D(1) }, { 3, 1 } },
-    { "only replies, prompts first", "prefill_priority", 4, 64, 5, { D(1), D(2), D(3), D(4), D(5) },
+    { "only replies, prompts first",
+      "prefill_priority",
+      4,
+      64,
+      5,
+      { D(1), D(2), D(3), D(4), D(5) },
       { 1, 1, 1, 1, 0 } },
     /* balanced: halves */
     { "half and half", "balanced", 8, 64, 6, { P(0, 100), D(1), D(2), D(3), D(4), D(5) }, { 4, 1, 1, 1, 1, 0 } },
     { "prompts take what replies leave", "balanced", 8, 64, 2, { P(0, 100), D(1) }, { 7, 1 } },
-    { "replies take what prompts leave", "balanced", 8, 64, 7, { P(0, 2), D(1), D(2), D(3), D(4), D(5), D(6) },
+    { "replies take what prompts leave",
+      "balanced",
+      8,
+      64,
+      7,
+      { P(0, 2), D(1), D(2), D(3), D(4), D(5), D(6) },
       { 2, 1, 1, 1, 1, 1, 1 } },
     { "one token a batch", "balanced", 1, 64, 2, { P(0, 100), D(1) }, { 0, 1 } },
 };
