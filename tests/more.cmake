@@ -13,6 +13,17 @@ add_test(NAME headers/layers COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/headers/layers.
 add_test(NAME headers/symbols COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/headers/symbols.sh $<TARGET_FILE:hearth_shared>
   $<TARGET_FILE:hearth-llama>)
 
+# The replaced attention, linked with the engine as the engine module is.
+if(HTH_ATTENTION_RANGES)
+  add_executable(test_kernel_attention kernel/attention_test.c)
+  hth_replace_attention(test_kernel_attention)
+  target_include_directories(test_kernel_attention PRIVATE ${CMAKE_SOURCE_DIR}/src)
+  target_link_libraries(test_kernel_attention PRIVATE hth_test_support hth_engine_libs)
+  set_target_properties(test_kernel_attention PROPERTIES LINKER_LANGUAGE CXX)
+  add_test(NAME kernel/attention COMMAND test_kernel_attention)
+  set_tests_properties(kernel/attention PROPERTIES TIMEOUT 900)
+endif()
+
 # Whole programs: shell scripts that get the build directory. Each works in a directory of its own.
 file(GLOB scripts CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/e2e/*_test.sh)
 foreach(script ${scripts})
