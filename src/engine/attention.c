@@ -44,8 +44,9 @@ enum {
     PART_CELLS_MIN = 256,     /* open cells; a multiple of a tile */
     PARTS_MAX = 16,
     TILE_CELLS = 64,
-    CACHE_LINE_FLOATS = 16,
 };
+
+#define CACHE_LINE_FLOATS ((size_t)16)
 
 /* ggml_compute_params of v0.5.0. */
 typedef struct engine_task {

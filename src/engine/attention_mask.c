@@ -10,7 +10,8 @@
 
 typedef uint16_t halves __attribute__((vector_size(32)));
 
-enum { N_HALVES = 16, N_BITS = 64 };
+#define N_HALVES ((size_t)16)
+#define N_BITS ((size_t)64)
 
 /* Bit i: cell i of up to 64 is open. */
 static uint64_t open_bits(const uint16_t *mask)
@@ -19,7 +20,7 @@ static uint64_t open_bits(const uint16_t *mask)
                                     1 << 8, 1 << 9, 1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 << 14, 1 << 15 };
     uint64_t bits = 0;
 
-    for (int i = 0; i < N_BITS / N_HALVES; i++) {
+    for (size_t i = 0; i < N_BITS / N_HALVES; i++) {
         halves values;
         uint64_t folded[4];
 

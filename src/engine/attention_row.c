@@ -14,7 +14,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { N_TILE = 64, N_LANES = 16 };
+#define N_TILE ((size_t)64)
+#define N_LANES ((size_t)16)
 
 /* Lowered by the compiler to what the machine has. Values in memory are aligned as floats only. */
 typedef float lanes __attribute__((vector_size(64)));

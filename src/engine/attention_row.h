@@ -13,7 +13,7 @@
 struct ggml_tensor;
 
 /* Heads that one pass over the cells serves, of those that share their K and V. */
-#define HTH_ATTENTION_HEADS_MAX 8
+#define HTH_ATTENTION_HEADS_MAX ((size_t)8)
 
 /* What the engine wants computed, in the terms of its operation. */
 typedef struct hth_attention {

@@ -18,7 +18,7 @@
 #include "support/cmocka_all.h"
 #include "support/support.h"
 
-enum { N_CTX = 6144, N_BATCH = 512, N_SEQ_MAX = 16, N_STEPS = 20, N_NEIGHBOURS_MAX = 7, PATH_BYTES = 4096 };
+enum { N_CTX = 6144, N_BATCH = 512, N_SEQ_MAX = 16, N_STEPS = 10, N_NEIGHBOURS_MAX = 7, PATH_BYTES = 4096 };
 enum { SUBJECT = 0, IDLE = 8, PROMPTED = 15 }; /* sequence ids; neighbours are 1 .. 7 */
 
 #define TINY HTH_TEST_MODELS "/hearth-tiny.gguf"
