@@ -32,6 +32,7 @@
 #include "base/hash.h"
 #include "base/os.h"
 #include "cache/row.h"
+#include "engine/attention.h"
 #include "engine/backend.h"
 #include "engine/blob.h"
 #include "engine/blob_part.h"
@@ -247,6 +248,7 @@ static hearth_status start_engine(hearth_error *err)
         if (status == HEARTH_OK)
             status = hth_shim_system_info(engine.features, sizeof(engine.features), err);
         compact_features(engine.features);
+        hth_attention_start();
         engine.started = status == HEARTH_OK;
     }
     pthread_mutex_unlock(&engine.start_lock);
@@ -725,6 +727,7 @@ static void write_params_text(hth_engine_context *context, const struct llama_co
     };
     const hth_engine_model *model = context->model;
     const char *rotation_off = getenv("LLAMA_ATTN_ROT_DISABLE");
+    bool has_flash_attention = params->flash_attn_type != LLAMA_FLASH_ATTN_TYPE_DISABLED;
     uint32_t n_ctx_original =
         model_number(model, "rope.scaling.original_context_length", (uint32_t)model->facts.n_ctx_train);
     const char *long_rope = !model->has_long_rope_factors        ? "none"
@@ -734,12 +737,12 @@ static void write_params_text(hth_engine_context *context, const struct llama_co
     size_t n;
 
     n = (size_t)snprintf(text, sizeof(text),
-                         "backend=llama.cpp build=%s features=%s gpu=%d rows=%d block=%u k=%s v=%s fa=%d unified=1 "
+                         "backend=llama.cpp build=%s features=%s gpu=%d rows=%d block=%u k=%s v=%s fa=%d%s unified=1 "
                          "repack=%d panel=%d rotate=%d longrope=%s rope_type=%d freq_scale=%a",
                          hth_shim_version(), engine.features, model->n_gpu_layers,
                          atomic_load(&model->kind) == HTH_MODEL_PLAIN ? ROW_FORMAT_PLAIN : ROW_FORMAT, HTH_BLOCK_TOKENS,
-                         ggml_type_name(params->type_k), ggml_type_name(params->type_v),
-                         params->flash_attn_type != LLAMA_FLASH_ATTN_TYPE_DISABLED, !model->on_gpu,
+                         ggml_type_name(params->type_k), ggml_type_name(params->type_v), has_flash_attention,
+                         has_flash_attention && hth_attention_is_on() ? " attn=range" : "", !model->on_gpu,
                          getenv("GGML_NO_IQ_PANEL") == NULL, !(rotation_off && strtol(rotation_off, NULL, 10) != 0),
                          long_rope, model->facts.rope_type, (double)model->facts.rope_freq_scale);
     for (size_t i = 0; i < sizeof(rope_keys) / sizeof(rope_keys[0]) && n < sizeof(text); i++) {

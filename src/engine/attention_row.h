@@ -1,0 +1,57 @@
+/*
+ * attention_row.h - the attention of one row over its open cells
+ */
+#ifndef HTH_ENGINE_ATTENTION_ROW_H
+#define HTH_ENGINE_ATTENTION_ROW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/attention_mask.h"
+
+struct ggml_tensor;
+
+/* Heads that one pass over the cells serves, of those that share their K and V. */
+#define HTH_ATTENTION_HEADS_MAX ((size_t)8)
+
+/* What the engine wants computed, in the terms of its operation. */
+typedef struct hth_attention {
+    const struct ggml_tensor *q, *k, *v, *mask, *out;
+    const float *sinks; /* [n_heads], or NULL */
+    size_t n_rows;
+    size_t n_cells;
+    size_t n_heads;
+    size_t n_kv_heads;
+    size_t n_group; /* heads that share their K and V */
+    size_t dk, dv;  /* values of a K and of a V */
+    float scale;
+    float softcap;
+    float bias; /* of ALiBi; 0: none */
+} hth_attention;
+
+/* Read an operation; false: it is of a form that is not dealt with here. */
+bool hth_attention_read(const struct ggml_tensor *operation, hth_attention *out);
+
+/*
+ * A partial result of one head, 2 + dv floats: the highest score, the sum of the weights relative to it, and the sum of
+ * the V so weighted. Nothing seen yet: -infinity, 0, 0.
+ */
+size_t hth_attention_part_floats(const hth_attention *attention);
+void hth_attention_part_clear(const hth_attention *attention, float *part);
+void hth_attention_part_add(const hth_attention *attention, float *part, const float *later);
+
+/* Floats that hth_attention_cells needs to work in. */
+size_t hth_attention_scratch_floats(const hth_attention *attention);
+
+/*
+ * Parts of heads head .. head + n_heads - 1, which share their K and V, of the next n open cells of walk. Heads' parts
+ * lie part_stride floats apart.
+ */
+void hth_attention_cells(const hth_attention *attention, size_t row, size_t head, size_t n_heads, hth_open_cells *walk,
+                         size_t n, float *scratch, float *parts, size_t part_stride);
+
+/* Turn a whole result into the output of a head. */
+void hth_attention_finish(const hth_attention *attention, size_t row, size_t head, float *part);
+
+#endif
