@@ -452,6 +452,13 @@ static void the_end_comes_only_where_the_grammar_is_complete(void **state)
     accept(sampler, a, true);
     apply(sampler, 1, true, &candidates); /* forbidden, but nothing else is left */
     assert_true(llama->is_end(model, candidates[0].token));
+    for (uint32_t i = 100; i < info.n_vocab; i++) /* also where few tokens are left */
+        logits[i] = -INFINITY;
+    logits[end] = -20;
+    assert_int_equal(apply(sampler, 1, true, &candidates), 1);
+    assert_true(llama->is_end(model, candidates[0].token));
+    random_logits();
+    logits[end] = 30;
     llama->sampler_free(sampler);
     s.grammar = NULL;
     sampler = open_sampler(&s);
