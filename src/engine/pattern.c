@@ -546,6 +546,11 @@ void hth_pattern_run_free(hth_pattern_run *run)
     free(run);
 }
 
+uint32_t hth_pattern_run_n_threads(const hth_pattern_run *run)
+{
+    return run->now.n;
+}
+
 void hth_pattern_run_copy(hth_pattern_run *to, const hth_pattern_run *from)
 {
     to->position = from->position;

@@ -400,6 +400,8 @@ static hearth_status select_candidates(hth_engine_sampler *s, const float *value
     }
     if (binds)
         hth_grammar_begin_choice(s->grammar);
+    if (s->triggers)
+        hth_triggers_begin_choice(s->triggers);
     if (s->n_forced > 0 && force(s))
         binds = false;
     if (binds && s->sampling.top_k == 0 && s->sampling.temperature > 0) {
@@ -436,6 +438,9 @@ hearth_status hth_sampler_apply(hth_engine_sampler *s, const float *values, cons
     status = select_candidates(s, values, at->forbids_end, k, &logits, &n, err);
     if (status != HEARTH_OK)
         return status;
+    if (s->triggers && hth_triggers_is_too_much(s->triggers))
+        return hth_fail(err, HEARTH_ENGINE,
+                        "the patterns of triggers can go on in too many ways here; make them shorter, or fewer");
     if (n == 0 && !any_finite(values, s->n_vocab))
         return hth_fail(err, HEARTH_ENGINE, "the model gave no finite logit; its weights or its state are damaged");
     if (n == 0)

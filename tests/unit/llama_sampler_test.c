@@ -506,6 +506,37 @@ static void a_lazy_grammar_binds_from_its_trigger_on(void **state)
     assert_non_null(strstr(err.message, "triggers[1]"));
 }
 
+/* Each byte begins another way to match, and none ends: that costs one reply, not the others their time. */
+static void patterns_that_take_too_long_end_their_reply(void **state)
+{
+    hearth_trigger triggers[64];
+    hearth_sampling s = plain();
+    const hth_candidate *candidates;
+    hth_engine_sampler *sampler;
+    hearth_status status = HEARTH_OK;
+    hearth_error err;
+    size_t n;
+
+    (void)state;
+    for (size_t i = 0; i < 64; i++)
+        triggers[i] = (hearth_trigger){ .kind = HEARTH_TRIGGER_PATTERN, .text = ".{1000}.{1000}(!)" };
+    s.grammar = "root ::= \"!\"";
+    s.grammar_is_lazy = true;
+    s.triggers = triggers;
+    s.n_triggers = 64;
+    sampler = open_sampler(&s);
+    random_logits();
+    for (int i = 0; i < 4000 && status == HEARTH_OK; i++) {
+        status =
+            llama->sampler_apply(sampler, logits, &(hth_sample_at){ .position = (uint64_t)i }, &candidates, &n, &err);
+        if (status == HEARTH_OK)
+            accept(sampler, candidates[0].token, true);
+    }
+    assert_int_equal(status, HEARTH_ENGINE);
+    assert_non_null(strstr(err.message, "triggers"));
+    llama->sampler_free(sampler);
+}
+
 /* ---- schemas ---- */
 
 static size_t n_characters(const char *text)
@@ -655,6 +686,7 @@ int main(void)
         cmocka_unit_test(replies_follow_the_grammar),
         cmocka_unit_test(the_end_comes_only_where_the_grammar_is_complete),
         cmocka_unit_test(a_lazy_grammar_binds_from_its_trigger_on),
+        cmocka_unit_test(patterns_that_take_too_long_end_their_reply),
         cmocka_unit_test(replies_follow_the_schema),
         cmocka_unit_test(schemas_that_cannot_be_honoured_are_errors_that_name_why),
         cmocka_unit_test(common_schemas_are_honoured),
