@@ -627,6 +627,9 @@ static void schemas_that_cannot_be_honoured_are_errors_that_name_why(void **stat
         { "{\"$ref\":\"#/$defs/x\"}", "nothing at" },
         { "{\"$ref\":\"http://x/y\"}", "'#/...'" },
         { "{\"$ref\":\"#/$defs/x\",\"$defs\":{\"x\":{\"$ref\":\"#/$defs/x\"}}}", "matches no text" },
+        { "{\"allOf\":[{\"$ref\":\"#/$defs/a\"},{\"$ref\":\"#/$defs/b\"}],\"$defs\":{\"b\":{\"properties\":{\"y\":{}}},"
+          "\"a\":{\"properties\":{\"x\":{\"allOf\":[{\"$ref\":\"#/$defs/a\"},{\"$ref\":\"#/$defs/b\"}]}}}}}",
+          "128 deep" },
         { "{\"enum\":[1],\"type\":\"string\"}", "type" },
         { "{\"const\":1,\"minimum\":0}", "'minimum'" },
     };
