@@ -319,9 +319,15 @@ static hearth_status refuse_busy(const hth_scheduler *scheduler, hearth_error *e
 
 static hearth_status check_submit_locked(hth_scheduler *scheduler, hth_slot *const *slots, size_t n, hearth_error *err)
 {
+    size_t n_max = (size_t)scheduler->queue_max + scheduler->n_parallel;
+
     if (scheduler->refusing)
         return hth_fail(err, HEARTH_CANCELLED, "the model is being unloaded and takes no new requests");
-    if (scheduler->n_known + n > (size_t)scheduler->queue_max + scheduler->n_parallel)
+    if (n > n_max)
+        return hth_fail(err, HEARTH_MISUSE,
+                        "n is %zu; this model takes at most %zu requests at once, its n_parallel and its queue_max", n,
+                        n_max);
+    if (scheduler->n_known + n > n_max)
         return refuse_busy(scheduler, err);
     if (session_is_busy_locked(scheduler, slots[0]->request))
         return hth_fail(err, HEARTH_BUSY,

@@ -599,12 +599,22 @@ static void requests_that_cannot_run_are_refused_with_a_reason(void **state)
     char *prompt = long_prompt(600, 0);
     hearth_token bad_tokens[] = { 5, 1 << 20 };
     hearth_error err;
-    hearth_result result;
+    hearth_result result, results[5];
     hearth_request request;
 
     options.n_ctx = 512;
+    options.n_parallel = 2;
+    options.queue_max = 3;
     assert_int_equal(hearth_model_load(f->runtime, "stub:", &options, &model, NULL), HEARTH_OK);
 
+    request = greedy("x", 1);
+    request.n = 6; /* not BUSY: there will never be room for so many */
+    assert_int_equal(hearth_submit(model, &request, NULL, &err), HEARTH_MISUSE);
+    assert_non_null(strstr(err.message, "at most 5"));
+    request.n = 5;
+    assert_int_equal(hearth_complete(model, &request, results, &err), HEARTH_OK);
+    for (int i = 0; i < 5; i++)
+        hearth_result_free(&results[i]);
     request = greedy(prompt, 1);
     assert_int_equal(hearth_complete(model, &request, &result, &err), HEARTH_TOO_LONG);
     assert_non_null(strstr(err.message, "512"));
