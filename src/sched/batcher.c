@@ -417,8 +417,11 @@ static bool admit_one(hth_batcher *batcher, uint64_t now)
 {
     uint32_t i = head(batcher, now);
     hth_slot *slot = batcher->waiting[i];
-    uint32_t n_cells = n_needed(batcher, slot);
+    uint32_t n_cells;
 
+    if (batcher->n_running == batcher->schedule.n_parallel && !next_victim(batcher, slot, &i))
+        return false; /* with a full house, and so in most ticks, its prompt is compared with nobody's */
+    n_cells = n_needed(batcher, slot);
     while (batcher->n_running == batcher->schedule.n_parallel || n_available(batcher) < n_cells) {
         if (!preempt_for(batcher, slot, n_cells))
             return false;
