@@ -564,6 +564,7 @@ static void advance(hth_batcher *batcher)
         if (batcher->n_running < n_running)
             i--;
     }
+    end_complete(batcher); /* what needs no evaluation; it does not make room for others any more */
 }
 
 /* ---- evaluating ---- */
