@@ -598,6 +598,7 @@ static void requests_that_cannot_run_are_refused_with_a_reason(void **state)
     hearth_model *model;
     char *prompt = long_prompt(600, 0);
     hearth_token bad_tokens[] = { 5, 1 << 20 };
+    const char *bad_stops[] = { "\xC3", "" };
     hearth_error err;
     hearth_result result, results[5];
     hearth_request request;
@@ -622,6 +623,19 @@ static void requests_that_cannot_run_are_refused_with_a_reason(void **state)
     assert_int_equal(hearth_complete(model, &request, &result, &err), HEARTH_INVALID_TEXT);
     request = greedy(NULL, 1);
     assert_int_equal(hearth_complete(model, &request, &result, &err), HEARTH_MISUSE);
+    request = greedy("x", 1);
+    request.stop_tokens = bad_tokens;
+    request.n_stop_tokens = 2;
+    assert_int_equal(hearth_submit(model, &request, NULL, &err), HEARTH_MISUSE);
+    assert_non_null(strstr(err.message, "stop_tokens[1] is 1048576"));
+    request = greedy("x", 1);
+    request.stop = bad_stops;
+    request.n_stop = 1;
+    assert_int_equal(hearth_submit(model, &request, NULL, &err), HEARTH_INVALID_TEXT);
+    request.n_stop = 2;
+    bad_stops[0] = "good";
+    assert_int_equal(hearth_submit(model, &request, NULL, &err), HEARTH_MISUSE);
+    assert_non_null(strstr(err.message, "stop text 1 is empty"));
     request = greedy("x", -7);
     assert_int_equal(hearth_complete(model, &request, &result, &err), HEARTH_MISUSE);
     assert_non_null(strstr(err.message, "n_predict"));
