@@ -778,9 +778,10 @@ static inline hearth_request hearth_request_default(void)
  * for the reply that it asks for; where a running one of lower priority is in the way, that one is saved to the cache,
  * goes back to its place in the queue, and goes on later where it was.
  *
- * Returns HEARTH_OK; HEARTH_MISUSE, HEARTH_INVALID_TEXT, HEARTH_TOO_LONG for a request that cannot run; HEARTH_BUSY when
- * the queue is full or the session has a request already; HEARTH_CANCELLED after unloading. on_done is not called unless
- * the status is HEARTH_OK.
+ * Returns HEARTH_OK; HEARTH_MISUSE, HEARTH_INVALID_TEXT, HEARTH_TOO_LONG for a request that cannot run; HEARTH_NOT_FOUND
+ * where parent_key names no beginning of the prompt; HEARTH_BUSY when the queue is full or the session has a request
+ * already; HEARTH_CANCELLED after unloading; HEARTH_NO_MEMORY, HEARTH_UNSUPPORTED, HEARTH_ENGINE. on_done is not called
+ * unless the status is HEARTH_OK.
  */
 HEARTH_API hearth_status hearth_submit(hearth_model *model, const hearth_request *request, uint64_t *id_out,
                                        hearth_error *err);
@@ -871,8 +872,8 @@ HEARTH_API const char *hearth_save_reason_name(hearth_save_reason reason);
 
 /*
  * Save every sequence that the context holds and wait until the rows are durable. reason is HEARTH_SAVE_EVICT (the
- * context is emptied afterwards, unless a request runs in it) or HEARTH_SAVE_SHUTDOWN (it is kept). HEARTH_TIMED_OUT after timeout_ms: what was not
- * durable by then may still become so. Takes effect between two evaluations of a running request.
+ * context is emptied afterwards, but for what runs) or HEARTH_SAVE_SHUTDOWN (it is kept). HEARTH_TIMED_OUT after
+ * timeout_ms: what was not durable by then may still become so. Takes effect between two evaluations of a running request.
  */
 HEARTH_API hearth_status hearth_model_save(hearth_model *model, hearth_save_reason reason, uint32_t timeout_ms,
                                            hearth_error *err);

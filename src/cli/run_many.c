@@ -33,8 +33,6 @@ enum {
     WINDOW_FACTOR = 8,    /* prompts that are read and not written, for each that runs */
     IN_FLIGHT_FACTOR = 2, /* prompts that were submitted and have not ended: one waits behind each that runs */
     PROGRESS_MS = 200,
-    BUSY_MS = 50,           /* between attempts while nothing of ours is in flight, */
-    BUSY_ATTEMPTS_MAX = 40, /* which only the end of a session's last request can need: it comes after its on_done */
     WHERE_BYTES = 256,
 };
 
@@ -71,8 +69,7 @@ struct many {
     hth_prompt_line line; /* the prompt at hand, while the model is busy */
     char *prompt;         /* likewise, rendered; NULL: there is none */
     unsigned tokenize_flags;
-    unsigned n_busy; /* attempts with nothing in flight */
-    bool is_busy;    /* wait for an end before the next attempt */
+    bool is_busy; /* wait for an end before the next attempt */
 
     bool is_cancelled;
     bool input_failed;
@@ -188,15 +185,13 @@ static void submit(many *m)
     pthread_mutex_unlock(&m->lock);
     status = hearth_submit(m->run->model, &request, &it->request_id, &err);
     if (status == HEARTH_OK) {
-        m->n_busy = 0;
         put_away(m);
         return;
     }
     pthread_mutex_lock(&m->lock);
     m->n_in_flight--;
     pthread_mutex_unlock(&m->lock);
-    m->n_busy = alone ? m->n_busy + 1 : 0;
-    if (status == HEARTH_BUSY && m->n_busy < BUSY_ATTEMPTS_MAX)
+    if (status == HEARTH_BUSY && !alone)
         m->is_busy = true;
     else
         refuse(m, where, &err);
@@ -211,7 +206,6 @@ static void begin(many *m, const char *text, size_t n, uint64_t number)
 
     *it = (item){ .owner = m, .index = m->n_begun, .line = number };
     where_of(m, it, where);
-    m->n_busy = 0;
     if (hth_prompt_line_init(&m->line, &m->run->options, where, text, n, &err) != HEARTH_OK) {
         it->id = json_incref(m->line.id);
         refuse(m, NULL, &err); /* the message says where */
@@ -429,8 +423,6 @@ static void wait_for_news(many *m, bool wants_input)
     hearth_error err;
     char bytes[256];
 
-    if (m->is_busy && n_in_flight(m) == 0)
-        timeout_ms = BUSY_MS;
     show_progress(m);
     (void)poll(fds, wants_input ? 2 : 1, timeout_ms); /* what it could fail with is tried again */
     while (read(m->wake[0], bytes, sizeof(bytes)) > 0)

@@ -416,6 +416,31 @@ static bool takes_whole(const hth_grammar *g, hearth_token token)
     return false;
 }
 
+/* takes_whole for every token: in one pass over the threads, for there may be many of both. */
+static void mask_whole(const hth_grammar *g, bool *allowed)
+{
+    const state *now = &g->states[0];
+    uint32_t excluded = 0;
+    bool any_not = false, excludes_one = false;
+
+    if (!g->gbnf->has_tokens || now->partial.n_more > 0)
+        return;
+    for (uint32_t i = now->begin; i < now->end; i++) {
+        hth_gbnf_element element = g->gbnf->elements[g->threads[i].element];
+
+        if (element.type == HTH_GBNF_TOKEN)
+            allowed[element.value] = true;
+        if (element.type != HTH_GBNF_TOKEN_NOT)
+            continue;
+        excludes_one = !any_not || (excludes_one && element.value == excluded); /* what one excludes another takes */
+        excluded = element.value;
+        any_not = true;
+    }
+    for (uint32_t i = 0; any_not && i < g->vocabulary->n_tokens; i++)
+        if (!g->vocabulary->is_end[i] && !(excludes_one && i == excluded))
+            allowed[i] = true;
+}
+
 static bool takes_end(const hth_grammar *g)
 {
     return g->states[0].is_complete && g->states[0].partial.n_more == 0;
@@ -479,7 +504,9 @@ hearth_status hth_grammar_mask(hth_grammar *g, bool *allowed, hearth_error *err)
     uint32_t refused = 0; /* bytes of the last piece that are too much; 0: all of it was taken */
 
     for (uint32_t i = 0; i < vocabulary->n_tokens; i++)
-        allowed[i] = !g->is_spent && ((vocabulary->is_end[i] && takes_end(g)) || takes_whole(g, (hearth_token)i));
+        allowed[i] = !g->is_spent && vocabulary->is_end[i] && takes_end(g);
+    if (!g->is_spent)
+        mask_whole(g, allowed);
     for (uint32_t i = 0; i < vocabulary->n_sorted && !g->is_spent; i++) {
         const hth_piece *piece = &vocabulary->sorted[i];
 

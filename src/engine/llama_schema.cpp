@@ -40,6 +40,7 @@ using json = common_json;
 
 constexpr size_t nesting_max = 64;
 constexpr size_t nodes_max = 4096;
+constexpr size_t depth_max = 2 * nesting_max; /* of subschemas, where allOf goes on through references */
 constexpr size_t properties_max = 500;
 constexpr size_t optional_max = 200; /* the converter's time grows with their cube */
 constexpr size_t name_bytes_max = 256;
@@ -379,6 +380,21 @@ class rewriter
     }
 
   private:
+    /* One deeper as long as it is there. */
+    struct level {
+        explicit level(size_t &depth) : depth_(depth)
+        {
+            depth_++;
+        }
+        ~level()
+        {
+            depth_--;
+        }
+        level(const level &) = delete;
+        level &operator=(const level &) = delete;
+        size_t &depth_;
+    };
+
     static bool is_annotation(const std::string &key)
     {
         static const std::set<std::string> known = { "$schema",   "$comment", "title",      "description",
@@ -900,8 +916,12 @@ class rewriter
         json out = json::object();
         json alternatives = json::array();
 
+        level here(depth_);
+
         if (++n_nodes_ > nodes_max)
             refuse(path, "the schema has more than 4096 subschemas");
+        if (depth_ > depth_max)
+            refuse(path, "subschemas are nested more than 128 deep; parts of 'allOf' cannot refer to what they are in");
         if (!schema.is_object())
             refuse(path, "a schema must be an object");
         check_keywords(schema, path);
@@ -962,6 +982,7 @@ class rewriter
     const json &root_;
     std::vector<std::string> references_;
     size_t n_nodes_ = 0;
+    size_t depth_ = 0;
 };
 
 /* Keys of additional properties: the converter's classes "not these characters" let in what no string may hold. */

@@ -96,6 +96,8 @@ static instruction *emit(compiler *c, op what, int32_t a, int32_t b)
 static void insert(compiler *c, uint32_t begin, op what, int32_t a, int32_t b)
 {
     emit(c, what, a, b);
+    if (c->status != HEARTH_OK)
+        return; /* there was no room: begin may be the end */
     memmove(c->code + begin + 1, c->code + begin, (c->n - 1 - begin) * sizeof(c->code[0]));
     c->code[begin] = (instruction){ .op = what, .a = a, .b = b };
 }
@@ -318,7 +320,7 @@ static void repeat(compiler *c, uint32_t begin, int least, int most, bool lazy)
     for (int i = 0; i < (most < 0 ? least + 1 : most) && c->status == HEARTH_OK; i++) {
         uint32_t at = c->n;
 
-        if (n > CODE_MAX - 2 - c->n) {
+        if (n + 2 > CODE_MAX - c->n) { /* and a split and a jump; c->n may be all of CODE_MAX */
             fail(c, "too much to repeat; it is too long");
             break;
         }
@@ -542,6 +544,11 @@ void hth_pattern_run_free(hth_pattern_run *run)
     free(run->reached);
     free(run->todos);
     free(run);
+}
+
+uint32_t hth_pattern_run_n_threads(const hth_pattern_run *run)
+{
+    return run->now.n;
 }
 
 void hth_pattern_run_copy(hth_pattern_run *to, const hth_pattern_run *from)

@@ -27,6 +27,8 @@ hth_pattern_run *hth_pattern_run_new(const hth_pattern *pattern);
 void hth_pattern_run_free(hth_pattern_run *run); /* accepts NULL */
 /* Let to, of the same pattern, be where from is. */
 void hth_pattern_run_copy(hth_pattern_run *to, const hth_pattern_run *from);
+/* Ways to go on that it follows: what copying it, and reading a byte, cost. */
+uint32_t hth_pattern_run_n_threads(const hth_pattern_run *run);
 
 /*
  * Read one more byte; true when the text now holds a match: *begin_out is where its first group that is not empty

@@ -270,6 +270,12 @@ static hearth_status forbid_by_grammar(hth_engine_sampler *s, hearth_error *err)
     return status;
 }
 
+static void forbid_all(hth_engine_sampler *s)
+{
+    for (uint32_t i = 0; i < s->n_vocab; i++)
+        s->logits[i] = -INFINITY;
+}
+
 /* Nothing but tokens with bias +INFINITY, where the grammar allows one of them. True: nothing else is left. */
 static bool force(hth_engine_sampler *s)
 {
@@ -283,8 +289,7 @@ static bool force(hth_engine_sampler *s)
     }
     if (n == 0)
         return false;
-    for (uint32_t i = 0; i < s->n_vocab; i++)
-        s->logits[i] = -INFINITY;
+    forbid_all(s);
     for (size_t i = 0; i < s->n_forced; i++)
         s->logits[s->forced[i]] = s->forced_logits[i];
     return true;
@@ -395,6 +400,8 @@ static hearth_status select_candidates(hth_engine_sampler *s, const float *value
     }
     if (binds)
         hth_grammar_begin_choice(s->grammar);
+    if (s->triggers)
+        hth_triggers_begin_choice(s->triggers);
     if (s->n_forced > 0 && force(s))
         binds = false;
     if (binds && s->sampling.top_k == 0 && s->sampling.temperature > 0) {
@@ -406,7 +413,8 @@ static hearth_status select_candidates(hth_engine_sampler *s, const float *value
     else if (status == HEARTH_OK)
         *n_out = hth_filter_likeliest(s->logits, s->n_vocab, s->candidates, k);
     if (status == HEARTH_OK && *n_out == 0 && s->grammar && forbids_end) {
-        /* The grammar leaves nothing but the end. */
+        /* The grammar leaves nothing but the end; logits that were only asked about are not forbidden yet. */
+        forbid_all(s);
         for (size_t i = 0; i < s->n_ends; i++)
             s->logits[s->ends[i]] = is_allowed(s, s->ends[i]) ? s->end_logits[i] : -INFINITY;
         *n_out = hth_filter_likeliest(s->logits, s->n_vocab, s->candidates, k);
@@ -430,6 +438,9 @@ hearth_status hth_sampler_apply(hth_engine_sampler *s, const float *values, cons
     status = select_candidates(s, values, at->forbids_end, k, &logits, &n, err);
     if (status != HEARTH_OK)
         return status;
+    if (s->triggers && hth_triggers_is_too_much(s->triggers))
+        return hth_fail(err, HEARTH_ENGINE,
+                        "the patterns of triggers can go on in too many ways here; make them shorter, or fewer");
     if (n == 0 && !any_finite(values, s->n_vocab))
         return hth_fail(err, HEARTH_ENGINE, "the model gave no finite logit; its weights or its state are damaged");
     if (n == 0)

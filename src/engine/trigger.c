@@ -10,6 +10,8 @@
 
 #include "engine/pattern.h"
 
+enum { STEPS_MAX = 1 << 24 }; /* threads of patterns that are copied or read for one choice */
+
 typedef struct trigger {
     hearth_trigger_kind kind;
     char *word;
@@ -26,6 +28,7 @@ struct hth_triggers {
     uint8_t *text; /* of the reply so far */
     size_t n_text;
     size_t capacity;
+    uint64_t n_steps; /* since begin_choice */
 };
 
 static hearth_status trigger_init(trigger *t, const hearth_trigger *from, size_t i, hearth_error *err)
@@ -98,6 +101,16 @@ bool hth_triggers_has_token(const hth_triggers *triggers, hearth_token token)
     return false;
 }
 
+void hth_triggers_begin_choice(hth_triggers *triggers)
+{
+    triggers->n_steps = 0;
+}
+
+bool hth_triggers_is_too_much(const hth_triggers *triggers)
+{
+    return triggers->n_steps > STEPS_MAX;
+}
+
 /* Put bytes behind the text; false without memory. */
 static bool append(hth_triggers *triggers, const uint8_t *bytes, size_t n_bytes)
 {
@@ -117,8 +130,10 @@ static bool append(hth_triggers *triggers, const uint8_t *bytes, size_t n_bytes)
 }
 
 /* Does t fire with the text's byte at `at`? Patterns read it with run. */
-static bool fires_at(const hth_triggers *triggers, const trigger *t, hth_pattern_run *run, size_t at, uint64_t *begin)
+static bool fires_at(hth_triggers *triggers, const trigger *t, hth_pattern_run *run, size_t at, uint64_t *begin)
 {
+    if (run)
+        triggers->n_steps += hth_pattern_run_n_threads(run) + 1;
     if (t->kind == HEARTH_TRIGGER_PATTERN)
         return hth_pattern_read(run, triggers->text[at], begin) ||
                (at + 1 == triggers->n_text && hth_pattern_at_end(run, begin));
@@ -165,11 +180,16 @@ void hth_triggers_try(hth_triggers *triggers, const uint8_t *bytes, size_t n_byt
     uint64_t begin;
 
     *fires = false;
-    if (!append(triggers, bytes, n_bytes))
+    if (hth_triggers_is_too_much(triggers) || !append(triggers, bytes, n_bytes))
         return;
-    for (size_t i = 0; i < triggers->n; i++)
-        if (triggers->triggers[i].run)
-            hth_pattern_run_copy(triggers->triggers[i].trial, triggers->triggers[i].run);
+    for (size_t i = 0; i < triggers->n; i++) {
+        const trigger *t = &triggers->triggers[i];
+
+        if (!t->run)
+            continue;
+        hth_pattern_run_copy(t->trial, t->run);
+        triggers->n_steps += hth_pattern_run_n_threads(t->run) + 1;
+    }
     *fires = read_text(triggers, from, true, &begin);
     if (*fires) {
         *text_out = triggers->text + begin;

@@ -18,6 +18,13 @@ void hth_triggers_free(hth_triggers *triggers); /* accepts NULL */
 bool hth_triggers_has_token(const hth_triggers *triggers, hearth_token token);
 
 /*
+ * Begin to ask about tokens that may come next. Where following the patterns for all of them took too long,
+ * hth_triggers_is_too_much says so afterwards; what hth_triggers_try said since then is not to be used.
+ */
+void hth_triggers_begin_choice(hth_triggers *triggers);
+bool hth_triggers_is_too_much(const hth_triggers *triggers);
+
+/*
  * A token's text has come. *fires: the grammar begins, and *text_out, *n_out is what it has to take: from its beginning
  * to the end of this token, borrowed until the next call. HEARTH_NO_MEMORY.
  */

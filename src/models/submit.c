@@ -99,6 +99,16 @@ static hearth_status check_room(const hearth_model *model, const hearth_request 
     return HEARTH_OK;
 }
 
+/* A token that does not exist would never stop anything. */
+static hearth_status check_stop_tokens(const hearth_model *model, const hth_request *request, hearth_error *err)
+{
+    for (size_t i = 0; i < request->n_stop_tokens; i++)
+        if (request->stop_tokens[i] < 0 || (uint32_t)request->stop_tokens[i] >= model->info.n_vocab)
+            return hth_fail(err, HEARTH_MISUSE, "stop_tokens[%zu] is %d; this model has tokens 0 to %u", i,
+                            request->stop_tokens[i], model->info.n_vocab - 1);
+    return HEARTH_OK;
+}
+
 /* The prompt's prefix that the parent key names. It must be one: another conversation's key is a mistake. */
 static hearth_status find_parent(hth_request *request, hearth_error *err)
 {
@@ -141,7 +151,9 @@ static hearth_status make_slot(hearth_model *model, const hearth_request *given,
     if (status != HEARTH_OK)
         return status;
     request->keyspace = hth_model_keyspace(model, given->cache_salt);
-    status = find_parent(request, err);
+    status = check_stop_tokens(model, request, err);
+    if (status == HEARTH_OK)
+        status = find_parent(request, err);
     if (status == HEARTH_OK)
         status = hth_slot_new(hth_scheduler_workplace(model->scheduler), request, &one.sampling, out, err);
     if (status != HEARTH_OK)

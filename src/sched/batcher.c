@@ -89,6 +89,13 @@ static void remove_at(hth_slot **slots, uint32_t *n, uint32_t i)
 }
 
 /* Those who wait for what it was computing look for themselves now. */
+static void leave_followers(hth_batcher *batcher, const hth_slot *leader)
+{
+    for (uint32_t i = 0; i < batcher->n_running; i++)
+        if (batcher->running[i]->leader == leader)
+            batcher->running[i]->leader = NULL;
+}
+
 static void leave_running(hth_batcher *batcher, uint32_t i)
 {
     hth_slot *slot = batcher->running[i];
@@ -96,9 +103,7 @@ static void leave_running(hth_batcher *batcher, uint32_t i)
     slot->ran_ns += now_of(batcher) - slot->started_ns;
     slot->started_ns = 0;
     remove_at(batcher->running, &batcher->n_running, i);
-    for (uint32_t k = 0; k < batcher->n_running; k++)
-        if (batcher->running[k]->leader == slot)
-            batcher->running[k]->leader = NULL;
+    leave_followers(batcher, slot);
 }
 
 static void end_complete(hth_batcher *batcher)
@@ -417,8 +422,11 @@ static bool admit_one(hth_batcher *batcher, uint64_t now)
 {
     uint32_t i = head(batcher, now);
     hth_slot *slot = batcher->waiting[i];
-    uint32_t n_cells = n_needed(batcher, slot);
+    uint32_t n_cells;
 
+    if (batcher->n_running == batcher->schedule.n_parallel && !next_victim(batcher, slot, &i))
+        return false; /* with a full house, and so in most ticks, its prompt is compared with nobody's */
+    n_cells = n_needed(batcher, slot);
     while (batcher->n_running == batcher->schedule.n_parallel || n_available(batcher) < n_cells) {
         if (!preempt_for(batcher, slot, n_cells))
             return false;
@@ -563,6 +571,7 @@ static void advance(hth_batcher *batcher)
         if (batcher->n_running < n_running)
             i--;
     }
+    end_complete(batcher); /* what needs no evaluation; it does not make room for others any more */
 }
 
 /* ---- evaluating ---- */
@@ -655,6 +664,7 @@ static void begin_again(hth_batcher *batcher, hth_slot *slot)
         slot->n_needed = slot->n_room; /* with its reply it may need more: the next tick sees whether that is there */
         slot->leader = NULL;
         slot->state = HTH_SLOT_PREFIX;
+        leave_followers(batcher, slot); /* else it might choose one of them, and both would wait */
     }
 }
 

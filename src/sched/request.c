@@ -8,6 +8,7 @@
 
 #include "engine/sampling.h"
 #include "sched/pool.h"
+#include "sched/text_stream.h"
 
 enum {
     STOPS_MAX = 64,
@@ -55,6 +56,11 @@ static hearth_status copy_stops(hth_request *request, const hearth_request *from
         if (!text || strnlen(text, STOP_BYTES_MAX + 1) > STOP_BYTES_MAX)
             return hth_fail(err, HEARTH_MISUSE, "stop text %zu is missing or longer than %d bytes", request->n_stop,
                             STOP_BYTES_MAX);
+        if (!*text)
+            return hth_fail(err, HEARTH_MISUSE, "stop text %zu is empty; give at least one character", request->n_stop);
+        if (!hth_utf8_is_valid(text, strlen(text)))
+            return hth_fail(err, HEARTH_INVALID_TEXT, "stop text %zu is not valid UTF-8; no reply could contain it",
+                            request->n_stop);
         request->stop[request->n_stop] = strdup(text);
         if (!request->stop[request->n_stop])
             return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the stop texts");

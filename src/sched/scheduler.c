@@ -4,8 +4,9 @@
  *   loop: take messages (wait for one only when the batcher has nothing to do)
  *         one tick
  *
- * A request is in `known` from submit until its on_done returned, which is how cancel finds it. Requests that still wait
- * or run when the scheduler closes are answered as cancelled; on_done is called for each exactly once.
+ * A request is in `known` from submit until its on_done is called, which is how cancel finds it; from then on its session
+ * and its place in the queue are free, for whoever was waiting for on_done goes on at once. Requests that still wait or run
+ * when the scheduler closes are answered as cancelled; on_done is called for each exactly once.
  */
 #include "sched/scheduler.h"
 
@@ -63,6 +64,7 @@ struct hth_scheduler {
     pthread_cond_t known_changed; /* a request has ended */
     hth_request *known;           /* waiting and running */
     size_t n_known;
+    size_t n_ending;     /* whose on_done runs */
     uint64_t request_ms; /* that a request takes, lately: for those who are told to come again */
     bool refusing;
     hth_batcher_status status;
@@ -92,12 +94,16 @@ static void request_ended(hth_slot *slot, void *user_data)
     uint64_t spent_ms = (hth_workplace_now(slot->place) - request->submitted_ns) / 1000000u;
 
     count_result(scheduler, result);
-    if (request->on_done)
-        request->on_done(request->id, result, request->user_data);
     pthread_mutex_lock(&scheduler->lock);
     DL_DELETE(scheduler->known, request);
     scheduler->n_known--;
+    scheduler->n_ending++;
     scheduler->request_ms = (7 * scheduler->request_ms + spent_ms) / 8;
+    pthread_mutex_unlock(&scheduler->lock);
+    if (request->on_done)
+        request->on_done(request->id, result, request->user_data);
+    pthread_mutex_lock(&scheduler->lock);
+    scheduler->n_ending--;
     pthread_cond_broadcast(&scheduler->known_changed);
     pthread_mutex_unlock(&scheduler->lock);
 }
@@ -313,9 +319,15 @@ static hearth_status refuse_busy(const hth_scheduler *scheduler, hearth_error *e
 
 static hearth_status check_submit_locked(hth_scheduler *scheduler, hth_slot *const *slots, size_t n, hearth_error *err)
 {
+    size_t n_max = (size_t)scheduler->queue_max + scheduler->n_parallel;
+
     if (scheduler->refusing)
         return hth_fail(err, HEARTH_CANCELLED, "the model is being unloaded and takes no new requests");
-    if (scheduler->n_known + n > (size_t)scheduler->queue_max + scheduler->n_parallel)
+    if (n > n_max)
+        return hth_fail(err, HEARTH_MISUSE,
+                        "n is %zu; this model takes at most %zu requests at once, its n_parallel and its queue_max", n,
+                        n_max);
+    if (scheduler->n_known + n > n_max)
         return refuse_busy(scheduler, err);
     if (session_is_busy_locked(scheduler, slots[0]->request))
         return hth_fail(err, HEARTH_BUSY,
@@ -416,7 +428,7 @@ void hth_scheduler_refuse(hth_scheduler *scheduler)
 void hth_scheduler_wait_idle(hth_scheduler *scheduler)
 {
     pthread_mutex_lock(&scheduler->lock);
-    while (scheduler->n_known > 0)
+    while (scheduler->n_known + scheduler->n_ending > 0)
         pthread_cond_wait(&scheduler->known_changed, &scheduler->lock);
     pthread_mutex_unlock(&scheduler->lock);
 }

@@ -452,6 +452,13 @@ static void the_end_comes_only_where_the_grammar_is_complete(void **state)
     accept(sampler, a, true);
     apply(sampler, 1, true, &candidates); /* forbidden, but nothing else is left */
     assert_true(llama->is_end(model, candidates[0].token));
+    for (uint32_t i = 100; i < info.n_vocab; i++) /* also where few tokens are left */
+        logits[i] = -INFINITY;
+    logits[end] = -20;
+    assert_int_equal(apply(sampler, 1, true, &candidates), 1);
+    assert_true(llama->is_end(model, candidates[0].token));
+    random_logits();
+    logits[end] = 30;
     llama->sampler_free(sampler);
     s.grammar = NULL;
     sampler = open_sampler(&s);
@@ -497,6 +504,37 @@ static void a_lazy_grammar_binds_from_its_trigger_on(void **state)
     triggers[1] = (hearth_trigger){ .kind = HEARTH_TRIGGER_TOKEN, .token = (hearth_token)info.n_vocab };
     assert_int_equal(llama->sampler_new(model, &s, &sampler, &err), HEARTH_MISUSE);
     assert_non_null(strstr(err.message, "triggers[1]"));
+}
+
+/* Each byte begins another way to match, and none ends: that costs one reply, not the others their time. */
+static void patterns_that_take_too_long_end_their_reply(void **state)
+{
+    hearth_trigger triggers[64];
+    hearth_sampling s = plain();
+    const hth_candidate *candidates;
+    hth_engine_sampler *sampler;
+    hearth_status status = HEARTH_OK;
+    hearth_error err;
+    size_t n;
+
+    (void)state;
+    for (size_t i = 0; i < 64; i++)
+        triggers[i] = (hearth_trigger){ .kind = HEARTH_TRIGGER_PATTERN, .text = ".{1000}.{1000}(!)" };
+    s.grammar = "root ::= \"!\"";
+    s.grammar_is_lazy = true;
+    s.triggers = triggers;
+    s.n_triggers = 64;
+    sampler = open_sampler(&s);
+    random_logits();
+    for (int i = 0; i < 4000 && status == HEARTH_OK; i++) {
+        status =
+            llama->sampler_apply(sampler, logits, &(hth_sample_at){ .position = (uint64_t)i }, &candidates, &n, &err);
+        if (status == HEARTH_OK)
+            accept(sampler, candidates[0].token, true);
+    }
+    assert_int_equal(status, HEARTH_ENGINE);
+    assert_non_null(strstr(err.message, "triggers"));
+    llama->sampler_free(sampler);
 }
 
 /* ---- schemas ---- */
@@ -589,6 +627,9 @@ static void schemas_that_cannot_be_honoured_are_errors_that_name_why(void **stat
         { "{\"$ref\":\"#/$defs/x\"}", "nothing at" },
         { "{\"$ref\":\"http://x/y\"}", "'#/...'" },
         { "{\"$ref\":\"#/$defs/x\",\"$defs\":{\"x\":{\"$ref\":\"#/$defs/x\"}}}", "matches no text" },
+        { "{\"allOf\":[{\"$ref\":\"#/$defs/a\"},{\"$ref\":\"#/$defs/b\"}],\"$defs\":{\"b\":{\"properties\":{\"y\":{}}},"
+          "\"a\":{\"properties\":{\"x\":{\"allOf\":[{\"$ref\":\"#/$defs/a\"},{\"$ref\":\"#/$defs/b\"}]}}}}}",
+          "128 deep" },
         { "{\"enum\":[1],\"type\":\"string\"}", "type" },
         { "{\"const\":1,\"minimum\":0}", "'minimum'" },
     };
@@ -648,6 +689,7 @@ int main(void)
         cmocka_unit_test(replies_follow_the_grammar),
         cmocka_unit_test(the_end_comes_only_where_the_grammar_is_complete),
         cmocka_unit_test(a_lazy_grammar_binds_from_its_trigger_on),
+        cmocka_unit_test(patterns_that_take_too_long_end_their_reply),
         cmocka_unit_test(replies_follow_the_schema),
         cmocka_unit_test(schemas_that_cannot_be_honoured_are_errors_that_name_why),
         cmocka_unit_test(common_schemas_are_honoured),

@@ -79,6 +79,37 @@ static void bad_patterns_are_errors(void **state)
     assert_null(pattern);
 }
 
+/* A pattern whose first n instructions are there when rest begins; one more marks the beginning. */
+static void expect_too_long(size_t n, const char *rest)
+{
+    char text[1024] = "";
+    size_t n_text = 0;
+    hth_pattern *pattern = NULL;
+    hearth_error err;
+
+    for (n--; n >= 1000; n -= 1000) {
+        memcpy(text + n_text, "a{1000}", 7);
+        n_text += 7;
+    }
+    memset(text + n_text, 'x', n);
+    n_text += n;
+    memcpy(text + n_text, rest, strlen(rest) + 1);
+    if (hth_pattern_new(text, &pattern, &err) != HEARTH_MISUSE)
+        fail_msg("%s is taken", text);
+    assert_non_null(strstr(err.message, "too long"));
+}
+
+static void a_pattern_that_fills_the_code_to_its_last_instruction_is_an_error(void **state)
+{
+    static const char *const rests[] = { "b{2}", "b{1000}", "b*", "b?", "(?:bcd){0,1000}", "(?:|b)", "b|c", "(b|)*" };
+
+    (void)state;
+    for (size_t n = 4090; n <= 4096; n++)
+        for (size_t i = 0; i < sizeof(rests) / sizeof(rests[0]); i++)
+            if (n >= 4095 || i == 1 || i == 4)
+                expect_too_long(n, rests[i]);
+}
+
 /* With backtracking these would not end. */
 static void catastrophic_patterns_cost_no_more_than_others(void **state)
 {
@@ -96,6 +127,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(patterns_match_where_they_should),
         cmocka_unit_test(bad_patterns_are_errors),
+        cmocka_unit_test(a_pattern_that_fills_the_code_to_its_last_instruction_is_an_error),
         cmocka_unit_test(catastrophic_patterns_cost_no_more_than_others),
     };
 

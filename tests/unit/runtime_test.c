@@ -598,13 +598,24 @@ static void requests_that_cannot_run_are_refused_with_a_reason(void **state)
     hearth_model *model;
     char *prompt = long_prompt(600, 0);
     hearth_token bad_tokens[] = { 5, 1 << 20 };
+    const char *bad_stops[] = { "\xC3", "" };
     hearth_error err;
-    hearth_result result;
+    hearth_result result, results[5];
     hearth_request request;
 
     options.n_ctx = 512;
+    options.n_parallel = 2;
+    options.queue_max = 3;
     assert_int_equal(hearth_model_load(f->runtime, "stub:", &options, &model, NULL), HEARTH_OK);
 
+    request = greedy("x", 1);
+    request.n = 6; /* not BUSY: there will never be room for so many */
+    assert_int_equal(hearth_submit(model, &request, NULL, &err), HEARTH_MISUSE);
+    assert_non_null(strstr(err.message, "at most 5"));
+    request.n = 5;
+    assert_int_equal(hearth_complete(model, &request, results, &err), HEARTH_OK);
+    for (int i = 0; i < 5; i++)
+        hearth_result_free(&results[i]);
     request = greedy(prompt, 1);
     assert_int_equal(hearth_complete(model, &request, &result, &err), HEARTH_TOO_LONG);
     assert_non_null(strstr(err.message, "512"));
@@ -612,6 +623,19 @@ static void requests_that_cannot_run_are_refused_with_a_reason(void **state)
     assert_int_equal(hearth_complete(model, &request, &result, &err), HEARTH_INVALID_TEXT);
     request = greedy(NULL, 1);
     assert_int_equal(hearth_complete(model, &request, &result, &err), HEARTH_MISUSE);
+    request = greedy("x", 1);
+    request.stop_tokens = bad_tokens;
+    request.n_stop_tokens = 2;
+    assert_int_equal(hearth_submit(model, &request, NULL, &err), HEARTH_MISUSE);
+    assert_non_null(strstr(err.message, "stop_tokens[1] is 1048576"));
+    request = greedy("x", 1);
+    request.stop = bad_stops;
+    request.n_stop = 1;
+    assert_int_equal(hearth_submit(model, &request, NULL, &err), HEARTH_INVALID_TEXT);
+    request.n_stop = 2;
+    bad_stops[0] = "good";
+    assert_int_equal(hearth_submit(model, &request, NULL, &err), HEARTH_MISUSE);
+    assert_non_null(strstr(err.message, "stop text 1 is empty"));
     request = greedy("x", -7);
     assert_int_equal(hearth_complete(model, &request, &result, &err), HEARTH_MISUSE);
     assert_non_null(strstr(err.message, "n_predict"));

@@ -1,0 +1,89 @@
+/*
+ * session_test.c - a session has one request at a time, and takes the next as soon as on_done says that it has ended
+ */
+#include <semaphore.h>
+#include <stdlib.h>
+
+#include "support/api.h"
+#include "support/cmocka_all.h"
+#include "support/support.h"
+
+typedef struct fixture {
+    char *directory;
+    hearth_runtime *runtime;
+    hearth_model *model;
+    sem_t has_ended; /* on_done was called */
+    sem_t may_leave; /* and may return */
+} fixture;
+
+static int set_up(void **state)
+{
+    fixture *f = calloc(1, sizeof(*f));
+    hearth_runtime_options options;
+
+    f->directory = hth_test_directory_new();
+    options = hth_test_runtime_options(f->directory);
+    f->runtime = hth_test_runtime_open(&options);
+    f->model = hth_test_model_load(f->runtime, "stub:", NULL);
+    sem_init(&f->has_ended, 0, 0);
+    sem_init(&f->may_leave, 0, 0);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    fixture *f = *state;
+
+    hearth_model_unref(f->model);
+    hearth_runtime_close(f->runtime);
+    hth_test_directory_remove(f->directory);
+    sem_destroy(&f->has_ended);
+    sem_destroy(&f->may_leave);
+    free(f);
+    return 0;
+}
+
+static void stay(uint64_t id, const hearth_result *result, void *user_data)
+{
+    fixture *f = user_data;
+
+    (void)id;
+    (void)result;
+    sem_post(&f->has_ended);
+    sem_wait(&f->may_leave);
+}
+
+static void the_next_turn_is_taken_as_soon_as_the_last_has_ended(void **state)
+{
+    fixture *f = *state;
+    hearth_request request = hth_test_greedy("the first turn of a conversation", 4);
+    hearth_error err;
+    uint64_t id;
+
+    request.session_id = "s";
+    request.on_done = stay;
+    request.user_data = f;
+    for (int i = 0; i < 3; i++) {
+        hearth_status status = hearth_submit(f->model, &request, &id, &err);
+
+        if (i > 0)
+            sem_post(&f->may_leave);
+        if (status != HEARTH_OK)
+            fail_msg("turn %d: %s", i, err.message);
+        sem_wait(&f->has_ended);
+    }
+    assert_int_equal(hearth_cancel(f->model, id, NULL), HEARTH_NOT_FOUND); /* it has ended, whoever is told so now */
+    sem_post(&f->may_leave);
+    assert_int_equal(hearth_session_end(f->model, "s", NULL, NULL), HEARTH_OK);
+    assert_int_equal(hearth_session_end(f->model, "s", NULL, NULL), HEARTH_NOT_FOUND);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_next_turn_is_taken_as_soon_as_the_last_has_ended, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
