@@ -442,8 +442,9 @@ static bool admit_one(hth_batcher *batcher, uint64_t now)
 
 static void admit(hth_batcher *batcher)
 {
-    while (batcher->n_waiting > 0 && admit_one(batcher, now_of(batcher)))
-        ;
+    do {
+        batcher->looked_ns = now_of(batcher);
+    } while (batcher->n_waiting > 0 && admit_one(batcher, batcher->looked_ns));
 }
 
 /* ---- beginning ---- */
@@ -752,6 +753,17 @@ static void wake_before(uint64_t *wake, uint64_t begin_ns, uint32_t limit_ms)
         *wake = due;
 }
 
+/* When a waiting request next rises by one, since the queue was looked at: it may then push out who stands still. */
+static void wake_before_rise(const hth_batcher *batcher, uint64_t *wake, const hth_slot *slot)
+{
+    uint64_t aging_ns = (uint64_t)batcher->schedule.aging_ms * 1000000u;
+    uint64_t since = place_of(slot, batcher->looked_ns).since_ns;
+    uint64_t due = since + ((batcher->looked_ns - since) / aging_ns + 1) * aging_ns;
+
+    if (due < *wake)
+        *wake = due;
+}
+
 uint64_t hth_batcher_wake_ns(const hth_batcher *batcher)
 {
     uint64_t wake = batcher->sessions_wake_ns ? batcher->sessions_wake_ns : UINT64_MAX;
@@ -762,6 +774,7 @@ uint64_t hth_batcher_wake_ns(const hth_batcher *batcher)
         wake_before(&wake, request->submitted_ns, request->deadline_ms);
         if (!batcher->waiting[i]->has_begun)
             wake_before(&wake, request->submitted_ns, request->queue_timeout_ms);
+        wake_before_rise(batcher, &wake, batcher->waiting[i]);
     }
     for (uint32_t i = 0; i < batcher->n_running; i++) {
         const hth_slot *slot = batcher->running[i];

@@ -32,6 +32,7 @@ struct hth_batcher {
     uint64_t n_ticks;
     uint64_t n_preempted;
     uint64_t sessions_wake_ns;
+    uint64_t looked_ns;  /* at the queue, to admit */
     uint32_t one_by_one; /* evaluations to come with one slot each, to see which of them fails */
 };
 
