@@ -169,6 +169,7 @@ void hth_slot_conclude(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns
 {
     hearth_stats *stats = stats_of(slot);
     uint64_t now = hth_workplace_now(slot->place);
+    uint32_t n_drawn = stats->completion_tokens - slot->request->n_replayed;
 
     hth_reply_flush(slot->reply);
     if (slot->seat) {
@@ -185,8 +186,8 @@ void hth_slot_conclude(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns
     }
     if (slot->first_token_ns)
         stats->decode_ms = ms_between(slot->first_token_ns, now);
-    if (stats->completion_tokens > 1 && stats->decode_ms > 0)
-        stats->decode_tps = (stats->completion_tokens - 1) / (stats->decode_ms / 1e3);
+    if (n_drawn > 1 && stats->decode_ms > 0)
+        stats->decode_tps = (n_drawn - 1) / (stats->decode_ms / 1e3);
     slot->state = HTH_SLOT_DONE;
 }
 

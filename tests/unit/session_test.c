@@ -1,5 +1,6 @@
 /*
- * session_test.c - a session has one request at a time, and takes the next as soon as on_done says that it has ended
+ * session_test.c - what goes on: a session with its next request as soon as on_done says that the last has ended, and a
+ * reply that was broken off
  */
 #include <semaphore.h>
 #include <stdlib.h>
@@ -79,10 +80,31 @@ static void the_next_turn_is_taken_as_soon_as_the_last_has_ended(void **state)
     assert_int_equal(hearth_session_end(f->model, "s", NULL, NULL), HEARTH_NOT_FOUND);
 }
 
+static void tokens_that_are_replayed_are_not_generated_again(void **state)
+{
+    fixture *f = *state;
+    hearth_request request = hth_test_greedy("a reply that was broken off", 20);
+    hearth_result whole, rest;
+
+    request.ignore_eos = true;
+    whole = hth_test_complete(f->model, &request);
+    assert_int_equal(whole.stats.completion_tokens, 20);
+    assert_int_equal(hth_test_counters(f->runtime).tokens_generated, 20);
+    request.replayed = whole.tokens;
+    request.n_replayed = 15;
+    rest = hth_test_complete(f->model, &request);
+    assert_int_equal(rest.stats.completion_tokens, 20);
+    assert_memory_equal(rest.tokens, whole.tokens, 20 * sizeof(*whole.tokens));
+    assert_int_equal(hth_test_counters(f->runtime).tokens_generated, 25);
+    hearth_result_free(&whole);
+    hearth_result_free(&rest);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_next_turn_is_taken_as_soon_as_the_last_has_ended, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(tokens_that_are_replayed_are_not_generated_again, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
