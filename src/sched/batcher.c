@@ -93,6 +93,7 @@ static void leave_running(hth_batcher *batcher, uint32_t i)
     slot->ran_ns += now_of(batcher) - slot->started_ns;
     slot->started_ns = 0;
     remove_at(batcher->running, &batcher->n_running, i);
+    batcher->n_left++;
     for (uint32_t k = 0; k < batcher->n_running; k++)
         if (batcher->running[k]->leader == slot)
             batcher->running[k]->leader = NULL;
@@ -715,19 +716,19 @@ static bool is_busy(const hth_batcher *batcher)
 bool hth_batcher_tick(hth_batcher *batcher)
 {
     uint64_t now = now_of(batcher);
-    uint64_t n_ended;
+    uint64_t n_left;
 
     end_due(batcher, now);
-    n_ended = batcher->n_ended;
     hth_pool_expire_sessions(batcher->pool, now);
     advance(batcher);
     admit(batcher);
+    n_left = batcher->n_left;
     advance(batcher); /* what was admitted */
     draw_saved(batcher);
     gather_ready(batcher);
     evaluate(batcher);
     end_complete(batcher);
-    return is_busy(batcher) || (batcher->n_waiting > 0 && batcher->n_ended != n_ended); /* there is room now */
+    return is_busy(batcher) || (batcher->n_waiting > 0 && batcher->n_left != n_left); /* there is room now */
 }
 
 static void wake_before(uint64_t *wake, uint64_t begin_ns, uint32_t limit_ms)
