@@ -716,7 +716,7 @@ static bool is_busy(const hth_batcher *batcher)
 bool hth_batcher_tick(hth_batcher *batcher)
 {
     uint64_t now = now_of(batcher);
-    uint64_t n_left;
+    uint64_t n_ticks = batcher->n_ticks, n_left;
 
     end_due(batcher, now);
     hth_pool_expire_sessions(batcher->pool, now);
@@ -728,7 +728,8 @@ bool hth_batcher_tick(hth_batcher *batcher)
     gather_ready(batcher);
     evaluate(batcher);
     end_complete(batcher);
-    return is_busy(batcher) || (batcher->n_waiting > 0 && batcher->n_left != n_left); /* there is room now */
+    /* There may be room now, or more to share. */
+    return is_busy(batcher) || (batcher->n_waiting > 0 && (batcher->n_left != n_left || batcher->n_ticks != n_ticks));
 }
 
 static void wake_before(uint64_t *wake, uint64_t begin_ns, uint32_t limit_ms)
