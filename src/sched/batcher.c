@@ -103,6 +103,7 @@ static void leave_running(hth_batcher *batcher, uint32_t i)
     slot->ran_ns += now_of(batcher) - slot->started_ns;
     slot->started_ns = 0;
     remove_at(batcher->running, &batcher->n_running, i);
+    batcher->n_left++;
     leave_followers(batcher, slot);
 }
 
@@ -734,10 +735,10 @@ static bool is_busy(const hth_batcher *batcher)
     return false;
 }
 
-/* What has ended, begun or was evaluated may be what somebody waits for: room, or a prefix. */
+/* What somebody waits for, room or a prefix, comes of who leaves, begins or is evaluated. */
 static uint64_t n_events(const hth_batcher *batcher)
 {
-    return batcher->n_ended + batcher->n_begun + batcher->n_ticks;
+    return batcher->n_left + batcher->n_begun + batcher->n_ticks;
 }
 
 bool hth_batcher_tick(hth_batcher *batcher)

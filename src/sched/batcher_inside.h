@@ -32,6 +32,7 @@ struct hth_batcher {
     uint64_t n_begun; /* slots that took a seat */
     uint64_t n_ticks;
     uint64_t n_preempted;
+    uint64_t n_left;     /* requests that ran and run no more: there may be room for others */
     uint64_t looked_ns;  /* at the queue, lately */
     uint32_t one_by_one; /* evaluations to come with one slot each, to see which of them fails */
 };
