@@ -74,7 +74,7 @@ bench: build
 
 # Installs what was built, so that root neither builds nor fetches anything; PREFIX may differ from the build's.
 install:
-	@[ -x $(BUILD)/hearth ] || { echo "run 'make' first, then 'make install'"; exit 1; }
+	@[ -x $(BUILD)/hearth ] && ls $(BUILD)/libhearth.* >/dev/null 2>&1 || { echo "run 'make' first, then 'make install'"; exit 1; }
 	@cmake --install $(BUILD) --prefix $(PREFIX)
 
 help:

@@ -7,7 +7,7 @@
 # --verbose tells where the time goes, on standard error. What the engine itself reaches is measured with its own
 # programs, which peer.sh builds at the first run (ten minutes); node drives its server. About half an hour on two cores,
 # which should have nothing else to do; 4 GB of memory. PARTS is a list of what to measure, all by default:
-# decode sharing pause tick hit.
+# decode sharing pause tick hit. ROUNDS (5) and REPEATS (3) say how often ours and the engine's decoding is measured.
 #
 # QUICK=1 takes a tiny model, few rounds and no peers: a test that everything works, with numbers that mean nothing.
 # shellcheck disable=SC2086  # lists of words
@@ -40,7 +40,7 @@ if [ "${QUICK:-0}" = 1 ]; then
   tick='8 1' hit_tokens=512 hit_rounds=2
 else
   large=llama-1.1b tiny=$here/../models/hearth-tiny.gguf
-  sequences='1 2 4 8' contexts='256 1024' predict=64 rounds=5 repeats=3
+  sequences='1 2 4 8' contexts='256 1024' predict=64 rounds=${ROUNDS:-5} repeats=${REPEATS:-3}
   shared=1024 own=64 n_requests=8 sharing_rounds=1
   pause_tokens=4096 max_ticks='250 500 1000'
   tick='64 10' hit_tokens=2048 hit_rounds=31

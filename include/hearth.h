@@ -558,6 +558,8 @@ typedef enum hearth_miss {
     HEARTH_MISS_IN_FLIGHT = 9,        /* another process was still writing it when the wait ended */
     HEARTH_MISS_NOT_READ = 10,        /* the cache is off, or no_cache_read is set */
     HEARTH_MISS_REFUSED = 11,         /* it was found, but memory or the engine refused it */
+    HEARTH_MISS_NO_LOGITS = 12,       /* all tokens are known, but not as a prompt's end: its last part is evaluated for
+                                         the scores of the first token */
 } hearth_miss;
 
 /* Lower-case names of the above: "exact", "disk", "length". Static strings. */
@@ -788,8 +790,8 @@ HEARTH_API hearth_status hearth_submit(hearth_model *model, const hearth_request
 
 /*
  * Run a request and wait for it. results, [request->n], are filled also when the request fails after it was accepted
- * (the first status that is not HEARTH_OK is the return value, the text what came before). Release each with
- * hearth_result_free.
+ * (the first status that is not HEARTH_OK is the return value, the text what came before), and zeros when it was not
+ * (of an n that is out of range, the first one). Release each with hearth_result_free.
  */
 HEARTH_API hearth_status hearth_complete(hearth_model *model, const hearth_request *request, hearth_result *results,
                                          hearth_error *err);

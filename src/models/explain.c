@@ -71,7 +71,7 @@ static void say_where_it_left(sentence *s, const hearth_explanation *e)
     say(s, ", is where the prompt leaves what was seen before");
 }
 
-static void say_reason(sentence *s, const hearth_explanation *e, uint64_t gone_time, bool reads_cache)
+static void say_reason(sentence *s, const hearth_explanation *e, uint64_t gone_time, bool reads_cache, bool too_short)
 {
     switch (e->miss) {
     case HEARTH_MISS_EVICTED:
@@ -83,8 +83,10 @@ static void say_reason(sentence *s, const hearth_explanation *e, uint64_t gone_t
         say_time(s, gone_time);
         break;
     case HEARTH_MISS_BELOW_POLICY:
-        say(s, e->left_at > e->known_tokens ? "; the policy kept no state that what follows could go on from"
-                                            : "; the policy keeps no prompt of this length");
+        if (too_short)
+            say(s, "; prompts of this length are not kept (hearth run --policy min_tokens=N)");
+        else
+            say(s, "; the policy kept no state that what follows could go on from");
         break;
     case HEARTH_MISS_OTHER_MODEL: say(s, "; its beginning is known of another model file"); break;
     case HEARTH_MISS_OTHER_PARAMETERS:
@@ -92,13 +94,14 @@ static void say_reason(sentence *s, const hearth_explanation *e, uint64_t gone_t
         break;
     case HEARTH_MISS_OTHER_TENANT: say(s, "; its beginning is known under another cache salt"); break;
     case HEARTH_MISS_NOT_READ:
-        say(s, reads_cache ? "; nothing of this model is cached" : "; the request does not read the cache");
+        say(s, reads_cache ? "; there is no cache, or nothing of this kind of model is cached"
+                           : "; the request does not read the cache");
         break;
     default: break;
     }
 }
 
-static void fill_detail(hearth_explanation *e, uint64_t gone_time, bool reads_cache)
+static void fill_detail(hearth_explanation *e, uint64_t gone_time, bool reads_cache, bool too_short)
 {
     sentence s = { .text = e->detail, .capacity = sizeof(e->detail) };
 
@@ -112,8 +115,8 @@ static void fill_detail(hearth_explanation *e, uint64_t gone_time, bool reads_ca
         say(&s, " (%s)", hearth_tier_name(e->tier));
     if (e->known_tokens >= e->prompt_tokens && !e->knows_logits)
         say(&s, "; the scores after the last one are not, so some are evaluated again");
-    say_reason(&s, e, gone_time, reads_cache);
-    if (e->left_at > 0 && e->left_at < e->prompt_tokens)
+    say_reason(&s, e, gone_time, reads_cache, too_short);
+    if (e->left_at > 0 && e->left_at < e->prompt_tokens && !too_short)
         say_where_it_left(&s, e);
     else if (e->left_at == 0 && e->miss == HEARTH_MISS_NEVER_SEEN)
         say(&s, "; nothing that begins like it was seen, as far as is remembered");
@@ -139,12 +142,15 @@ static hearth_status explain(const hearth_model *model, const hth_model_prompt *
     out->knows_logits = lookup.logits_tier != HEARTH_TIER_NONE;
     out->tier = place.cache ? hth_prompt_lookup_tier(&place, &lookup) : HEARTH_TIER_NONE;
     out->miss = why.miss;
+    if (out->miss == HEARTH_MISS_NONE && out->known_tokens == out->prompt_tokens && !out->knows_logits)
+        out->miss = HEARTH_MISS_NO_LOGITS;
     out->left_at = why.left_at;
     hth_lookup_deinit(&lookup);
     static_assert(sizeof(out->left_text) == HTH_TOKEN_TEXT_BYTES, "the public struct has room for the text");
     if (why.left_at < prompt->n_tokens)
         hth_token_text(model->backend, model->engine_model, prompt->tokens[why.left_at], out->left_text);
-    fill_detail(out, why.gone_time, !prompt->no_cache_read);
+    fill_detail(out, why.gone_time, !prompt->no_cache_read,
+                !hth_policy_should_save_prompt((int64_t)prompt->n_tokens, &model->place.policy));
     return HEARTH_OK;
 }
 

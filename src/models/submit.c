@@ -288,7 +288,7 @@ hearth_status hearth_complete(hearth_model *model, const hearth_request *request
     if (!results)
         return hth_fail(err, HEARTH_MISUSE, "hearth_complete: results is NULL");
     status = hth_read_request(request, &given, err);
-    memset(results, 0, (status == HEARTH_OK ? given.n : 1) * sizeof(*results));
+    memset(results, 0, (given.n >= 1 && given.n <= HTH_REPLIES_MAX ? given.n : 1) * sizeof(*results));
     if (status != HEARTH_OK)
         return status;
     c.request = &given;

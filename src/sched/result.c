@@ -67,6 +67,7 @@ const char *hearth_miss_name(hearth_miss miss)
     case HEARTH_MISS_IN_FLIGHT: return "in_flight";
     case HEARTH_MISS_NOT_READ: return "not_read";
     case HEARTH_MISS_REFUSED: return "refused";
+    case HEARTH_MISS_NO_LOGITS: return "no_logits";
     }
     return "unknown";
 }

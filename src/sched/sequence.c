@@ -121,6 +121,8 @@ static void empty(hth_sequence *sequence)
 
 uint32_t hth_sequence_count_shared(const hth_sequence *sequence, uint32_t n_tokens)
 {
+    if (n_tokens >= sequence->n_tokens)
+        return 0;
     return hth_cells_count_held_twice(sequence->books->cells, sequence->cells + n_tokens,
                                       sequence->n_tokens - n_tokens);
 }

@@ -258,6 +258,19 @@ static bool can_give_up(const hth_slot *slot, uint32_t n_tokens)
 }
 
 /*
+ * The prompt is known, but not the logits after it. Its last token alone, evaluated once more, may differ in rounding
+ * from what the chunk that it was part of gave; so with a cache, which promises the same answer warm as cold, all of
+ * that chunk is, if there is room for it. Without one the sequence is only the last request's, and its last token is
+ * enough.
+ */
+static uint32_t without_last_chunk(const hth_slot *slot, uint32_t n_known)
+{
+    uint32_t n = (n_known - 1) / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS;
+
+    return slot->place->cache && can_give_up(slot, n) ? n : n_known - 1;
+}
+
+/*
  * One attempt to bring the longest known prefix of at most n_limit tokens into the sequence: what is still live, then
  * rows. HTH_RESTORE_ROW_LOST asks for another one, with n_limit as it is then; HTH_RESTORE_MORE has begun a restore.
  */
@@ -289,12 +302,14 @@ static hearth_status attempt(hth_slot *slot, hth_restore_result *result)
 
     /* The state after the last token is of use with its logits only, where it cannot go back by one token. */
     is_whole = live == slot->n_tokens || slot->lookup.n_cached == slot->n_tokens;
-    if (needs_logits(slot) && is_whole && !hth_sequence_end_logits(sequence) && !take_saved_logits(slot) &&
-        !hth_sequence_can_be_shortened(sequence)) {
-        (void)hth_sequence_shorten(sequence, 0);
-        slot->n_limit--;
-        *result = HTH_RESTORE_ROW_LOST;
-        return HEARTH_OK;
+    if (needs_logits(slot) && is_whole && !hth_sequence_end_logits(sequence) && !take_saved_logits(slot)) {
+        slot->lacks_logits = true;
+        if (!hth_sequence_can_be_shortened(sequence)) {
+            (void)hth_sequence_shorten(sequence, 0);
+            slot->n_limit--;
+            *result = HTH_RESTORE_ROW_LOST;
+            return HEARTH_OK;
+        }
     }
     /*
      * Rows go on where live cells end at a block boundary. When they reach further than the live cells, those are cut
@@ -311,19 +326,6 @@ static hearth_status attempt(hth_slot *slot, hth_restore_result *result)
     *result = slot->restore ? HTH_RESTORE_MORE : HTH_RESTORE_FAILED;
     slot->seat->is_partial = slot->restore && !hth_sequence_can_be_shortened(sequence);
     return HEARTH_OK;
-}
-
-/*
- * The prompt is known, but not the logits after it. Its last token alone, evaluated once more, may differ in rounding
- * from what the chunk that it was part of gave; so with a cache, which promises the same answer warm as cold, all of
- * that chunk is, if there is room for it. Without one the sequence is only the last request's, and its last token is
- * enough.
- */
-static uint32_t without_last_chunk(const hth_slot *slot, uint32_t n_known)
-{
-    uint32_t n = (n_known - 1) / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS;
-
-    return slot->place->cache && can_give_up(slot, n) ? n : n_known - 1;
 }
 
 /* What the first beginning found, for the statistics. */
@@ -363,6 +365,8 @@ static void note_miss(hth_slot *slot, uint32_t n_known, hth_restore_result resul
                 &why);
     if (n_known < slot->lookup.n_cached && result == HTH_RESTORE_FAILED)
         why.miss = HEARTH_MISS_REFUSED;
+    else if (n_known < request->n_prompt && slot->lacks_logits)
+        why = (hth_why_answer){ .miss = HEARTH_MISS_NO_LOGITS, .left_at = request->n_prompt };
     else if (slot->waited_for_parent && n_known < request->n_parent && why.miss == HEARTH_MISS_NEVER_SEEN)
         why.miss = HEARTH_MISS_IN_FLIGHT;
     stats->miss = why.miss;

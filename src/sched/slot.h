@@ -57,6 +57,7 @@ struct hth_slot {
     uint32_t n_limit;   /* tokens to bring in at most */
     uint32_t n_shared;  /* tokens it was seated with */
     int n_attempts;     /* restores of one beginning */
+    bool lacks_logits;  /* the prompt's end is known, and what follows it is not */
     bool has_begun;     /* its first beginning is over: statistics say what was known */
     bool was_prefilled; /* the prompt's end was evaluated, or restored */
     uint64_t first_token_ns;
