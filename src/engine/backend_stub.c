@@ -32,6 +32,7 @@
 #include "engine/blob.h"
 #include "engine/blob_part.h"
 #include "engine/sampling.h"
+#include "engine/stub_chat.h"
 
 #define TOKEN_BOS 256
 #define TOKEN_EOS 257
@@ -1173,6 +1174,10 @@ const hth_backend *hth_backend_stub(void)
         .piece = piece,
         .is_end = is_end,
         .chat_render = chat_render,
+        .chat_prompt = hth_stub_chat_prompt,
+        .chat_reader_new = hth_stub_chat_reader_new,
+        .chat_reader_free = hth_stub_chat_reader_free,
+        .chat_read = hth_stub_chat_read,
         .context_new = context_new,
         .context_free = context_free,
         .context_info = context_info,
