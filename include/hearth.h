@@ -615,7 +615,10 @@ typedef struct hearth_sampling {
     const hearth_trigger *triggers; /* [n_triggers], at most 64 */
     size_t n_triggers;
     const char *grammar_prefix; /* text that a grammar (not a lazy one) has read before the reply begins; NULL: none */
-    uint64_t reserved[7];       /* zeros */
+    /* Control tokens that stand for their names: in the reply's text, to stops, to the grammar; [n_shown_tokens]. */
+    const hearth_token *shown_tokens;
+    size_t n_shown_tokens; /* at most 64 */
+    uint64_t reserved[5];  /* zeros */
 } hearth_sampling;
 
 static inline hearth_sampling hearth_sampling_default(void)
@@ -753,8 +756,6 @@ typedef struct hearth_request {
      */
     const hearth_token *replayed;
     size_t n_replayed;
-    const hearth_token *shown_tokens; /* control tokens whose names are part of the reply's text; [n_shown_tokens] */
-    size_t n_shown_tokens;            /* at most 64 */
 } hearth_request;
 
 static inline hearth_request hearth_request_default(void)
@@ -914,7 +915,7 @@ typedef struct hearth_chat_prompt {
     size_t n_triggers;
     char **stop; /* [n_stop]: further texts that end the reply */
     size_t n_stop;
-    hearth_token *shown_tokens; /* [n_shown_tokens], for hearth_request.shown_tokens */
+    hearth_token *shown_tokens; /* [n_shown_tokens], for hearth_sampling.shown_tokens */
     size_t n_shown_tokens;
     bool can_think; /* the template knows of reasoning */
     char *parser;   /* how to read the reply: for hearth_chat_parser_new. Text without a meaning for others */
@@ -947,7 +948,7 @@ typedef struct hearth_chat_delta {
     uint32_t call;    /* which call, from 0 */
     const char *text; /* terminated, n_bytes long; the name of a call */
     size_t n_bytes;
-    const char *id; /* of a call; "" where the model gave none */
+    const char *id; /* of a call; "" where the model gave none, or gives it behind the arguments */
 } hearth_chat_delta;
 
 typedef struct hearth_chat_parser hearth_chat_parser;
@@ -964,8 +965,8 @@ HEARTH_API void hearth_chat_parser_free(hearth_chat_parser *parser);
 /*
  * Feed text of the reply, n_bytes of whole characters (0 is allowed), and receive what is known by now: deltas,
  * [n_deltas], borrowed until the next call. What was given is never taken back: where text turns out to mean something
- * else later, that is not told. is_last: the reply has ended; a reply that does not have the form which its template
- * leads to expect, and of which nothing was given yet, becomes content as it is.
+ * else later, that is not told. is_last: the reply has ended. Where it does not have the form that its template
+ * leads to expect, and calls nothing, the rest of it becomes content as it is.
  *
  * The work of a call is in proportion to the reply so far, and long replies are looked at in steps of a 64th of their
  * length, so that all of it together stays in proportion to the reply. The same pieces give the same deltas.

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "api/sse.h"
-#include "base/status.h"
+#include "sched/text_stream.h"
 
 typedef struct error_shape {
     int status;
@@ -41,6 +41,28 @@ static const error_shape shapes[HTH_API_ERROR_KINDS] = {
     [HTH_API_INTERNAL] = { 500, 500, server, "internal_error", "api_error", server, 500 },
 };
 
+/*
+ * Messages quote what clients sent and are cut anywhere; what is no character becomes a question mark, so that the error
+ * is text.
+ */
+static void keep_characters(char *text)
+{
+    size_t n_left = strlen(text);
+
+    while (n_left > 0) {
+        size_t n = 1;
+
+        while (n < 4 && n < n_left && ((unsigned char)text[n] & 0xc0) == 0x80)
+            n++;
+        if (!hth_utf8_is_valid(text, n)) {
+            *text = '?';
+            n = 1;
+        }
+        text += n;
+        n_left -= n;
+    }
+}
+
 void hth_api_fail(hth_api_error *error, hth_api_error_kind kind, const char *param, const char *format, ...)
 {
     va_list arguments;
@@ -49,11 +71,11 @@ void hth_api_fail(hth_api_error *error, hth_api_error_kind kind, const char *par
         return;
     *error = (hth_api_error){ .kind = kind };
     (void)snprintf(error->param, sizeof(error->param), "%s", param ? param : ""); /* cut where it is too long */
-    hth_end_at_character(error->param, sizeof(error->param));
+    keep_characters(error->param);
     va_start(arguments, format);
     (void)vsnprintf(error->message, sizeof(error->message), format, arguments);
     va_end(arguments);
-    hth_end_at_character(error->message, sizeof(error->message));
+    keep_characters(error->message);
 }
 
 void hth_api_fail_status(hth_api_error *error, const hearth_error *from)

@@ -69,8 +69,8 @@ static void put_chat(const hth_api_request *from, const hearth_chat_prompt *chat
 
     to->prompt = chat->text;
     to->tokenize_flags = HEARTH_TOKENIZE_BOS | HEARTH_TOKENIZE_SPECIAL;
-    to->shown_tokens = chat->shown_tokens;
-    to->n_shown_tokens = chat->n_shown_tokens;
+    sampling->shown_tokens = chat->shown_tokens;
+    sampling->n_shown_tokens = chat->n_shown_tokens;
     if (chat->grammar) {
         sampling->grammar = chat->grammar;
         sampling->grammar_prefix = chat->grammar_prefix;

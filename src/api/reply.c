@@ -121,6 +121,25 @@ static void fail_memory(hth_api_reply *reply, hth_buffer *out)
 
 /* ---- text ---- */
 
+/*
+ * An id for a call that the model gave none: nine letters and digits, which is what the templates of some models demand
+ * when they see it again. A function of the reply's id, so that a reply that goes on elsewhere gives the same (FNV-1a, by
+ * G. Fowler, L. C. Noll and K.-P. Vo).
+ */
+static void make_call_id(const hth_api_reply *reply, const hth_api_choice *choice, char id[10])
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    char text[128];
+    int n = snprintf(text, sizeof(text), "%s/%zu/%zu", reply->id, choice->index, choice->n_calls - 1); /* fits */
+
+    for (int i = 0; i < n; i++)
+        hash = (hash ^ (uint8_t)text[i]) * UINT64_C(0x100000001b3);
+    hash ^= hash >> 32;
+    for (int i = 0; i < 9; i++, hash /= 36)
+        id[i] = "0123456789abcdefghijklmnopqrstuvwxyz"[hash % 36];
+    id[9] = '\0';
+}
+
 /* Remember a delta; false without memory. */
 static bool remember(const hth_api_reply *reply, hth_api_choice *choice, const hearth_chat_delta *delta)
 {
@@ -143,11 +162,9 @@ static bool remember(const hth_api_reply *reply, hth_api_choice *choice, const h
         *calls = (hth_api_call){ .arguments = { .text = NULL } };
         (void)snprintf(calls->name, sizeof(calls->name), "%.256s", delta->text); /* a tool's: 64 bytes at most */
         if (delta->id[0] && strlen(delta->id) < sizeof(calls->id))
-            (void)snprintf(calls->id, sizeof(calls->id), "%s", delta->id);
+            (void)snprintf(calls->id, sizeof(calls->id), "%s", delta->id); /* fits */
         else
-            (void)snprintf(calls->id, sizeof(calls->id), "%s%s_%zu_%zu",
-                           reply->request->kind == HTH_API_MESSAGES ? "toolu_" : "call_", reply->id, choice->index,
-                           choice->n_calls - 1);
+            make_call_id(reply, choice, calls->id);
         return true;
     case HEARTH_DELTA_ARGUMENTS:
         hth_buffer_add(&choice->calls[delta->call].arguments, delta->text, delta->n_bytes);

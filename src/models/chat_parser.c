@@ -142,9 +142,30 @@ static bool give_calls(hearth_chat_parser *parser, bool is_last)
     return true;
 }
 
-static bool has_given(const hearth_chat_parser *parser)
+/*
+ * The reply has ended without the form that its template leads to expect, as where a brace in a sentence is no call. What
+ * was not given of it is content as it is; unless there are calls, whose text cannot be told from the rest.
+ */
+static bool give_rest(hearth_chat_parser *parser)
 {
-    return parser->content || parser->reasoning || parser->n_calls > 0;
+    const char *last = parser->content ? parser->content : parser->reasoning;
+    const char *rest = last ? strstr(parser->text, last) : parser->text;
+    size_t n_content = parser->content ? strlen(parser->content) : 0, n_rest;
+    char *grown;
+
+    if (parser->n_calls > 0 || !rest)
+        return true;
+    rest += last ? strlen(last) : 0;
+    n_rest = strlen(rest);
+    if (n_rest == 0)
+        return true;
+    grown = realloc(parser->content, n_content + n_rest + 1);
+    if (!grown)
+        return false;
+    parser->content = grown;
+    memcpy(grown + n_content, rest, n_rest + 1);
+    return add_delta(parser,
+                     (hearth_chat_delta){ .kind = HEARTH_DELTA_CONTENT, .text = rest, .n_bytes = n_rest, .id = "" });
 }
 
 /* Read the text anew, and give what is new. */
@@ -158,13 +179,9 @@ static hearth_status read_all(hearth_chat_parser *parser, bool is_last, hearth_e
     parser->n_read = parser->n_text;
     if (status == HEARTH_NO_MEMORY)
         return status;
-    /* What is cut short is no whole reply, but may still be the beginning of one. */
-    if (status != HEARTH_OK && is_last)
-        status = parser->backend->chat_read(parser->reader, parser->text, parser->n_text, false, &reply, NULL);
     if (status != HEARTH_OK) {
-        parser->is_broken = status == HEARTH_CORRUPT && !is_last && parser->n_text > STEP_FROM;
-        if (is_last && !has_given(parser))
-            ok = give(parser, HEARTH_DELTA_CONTENT, 0, parser->text, &parser->content);
+        parser->is_broken = !is_last && parser->n_text > STEP_FROM;
+        ok = !is_last || give_rest(parser);
         return ok ? HEARTH_OK : hth_fail(err, HEARTH_NO_MEMORY, "no memory to read a reply");
     }
     hth_chat_reply_clear(&parser->reply);

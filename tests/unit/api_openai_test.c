@@ -137,6 +137,7 @@ static void what_is_wrong_is_named_with_its_field_and_code(void **state)
         { "{\"messages\":[{\"role\":\"user\",\"content\":\"\\u0000\"}]}", "", "invalid_json", 400 },
         { "{\"messages\":[{\"role\":\"user\",\"content\":\"\xff\"}]}", "", "invalid_json", 400 },
         { "{" MESSAGES "," MESSAGES "}", "", "invalid_json", 400 },
+        { "{\"\\\\\xc7\xbd", "", "invalid_json", 400 }, /* the parser's message ends inside a character */
         { "{}", "messages", "missing_required_parameter", 400 },
         { "{\"messages\":null}", "messages", "missing_required_parameter", 400 },
         { "{\"messages\":{}}", "messages", "invalid_type", 400 },
@@ -247,7 +248,8 @@ static void a_reply_has_content_reasoning_calls_and_usage_in_their_places(void *
     assert_string_equal(hth_test_text_at(message, "role"), "assistant");
     assert_string_equal(hth_test_text_at(message, "content"), "I look.");
     assert_string_equal(hth_test_text_at(message, "reasoning_content"), "Let me see.");
-    assert_string_equal(hth_test_text_at(message, "tool_calls.0.id"), "call_0123_0_0");
+    assert_int_equal(strspn(hth_test_text_at(message, "tool_calls.0.id"), "0123456789abcdefghijklmnopqrstuvwxyz"), 9);
+    assert_string_not_equal(hth_test_text_at(message, "tool_calls.0.id"), hth_test_text_at(message, "tool_calls.1.id"));
     assert_string_equal(hth_test_text_at(message, "tool_calls.0.type"), "function");
     assert_string_equal(hth_test_text_at(message, "tool_calls.0.function.name"), "weather");
     assert_string_equal(hth_test_text_at(message, "tool_calls.0.function.arguments"), "{\"city\":\"Oslo\"}");

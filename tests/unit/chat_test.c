@@ -229,17 +229,17 @@ static void control_tokens_are_part_of_the_text_where_they_are_asked_for(void **
     hearth_request request = hth_test_greedy("abc", 2);
     hearth_result result;
 
-    request.shown_tokens = shown;
-    request.n_shown_tokens = 65;
+    request.sampling.shown_tokens = shown;
+    request.sampling.n_shown_tokens = 65;
     assert_int_equal(hearth_submit(f->model, &request, NULL, NULL), HEARTH_MISUSE);
     /* A reply that already consists of the token, and goes on: its name is in the text. */
-    request.n_shown_tokens = 1;
+    request.sampling.n_shown_tokens = 1;
     request.replayed = shown;
     request.n_replayed = 1;
     result = hth_test_complete(f->model, &request);
     assert_memory_equal(result.text, "<|im_start|>", 12);
     hearth_result_free(&result);
-    request.n_shown_tokens = 0;
+    request.sampling.n_shown_tokens = 0;
     result = hth_test_complete(f->model, &request);
     assert_int_not_equal(strncmp(result.text, "<|im_start|>", 12), 0);
     hearth_result_free(&result);
