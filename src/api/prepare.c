@@ -67,8 +67,6 @@ static void put_chat(const hth_api_request *from, const hearth_chat_prompt *chat
 {
     hearth_sampling *sampling = &to->sampling;
 
-    to->prompt = chat->text;
-    to->tokenize_flags = HEARTH_TOKENIZE_BOS | HEARTH_TOKENIZE_SPECIAL;
     sampling->shown_tokens = chat->shown_tokens;
     sampling->n_shown_tokens = chat->n_shown_tokens;
     if (chat->grammar) {
@@ -130,12 +128,12 @@ static bool join_pieces(hearth_model *model, const hth_api_text_prompt *prompt, 
     return true;
 }
 
+/* Tokens of a prompt; an empty text stays one, which the library refuses. */
 static bool put_prompt(hearth_model *model, const hth_api_text_prompt *prompt, hearth_token **tokens,
                        hearth_request *to, hth_api_error *error)
 {
-    if (prompt->n_pieces == 1 && prompt->pieces[0].text) {
+    if (prompt->n_pieces == 1 && prompt->pieces[0].text && !*prompt->pieces[0].text) {
         to->prompt = prompt->pieces[0].text;
-        to->tokenize_flags = HEARTH_TOKENIZE_BOS | HEARTH_TOKENIZE_SPECIAL;
         return true;
     }
     if (!join_pieces(model, prompt, tokens, &to->n_tokens, error))
@@ -172,6 +170,8 @@ static bool make_requests(hearth_model *model, const hth_api_request *request, u
     prepared->n_requests = n;
     for (size_t i = 0; i < n; i++) {
         hearth_request *one = &prepared->requests[i];
+        hth_api_piece chat = { .text = prepared->chat.text };
+        hth_api_text_prompt of_chat = { .pieces = &chat, .n_pieces = 1 };
 
         *one = request->options;
         one->stop = prepared->stop;
@@ -181,7 +181,7 @@ static bool make_requests(hearth_model *model, const hth_api_request *request, u
         one->sampling.seed += i * one->n; /* each reply its own */
         if (request->is_chat)
             put_chat(request, &prepared->chat, one);
-        else if (!put_prompt(model, &request->prompts[i], &prepared->tokens[i], one, error))
+        if (!put_prompt(model, request->is_chat ? &of_chat : &request->prompts[i], &prepared->tokens[i], one, error))
             return false;
     }
     return true;

@@ -140,6 +140,7 @@ static void a_completion_tells_what_it_did_streamed_or_not(void **state)
         hth_buffer_add_text(&said, hth_test_text_at(event, "content"));
         json_array_extend(tokens, hth_test_at(event, "tokens"));
         assert_int_equal(json_is_true(hth_test_at(event, "stop")), i + 1 == json_array_size(events));
+        assert_true(json_equal(hth_test_at(event, "tokens_evaluated"), hth_test_at(body, "tokens_evaluated")));
     }
     last = json_array_get(events, json_array_size(events) - 1);
     assert_string_equal(hth_buffer_text(&said), hth_test_text_at(body, "content"));
