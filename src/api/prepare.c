@@ -158,11 +158,25 @@ static bool join_stops(const hth_api_request *request, hth_api_prepared *prepare
     return true;
 }
 
+/*
+ * Clients ask for as many tokens as the model that they were written for can give. Here the reply ends where the context
+ * is full, as it would for one that asked for no number.
+ */
+static void cut_length(uint32_t n_ctx, hearth_request *request)
+{
+    size_t room = request->n_tokens <= n_ctx ? n_ctx - request->n_tokens + 1 : 0;
+
+    if (request->tokens && request->n_predict > 0 && (size_t)request->n_predict > room)
+        request->n_predict = -1;
+}
+
 static bool make_requests(hearth_model *model, const hth_api_request *request, uint64_t seed,
                           hth_api_prepared *prepared, hth_api_error *error)
 {
     size_t n = request->is_chat ? 1 : request->n_prompts;
+    hearth_model_info info = { .struct_size = sizeof(info) };
 
+    (void)hearth_model_info_get(model, &info, NULL); /* an unloaded model refuses the request anyway */
     prepared->requests = calloc(n, sizeof(*prepared->requests));
     prepared->tokens = calloc(n, sizeof(*prepared->tokens));
     if (!prepared->requests || !prepared->tokens)
@@ -183,6 +197,7 @@ static bool make_requests(hearth_model *model, const hth_api_request *request, u
             put_chat(request, &prepared->chat, one);
         if (!put_prompt(model, request->is_chat ? &of_chat : &request->prompts[i], &prepared->tokens[i], one, error))
             return false;
+        cut_length(info.n_ctx, one);
     }
     return true;
 }

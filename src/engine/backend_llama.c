@@ -49,7 +49,7 @@
 struct hth_engine_model {
     struct llama_model *llama;
     const hth_log *log;
-    hth_llama_chat *chat;    /* NULL: no template, or one that cannot be read */
+    hth_llama_chat *chat;   /* NULL: no template, or one that cannot be read */
     char chat_problem[256]; /* why not */
     bool chat_given;
     atomic_int kind; /* hth_model_kind */

@@ -96,7 +96,6 @@ static void what_is_wrong_is_an_error_of_llama_cpps_shape(void **state)
         { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"a\",\"stream\":1}", "invalid_request_error", 400 },
         { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"a\",\"logit_bias\":[[1]]}", "invalid_request_error", 400 },
         { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"a\",\"mirostat\":2}", "not_supported_error", 501 },
-        { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"a\",\"n_predict\":100000}", "exceed_context_size_error", 400 },
         { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"a\",\"grammar\":\"g\",\"json_schema\":{\"a\":1}}",
           "invalid_request_error", 400 },
         { HTH_API_TOKENIZE, "{}", "invalid_request_error", 400 },
