@@ -30,18 +30,14 @@ static json_t *message_json(const hth_api_reply *reply, json_t *content, const c
 
 static void begin(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
 {
-    uint32_t n_prompt = reply->n_prompt;
-
     if (choice->has_begun)
         return;
     choice->has_begun = true;
-    if (n_prompt < reply->n_restored)
-        n_prompt = reply->n_restored;
-    hth_sse_add_take(
-        out, "message_start",
-        json_pack("{s:s, s:o}", "type", "message_start", "message",
-                  message_json(reply, json_array(), NULL, NULL,
-                               hth_api_usage_anthropic(reply, n_prompt, reply->n_restored, choice->n_tokens))));
+    hth_sse_add_take(out, "message_start",
+                     json_pack("{s:s, s:o}", "type", "message_start", "message",
+                               message_json(reply, json_array(), NULL, NULL,
+                                            hth_api_usage_anthropic(reply, choice->n_prompt, choice->n_restored,
+                                                                    choice->n_tokens))));
 }
 
 static void put_block_delta(const hth_api_choice *choice, json_t *delta, hth_buffer *out)

@@ -310,7 +310,7 @@ static void choose_tool(hth_api_parse *parse, const char *name)
 {
     hearth_conversation *conversation = &parse->request->conversation;
 
-    for (size_t i = 0; name && i < conversation->n_tools; i++)
+    for (size_t i = 0; name && conversation->tools && i < conversation->n_tools; i++)
         if (strcmp(conversation->tools[i].name, name) == 0) {
             conversation->tools = &conversation->tools[i];
             conversation->n_tools = 1;

@@ -53,12 +53,12 @@ static void put_delta(hth_api_reply *reply, hth_api_choice *choice, const hearth
     json_t *event =
         json_pack("{s:I, s:s%, s:o, s:b, s:i, s:I, s:I}", "index", (json_int_t)choice->index, "content", delta->text,
                   delta->n_bytes, "tokens", take(&choice->tokens), "stop", false, "id_slot", -1, "tokens_predicted",
-                  (json_int_t)choice->n_tokens, "tokens_evaluated", (json_int_t)reply->n_prompt);
+                  (json_int_t)choice->n_tokens, "tokens_evaluated", (json_int_t)choice->n_prompt);
 
     add_logprobs(reply, choice, event);
     if (reply->request->wants_timings) /* what is known of them by now */
         json_object_set_new(event, "timings",
-                            json_pack("{s:I, s:I}", "cache_n", (json_int_t)reply->n_restored, "predicted_n",
+                            json_pack("{s:I, s:I}", "cache_n", (json_int_t)choice->n_restored, "predicted_n",
                                       (json_int_t)choice->n_tokens));
     hth_sse_add_take(out, NULL, event);
 }
@@ -66,9 +66,9 @@ static void put_delta(hth_api_reply *reply, hth_api_choice *choice, const hearth
 /* The prompt as it was given, where it was text. */
 static const char *prompt_text(const hth_api_reply *reply, const hth_api_choice *choice)
 {
-    const hearth_request *request = &reply->prepared->requests[choice->index / reply->request->options.n];
+    const hth_api_text_prompt *prompt = &reply->request->prompts[choice->index / reply->request->options.n];
 
-    return request->prompt ? request->prompt : "";
+    return prompt->n_pieces == 1 && prompt->pieces[0].text ? prompt->pieces[0].text : "";
 }
 
 static json_t * final(hth_api_reply *reply, hth_api_choice *choice, const char *content)

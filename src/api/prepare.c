@@ -67,8 +67,6 @@ static void put_chat(const hth_api_request *from, const hearth_chat_prompt *chat
 {
     hearth_sampling *sampling = &to->sampling;
 
-    to->prompt = chat->text;
-    to->tokenize_flags = HEARTH_TOKENIZE_BOS | HEARTH_TOKENIZE_SPECIAL;
     sampling->shown_tokens = chat->shown_tokens;
     sampling->n_shown_tokens = chat->n_shown_tokens;
     if (chat->grammar) {
@@ -130,12 +128,12 @@ static bool join_pieces(hearth_model *model, const hth_api_text_prompt *prompt, 
     return true;
 }
 
+/* Tokens of a prompt; an empty text stays one, which the library refuses. */
 static bool put_prompt(hearth_model *model, const hth_api_text_prompt *prompt, hearth_token **tokens,
                        hearth_request *to, hth_api_error *error)
 {
-    if (prompt->n_pieces == 1 && prompt->pieces[0].text) {
+    if (prompt->n_pieces == 1 && prompt->pieces[0].text && !*prompt->pieces[0].text) {
         to->prompt = prompt->pieces[0].text;
-        to->tokenize_flags = HEARTH_TOKENIZE_BOS | HEARTH_TOKENIZE_SPECIAL;
         return true;
     }
     if (!join_pieces(model, prompt, tokens, &to->n_tokens, error))
@@ -160,11 +158,25 @@ static bool join_stops(const hth_api_request *request, hth_api_prepared *prepare
     return true;
 }
 
+/*
+ * Clients ask for as many tokens as the model that they were written for can give. Here the reply ends where the context
+ * is full, as it would for one that asked for no number.
+ */
+static void cut_length(uint32_t n_ctx, hearth_request *request)
+{
+    size_t room = request->n_tokens <= n_ctx ? n_ctx - request->n_tokens + 1 : 0;
+
+    if (request->tokens && request->n_predict > 0 && (size_t)request->n_predict > room)
+        request->n_predict = -1;
+}
+
 static bool make_requests(hearth_model *model, const hth_api_request *request, uint64_t seed,
                           hth_api_prepared *prepared, hth_api_error *error)
 {
     size_t n = request->is_chat ? 1 : request->n_prompts;
+    hearth_model_info info = { .struct_size = sizeof(info) };
 
+    (void)hearth_model_info_get(model, &info, NULL); /* an unloaded model refuses the request anyway */
     prepared->requests = calloc(n, sizeof(*prepared->requests));
     prepared->tokens = calloc(n, sizeof(*prepared->tokens));
     if (!prepared->requests || !prepared->tokens)
@@ -172,6 +184,8 @@ static bool make_requests(hearth_model *model, const hth_api_request *request, u
     prepared->n_requests = n;
     for (size_t i = 0; i < n; i++) {
         hearth_request *one = &prepared->requests[i];
+        hth_api_piece chat = { .text = prepared->chat.text };
+        hth_api_text_prompt of_chat = { .pieces = &chat, .n_pieces = 1 };
 
         *one = request->options;
         one->stop = prepared->stop;
@@ -181,8 +195,9 @@ static bool make_requests(hearth_model *model, const hth_api_request *request, u
         one->sampling.seed += i * one->n; /* each reply its own */
         if (request->is_chat)
             put_chat(request, &prepared->chat, one);
-        else if (!put_prompt(model, &request->prompts[i], &prepared->tokens[i], one, error))
+        if (!put_prompt(model, request->is_chat ? &of_chat : &request->prompts[i], &prepared->tokens[i], one, error))
             return false;
+        cut_length(info.n_ctx, one);
     }
     return true;
 }

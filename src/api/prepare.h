@@ -14,12 +14,13 @@ typedef struct hth_api_prepared {
     hearth_request *requests; /* [n_requests], one a prompt, each with options.n replies */
     size_t n_requests;
     const char **stop;     /* what requests point to, like these */
-    hearth_token **tokens; /* [n_requests], of those prompts that are not one text */
+    hearth_token **tokens; /* [n_requests], of the prompts */
 } hth_api_prepared;
 
 /*
  * Fill *out, to be released with hth_api_prepared_deinit before request. seed is used where the client gave none: a
- * different one for each request. Callbacks and timeouts are the caller's to set. False with error filled. Renders and
+ * different one for each request. Callbacks and timeouts are the caller's to set. Prompts are tokens
+ * (n_tokens of a request says how many), but for an empty text, which hearth_submit refuses. False with error filled. Renders and
  * tokenizes, so it may take milliseconds; any thread.
  */
 bool hth_api_prepare(hearth_model *model, const hth_api_request *request, uint64_t seed, hth_api_prepared *out,

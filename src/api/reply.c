@@ -72,6 +72,8 @@ hth_api_reply *hth_api_reply_new(hearth_model *model, const hth_api_request *req
 
         choice->index = reply->n_choices;
         choice->open_block = -1;
+        choice->n_prompt =
+            (uint32_t)prepared->requests[choice->index / request->options.n].n_tokens; /* fits a context */
         if (request->is_chat && hearth_chat_parser_new(model, &prepared->chat, &choice->parser, &err) != HEARTH_OK) {
             hth_api_fail_status(error, &err);
             hth_api_reply_free(reply);
@@ -236,10 +238,12 @@ json_t *hth_api_token_text(hth_api_reply *reply, hearth_token token, bool *is_wh
     return value ? value : json_string("");
 }
 
-void hth_api_reply_progress(hth_api_reply *reply, hearth_phase phase, uint32_t n_done)
+void hth_api_reply_progress(hth_api_reply *reply, size_t i, hearth_phase phase, uint32_t n_done)
 {
-    if (phase == HEARTH_PHASE_RESTORE && n_done > reply->n_restored)
-        reply->n_restored = n_done;
+    if (i >= reply->n_choices)
+        return;
+    if (phase == HEARTH_PHASE_RESTORE && n_done > reply->choices[i].n_restored)
+        reply->choices[i].n_restored = n_done;
 }
 
 void hth_api_reply_token(hth_api_reply *reply, size_t i, const hearth_token_event *event, hth_buffer *out)
@@ -324,7 +328,8 @@ void hth_api_reply_done(hth_api_reply *reply, size_t i, const hearth_result *res
     choice->stats = result->stats;
     choice->finish = result->finish_reason;
     choice->stop_text = find_stop(reply, choice, result);
-    reply->n_prompt = result->stats.prompt_tokens;
+    choice->n_prompt = result->stats.prompt_tokens;
+    choice->n_restored = result->stats.cached_tokens;
     /* What was not told piece by piece. */
     if (result->n_bytes > choice->n_text)
         feed(reply, choice, result->text + choice->n_text, result->n_bytes - choice->n_text, false, out);

@@ -25,6 +25,8 @@ typedef struct hth_api_choice {
     size_t n_text;    /* bytes of text that came */
     uint32_t n_tokens;
     uint32_t n_reasoning_tokens; /* of them, before the answer */
+    uint32_t n_prompt;           /* tokens of its prompt */
+    uint32_t n_restored;         /* of them, those that were cached, as progress told */
     bool is_answering;           /* content or a call has begun */
     bool has_begun;              /* the stream has told of it */
     bool has_ended;
@@ -65,9 +67,7 @@ struct hth_api_reply {
     hth_api_choice *choices; /* [n_choices] */
     size_t n_choices;
     size_t n_ended;
-    uint32_t n_restored; /* prompt tokens, as progress told */
-    uint32_t n_prompt;   /* of the first prompt; 0 while it is unknown */
-    bool has_written;    /* of a stream: it has begun */
+    bool has_written; /* of a stream: it has begun */
     bool has_ended;
     int http_status;
 };

@@ -5,6 +5,7 @@
  */
 #include "api/request.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,14 +59,11 @@ const char *hth_api_json_text(hth_api_parse *parse, const json_t *value)
 
 const char *hth_api_join(hth_api_parse *parse, const char *a, const char *between, const char *b)
 {
-    size_t n_a = strlen(a), n_between = strlen(between), n_b = strlen(b);
-    char *text = hth_api_allocate(parse, n_a + n_between + n_b + 1, 1);
+    size_t capacity = strlen(a) + strlen(between) + strlen(b) + 1;
+    char *text = hth_api_allocate(parse, capacity, 1);
 
-    if (text) {
-        memcpy(text, a, n_a);
-        memcpy(text + n_a, between, n_between);
-        memcpy(text + n_a + n_between, b, n_b + 1);
-    }
+    if (text)
+        (void)snprintf(text, capacity, "%s%s%s", a, between, b); /* fits */
     return text;
 }
 

@@ -97,9 +97,9 @@ static void on_progress(uint64_t id, hearth_phase phase, uint32_t n_done, uint32
 {
     happening *h = happening_new(PROGRESS, id);
 
-    (void)n_total;
     h->phase = phase;
     h->n_done = n_done;
+    (void)n_total;
     put(user_data, h);
 }
 
@@ -123,7 +123,7 @@ static void tell(hth_api_reply *reply, size_t i, const happening *h, hth_buffer 
     switch (h->kind) {
     case TOKEN: hth_api_reply_token(reply, i, &h->token, out); break;
     case TEXT: hth_api_reply_text(reply, i, h->text, h->n_text, out); break;
-    case PROGRESS: hth_api_reply_progress(reply, h->phase, h->n_done); break;
+    case PROGRESS: hth_api_reply_progress(reply, i, h->phase, h->n_done); break;
     case DONE: hth_api_reply_done(reply, i, &h->result, out); break;
     }
 }
@@ -184,7 +184,7 @@ static void script(hth_api_reply *reply, const char *const *texts, hearth_finish
     hearth_token token = 'x';
     uint32_t n = 0;
 
-    hth_api_reply_progress(reply, HEARTH_PHASE_RESTORE, 40);
+    hth_api_reply_progress(reply, 0, HEARTH_PHASE_RESTORE, 40);
     for (; *texts; texts++) {
         hth_api_reply_token(reply, 0, &(hearth_token_event){ .token = token, .index = n++, .text = *texts }, out);
         hth_api_reply_text(reply, 0, *texts, strlen(*texts), out);

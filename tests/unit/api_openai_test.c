@@ -2,6 +2,7 @@
  * api_openai_test.c - OpenAI's chat completions: what is read, what is refused, and what comes back
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -183,7 +184,6 @@ static void what_is_wrong_is_named_with_its_field_and_code(void **state)
         /* what only the model's side can know */
         { "{" MESSAGES ",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"a b\"}}]}", "", "invalid_value",
           400 },
-        { "{" MESSAGES ",\"logit_bias\":{\"999999\":1},\"max_tokens\":100000}", "", "context_length_exceeded", 400 },
     };
     const fixture *f = *state;
 
@@ -198,6 +198,57 @@ static void what_is_wrong_is_named_with_its_field_and_code(void **state)
         json_decref(body);
         hth_buffer_deinit(&answer.text);
     }
+}
+
+/* A text of n bytes in a body: "...%s..."; released with free. */
+static char *long_body(const char *format, size_t n)
+{
+    char *text = malloc(n + 1), *body = malloc(n + strlen(format) + 1);
+
+    memset(text, 'a', n);
+    text[n] = '\0';
+    sprintf(body, format, text);
+    free(text);
+    return body;
+}
+
+static void what_does_not_fit_the_context_is_an_error_or_cut(void **state)
+{
+    static const struct {
+        hth_api_kind kind;
+        const char *format, *path, *wanted;
+    } rows[] = {
+        { HTH_API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"%s\"}]}", "error.code",
+          "context_length_exceeded" },
+        { HTH_API_COMPLETION, "{\"prompt\":\"%s\"}", "error.code", "context_length_exceeded" },
+        { HTH_API_MESSAGES, "{\"model\":\"m\",\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":\"%s\"}]}",
+          "error.type", "invalid_request_error" },
+        { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"%s\"}", "error.type", "exceed_context_size_error" },
+    };
+    const fixture *f = *state;
+    hth_test_answer answer;
+    json_t *body;
+    char *text;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        text = long_body(rows[i].format, 100000);
+        answer = hth_test_api_run(f->model, rows[i].kind, text);
+        body = hth_test_json(hth_buffer_text(&answer.text));
+        assert_int_equal(answer.status, 400);
+        assert_string_equal(hth_test_text_at(body, rows[i].path), rows[i].wanted);
+        json_decref(body);
+        hth_buffer_deinit(&answer.text);
+        free(text);
+    }
+    /* A reply may be as long as it likes: it ends where the context does. */
+    text = long_body("{\"prompt\":\"%s\",\"max_tokens\":100000,\"logit_bias\":{\"257\":-100,\"259\":-100}}", 4000);
+    answer = hth_test_api_run(f->model, HTH_API_COMPLETION, text);
+    body = hth_test_json(hth_buffer_text(&answer.text));
+    assert_int_equal(answer.status, 200);
+    assert_in_range(json_integer_value(hth_test_at(body, "usage.completion_tokens")), 1, 97);
+    json_decref(body);
+    hth_buffer_deinit(&answer.text);
+    free(text);
 }
 
 static void limits_hold_before_anything_is_parsed(void **state)
@@ -528,6 +579,7 @@ int main(void)
         cmocka_unit_test(every_field_of_a_chat_arrives),
         cmocka_unit_test(what_is_not_given_has_the_defaults_of_the_api),
         cmocka_unit_test_setup_teardown(what_is_wrong_is_named_with_its_field_and_code, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_does_not_fit_the_context_is_an_error_or_cut, set_up, tear_down),
         cmocka_unit_test(limits_hold_before_anything_is_parsed),
         cmocka_unit_test_setup_teardown(a_reply_has_content_reasoning_calls_and_usage_in_their_places, set_up,
                                         tear_down),
