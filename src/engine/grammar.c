@@ -27,7 +27,7 @@
 enum {
     THREADS_MAX = 1 << 14, /* that one character may lead to, followed ones included */
     NODES_MAX = 1 << 20,   /* of the graph */
-    STEPS_MAX = 1 << 23,   /* threads looked at for one choice: trying candidates and, if need be, a mask */
+    STEPS_MAX = 1 << 21,   /* threads looked at for one choice: trying candidates and, if need be, a mask */
     COLLECT_NODES_MIN = 4096,
 };
 

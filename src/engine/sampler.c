@@ -162,21 +162,30 @@ static hearth_status make_grammar(hth_engine_sampler *s, const hearth_sampling *
     return status;
 }
 
+/* With the first choice: a request that waits has no need of them, and there may be thousands. */
 static hearth_status make_arrays(hth_engine_sampler *s, hearth_error *err)
 {
     size_t k = s->sampling.temperature <= 0 ? 1 : s->sampling.top_k > 0 ? (size_t)s->sampling.top_k : s->n_vocab;
+    size_t n = k < s->n_vocab / 4 ? 4 * k : s->n_vocab;
 
-    s->candidates_max = k < s->n_vocab / 4 ? 4 * k : s->n_vocab;
-    if (s->candidates_max < PREFIX_MAX)
-        s->candidates_max = PREFIX_MAX < s->n_vocab ? PREFIX_MAX : s->n_vocab;
-    s->candidates = calloc(s->candidates_max, sizeof(s->candidates[0]));
+    if (n < PREFIX_MAX)
+        n = PREFIX_MAX < s->n_vocab ? PREFIX_MAX : s->n_vocab;
+    s->candidates_max = n;
     s->logits = malloc(s->n_vocab * sizeof(s->logits[0]));
     s->end_logits = calloc(s->n_ends ? s->n_ends : 1, sizeof(s->end_logits[0]));
     if (s->sampling.typical_p < 1)
-        s->distances = calloc(s->candidates_max, sizeof(s->distances[0]));
-    if (!s->candidates || !s->logits || !s->end_logits || (s->sampling.typical_p < 1 && !s->distances))
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a sampler");
-    return HEARTH_OK;
+        s->distances = calloc(n, sizeof(s->distances[0]));
+    if (s->logits && s->end_logits && (s->sampling.typical_p >= 1 || s->distances))
+        s->candidates = calloc(n, sizeof(s->candidates[0])); /* last: it tells that all are there */
+    if (s->candidates)
+        return HEARTH_OK;
+    free(s->logits);
+    free(s->end_logits);
+    free(s->distances);
+    s->logits = NULL;
+    s->end_logits = NULL;
+    s->distances = NULL;
+    return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a sampler");
 }
 
 hearth_status hth_sampler_new(const hearth_sampling *sampling, const hth_sampler_parts *parts, hth_engine_sampler **out,
@@ -211,8 +220,6 @@ hearth_status hth_sampler_new(const hearth_sampling *sampling, const hth_sampler
         status = copy_bias(s, sampling, err);
     if (status == HEARTH_OK && (hth_sampling_penalizes(sampling) || hth_sampling_has_dry(sampling)))
         status = hth_penalties_new(sampling, s->n_vocab, s->vocabulary, &s->penalties, err);
-    if (status == HEARTH_OK)
-        status = make_arrays(s, err);
     if (status != HEARTH_OK) {
         hth_sampler_free(s);
         return status;
@@ -485,6 +492,11 @@ hearth_status hth_sampler_apply(hth_engine_sampler *s, const float *values, cons
 
     if (!s || !values || !at || !out || !n_out)
         return hth_fail(err, HEARTH_MISUSE, "sampling needs logits");
+    if (!s->candidates) {
+        status = make_arrays(s, err);
+        if (status != HEARTH_OK)
+            return status;
+    }
     k = s->sampling.temperature <= 0 ? 1 : s->sampling.top_k > 0 ? (size_t)s->sampling.top_k : PREFIX_MAX;
     if (k > s->n_vocab)
         k = s->n_vocab;

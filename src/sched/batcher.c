@@ -160,7 +160,7 @@ static bool end_if_due(hth_batcher *batcher, hth_slot *slot, uint64_t now)
     else if (!waits && request->run_timeout_ms > 0 &&
              slot->ran_ns + now - slot->started_ns >= (uint64_t)request->run_timeout_ms * 1000000u)
         problem = "the request has run for its run_timeout_ms";
-    else if (!waits && is_stalled(batcher, slot, now))
+    else if ((!waits || slot->has_begun) && is_stalled(batcher, slot, now))
         problem = "the request's reader has taken nothing for too long";
     if (!problem)
         return false;
@@ -236,12 +236,20 @@ static bool is_before(const hth_batcher *batcher, const hth_slot *a, const hth_s
     return hth_queue_is_before(&first, &second, now, aging_of(batcher));
 }
 
+/* What made room because nobody reads it does not come back before somebody does. */
+static bool is_parked(const hth_slot *slot)
+{
+    return slot->has_begun && atomic_load_explicit(&slot->request->paused, memory_order_relaxed);
+}
+
+/* Whose turn it is; n_waiting: nobody's. */
 static uint32_t head(const hth_batcher *batcher, uint64_t now)
 {
-    uint32_t found = 0;
+    uint32_t found = batcher->n_waiting;
 
-    for (uint32_t i = 1; i < batcher->n_waiting; i++)
-        if (is_before(batcher, batcher->waiting[i], batcher->waiting[found], now))
+    for (uint32_t i = 0; i < batcher->n_waiting; i++)
+        if (!is_parked(batcher->waiting[i]) &&
+            (found == batcher->n_waiting || is_before(batcher, batcher->waiting[i], batcher->waiting[found], now)))
             found = i;
     return found;
 }
@@ -418,15 +426,29 @@ static bool preempt_for(hth_batcher *batcher, const hth_slot *slot, uint32_t n_c
 
 static void start(hth_batcher *batcher, hth_slot *slot);
 
+/* Can it not be admitted, whatever it shares? Said without comparing its prompt with anybody's, for most ticks. */
+static bool is_hopeless(const hth_batcher *batcher, const hth_slot *slot)
+{
+    uint32_t n_alone = hth_slot_n_expected(slot);
+    uint32_t n_least = n_alone - (hth_slot_n_limit(slot) < n_alone ? hth_slot_n_limit(slot) : n_alone);
+    uint32_t i;
+
+    return (batcher->n_running == batcher->schedule.n_parallel || n_available(batcher) < n_least) &&
+           !next_victim(batcher, slot, &i);
+}
+
 /* Admit the head of the queue; false when it has to wait, and so all others. */
 static bool admit_one(hth_batcher *batcher, uint64_t now)
 {
     uint32_t i = head(batcher, now);
-    hth_slot *slot = batcher->waiting[i];
+    hth_slot *slot;
     uint32_t n_cells;
 
-    if (batcher->n_running == batcher->schedule.n_parallel && !next_victim(batcher, slot, &i))
-        return false; /* with a full house, and so in most ticks, its prompt is compared with nobody's */
+    if (i == batcher->n_waiting)
+        return false;
+    slot = batcher->waiting[i];
+    if (is_hopeless(batcher, slot))
+        return false;
     n_cells = n_needed(batcher, slot);
     while (batcher->n_running == batcher->schedule.n_parallel || n_available(batcher) < n_cells) {
         if (!preempt_for(batcher, slot, n_cells))
@@ -593,15 +615,30 @@ static void grow_room(hth_batcher *batcher, hth_slot *slot)
     slot->is_short = slot->n_tokens > slot->n_room;
 }
 
+static bool is_paused(const hth_slot *slot)
+{
+    return slot->was_prefilled && atomic_load_explicit(&slot->request->paused, memory_order_relaxed);
+}
+
 /*
- * Everybody who runs has outgrown the context: the youngest makes room, and goes on when there is some. What cannot be
- * saved for that ends here, as in a context that is full.
+ * Everybody who runs has outgrown the context, or is paused. Who is paused makes room first, for nobody is to wait for a
+ * slow reader; then the youngest does, and goes on when there is some. What cannot be saved for that ends here, as in a
+ * context that is full.
  */
 static void relieve(hth_batcher *batcher)
 {
-    uint32_t i = batcher->n_running;
+    bool any_paused = false;
 
-    while (i-- > 0) {
+    for (uint32_t i = batcher->n_running; i-- > 0;) {
+        if (batcher->running[i]->state != HTH_SLOT_EVALUATE || !is_paused(batcher->running[i]))
+            continue;
+        if (!batcher->running[i]->cannot_suspend && suspend_at(batcher, i))
+            return;
+        any_paused = true;
+    }
+    if (any_paused)
+        return; /* what it has cannot be saved: it goes on, or is given up, before long */
+    for (uint32_t i = batcher->n_running; i-- > 0;) {
         hth_slot *slot = batcher->running[i];
 
         if (!slot->is_short)
@@ -616,8 +653,7 @@ static void relieve(hth_batcher *batcher)
 
 static bool is_ready(const hth_slot *slot)
 {
-    return slot->state == HTH_SLOT_EVALUATE && !slot->is_short &&
-           !(slot->was_prefilled && atomic_load_explicit(&slot->request->paused, memory_order_relaxed));
+    return slot->state == HTH_SLOT_EVALUATE && !slot->is_short && !is_paused(slot);
 }
 
 static void gather_ready(hth_batcher *batcher)
@@ -631,7 +667,7 @@ static void gather_ready(hth_batcher *batcher)
         if (slot->state == HTH_SLOT_EVALUATE)
             grow_room(batcher, slot);
         any_short |= slot->is_short;
-        any_other |= !slot->is_short && slot->state != HTH_SLOT_PREFIX;
+        any_other |= !slot->is_short && slot->state != HTH_SLOT_PREFIX && !is_paused(slot);
         if (is_ready(slot))
             hth_batch_add(batcher->batch, slot); /* who was served least lately comes first */
     }
@@ -787,6 +823,8 @@ uint64_t hth_batcher_wake_ns(const hth_batcher *batcher)
         wake_before(&wake, request->submitted_ns, request->deadline_ms);
         if (!batcher->waiting[i]->has_begun)
             wake_before(&wake, request->submitted_ns, request->queue_timeout_ms);
+        if (is_parked(batcher->waiting[i]) && batcher->waiting[i]->paused_ns > 0)
+            wake_before(&wake, batcher->waiting[i]->paused_ns, batcher->schedule.stalled_ms);
         wake_to_rise(&wake, batcher, batcher->waiting[i]);
     }
     for (uint32_t i = 0; i < batcher->n_running; i++) {

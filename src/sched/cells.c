@@ -12,10 +12,11 @@ typedef struct cell {
 } cell;
 
 struct hth_cells {
-    cell *cells;      /* [n_total] */
-    uint32_t *unused; /* [n_unused], a stack */
+    cell *cells;     /* [n_total] */
+    uint32_t *freed; /* [n_freed], a stack of those that were used before */
+    uint32_t n_freed;
+    uint32_t n_fresh; /* the rest: [n_total - n_fresh, n_total) were never used, nor their memory touched */
     uint32_t n_total;
-    uint32_t n_unused;
     uint32_t n_unheld;
 };
 
@@ -24,7 +25,7 @@ void hth_cells_free(hth_cells *cells)
     if (!cells)
         return;
     free(cells->cells);
-    free(cells->unused);
+    free(cells->freed);
     free(cells);
 }
 
@@ -35,14 +36,12 @@ hth_cells *hth_cells_new(uint32_t n_cells)
     if (!cells)
         return NULL;
     cells->cells = calloc(n_cells ? n_cells : 1, sizeof(*cells->cells));
-    cells->unused = calloc(n_cells ? n_cells : 1, sizeof(*cells->unused));
-    if (!cells->cells || !cells->unused) {
+    cells->freed = calloc(n_cells ? n_cells : 1, sizeof(*cells->freed));
+    if (!cells->cells || !cells->freed) {
         hth_cells_free(cells);
         return NULL;
     }
-    cells->n_total = cells->n_unused = cells->n_unheld = n_cells;
-    for (uint32_t i = 0; i < n_cells; i++)
-        cells->unused[i] = n_cells - 1 - i;
+    cells->n_total = cells->n_fresh = cells->n_unheld = n_cells;
     return cells;
 }
 
@@ -53,7 +52,7 @@ uint32_t hth_cells_n_total(const hth_cells *cells)
 
 uint32_t hth_cells_n_unused(const hth_cells *cells)
 {
-    return cells->n_unused;
+    return cells->n_freed + cells->n_fresh;
 }
 
 uint32_t hth_cells_n_unheld(const hth_cells *cells)
@@ -74,9 +73,9 @@ static void let_go(hth_cells *cells, cell *one)
 
 void hth_cells_take(hth_cells *cells, uint32_t *ids_out, size_t n, bool held)
 {
-    assert(n <= cells->n_unused);
+    assert(n <= hth_cells_n_unused(cells));
     for (size_t i = 0; i < n; i++)
-        ids_out[i] = cells->unused[--cells->n_unused];
+        ids_out[i] = cells->n_freed > 0 ? cells->freed[--cells->n_freed] : cells->n_total - cells->n_fresh--;
     hth_cells_share(cells, ids_out, n, held);
 }
 
@@ -98,7 +97,7 @@ void hth_cells_drop(hth_cells *cells, const uint32_t *ids, size_t n, bool held)
             let_go(cells, one);
         assert(one->n_sequences > 0);
         if (--one->n_sequences == 0)
-            cells->unused[cells->n_unused++] = ids[i];
+            cells->freed[cells->n_freed++] = ids[i];
     }
 }
 

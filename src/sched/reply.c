@@ -360,6 +360,7 @@ static hearth_status make_sampler(hth_reply *reply, const hearth_sampling *sampl
 static hearth_status replay(hth_reply *reply, hearth_error *err)
 {
     const hth_request *request = reply->request;
+    hearth_status status;
 
     if (request->n_replayed == 0)
         return HEARTH_OK;
@@ -371,9 +372,12 @@ static hearth_status replay(hth_reply *reply, hearth_error *err)
         if (token < 0 || (uint32_t)token >= reply->place->n_vocab)
             return hth_fail(err, HEARTH_MISUSE, "replayed token %u is %d; this model has tokens 0 to %u", i, token,
                             reply->place->n_vocab - 1);
-        if (reply->place->backend->sampler_accept(reply->sampler, token, true, err) != HEARTH_OK)
+        status = reply->place->backend->sampler_accept(reply->sampler, token, true, err);
+        if (status == HEARTH_MISUSE)
             return hth_fail(err, HEARTH_MISUSE, "replayed token %u is %d, which the request's grammar forbids there", i,
                             token);
+        if (status != HEARTH_OK)
+            return status;
         if (!take_token(reply, token, NULL))
             return hth_fail(err, reply->result.status == HEARTH_OK ? HEARTH_MISUSE : reply->result.status,
                             "the reply has ended with replayed token %u; there is nothing to go on with", i);

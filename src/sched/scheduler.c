@@ -24,7 +24,7 @@
 
 enum { MESSAGES_SPARE = 256 }; /* besides requests: saves, ends of sessions, wake-ups */
 
-typedef enum message_kind { MESSAGE_SLOT, MESSAGE_ORDER, MESSAGE_WAKE } message_kind;
+typedef enum message_kind { MESSAGE_SLOTS, MESSAGE_ORDER, MESSAGE_WAKE } message_kind;
 
 typedef enum order_kind { ORDER_SAVE, ORDER_END_SESSION } order_kind;
 
@@ -46,9 +46,13 @@ typedef struct order {
 
 typedef struct message {
     message_kind kind;
-    hth_slot *slot;
     order *order;
+    size_t n_slots;
+    hth_slot *slots[]; /* [n_slots] */
 } message;
+
+/* The one message that is nobody's to free, so that waking needs no memory. */
+static const message wake_up = { .kind = MESSAGE_WAKE };
 
 struct hth_scheduler {
     hth_batcher *batcher;
@@ -143,9 +147,12 @@ static void obey(hth_scheduler *scheduler, order *one)
 static void handle(hth_scheduler *scheduler, message *received)
 {
     switch (received->kind) {
-    case MESSAGE_SLOT: hth_batcher_add(scheduler->batcher, received->slot); break;
+    case MESSAGE_SLOTS:
+        for (size_t i = 0; i < received->n_slots; i++)
+            hth_batcher_add(scheduler->batcher, received->slots[i]);
+        break;
     case MESSAGE_ORDER: obey(scheduler, received->order); break;
-    case MESSAGE_WAKE: break;
+    case MESSAGE_WAKE: return;
     }
     free(received);
 }
@@ -259,24 +266,11 @@ hearth_status hth_scheduler_open(const hth_workplace *workplace, const hth_sched
     return HEARTH_OK;
 }
 
-static bool post(hth_scheduler *scheduler, message what)
-{
-    message *sent = malloc(sizeof(*sent));
-
-    if (!sent)
-        return false;
-    *sent = what;
-    if (hth_mailbox_put(scheduler->mailbox, sent) == HTH_MAILBOX_OK)
-        return true;
-    free(sent);
-    return false;
-}
-
 void hth_scheduler_wake(hth_scheduler *scheduler)
 {
     /* Where the box is full, or closed, the scheduler is awake anyway. */
     if (hth_mailbox_count(scheduler->mailbox) == 0)
-        (void)post(scheduler, (message){ .kind = MESSAGE_WAKE });
+        (void)hth_mailbox_put(scheduler->mailbox, (void *)&wake_up);
 }
 
 void hth_scheduler_close(hth_scheduler *scheduler)
@@ -299,6 +293,8 @@ static bool session_is_busy_locked(const hth_scheduler *scheduler, const hth_req
 {
     const hth_request *other;
 
+    if (!request->session)
+        return false;
     DL_FOREACH(scheduler->known, other)
     if (hth_request_shares_session(request, other))
         return true;
@@ -338,43 +334,24 @@ static hearth_status check_submit_locked(hth_scheduler *scheduler, hth_slot *con
 
 hearth_status hth_scheduler_submit(hth_scheduler *scheduler, hth_slot *const *slots, size_t n, hearth_error *err)
 {
-    message **messages = calloc(n, sizeof(message *)); /* all of them, or none */
-    size_t n_sent = 0;
+    message *sent = malloc(sizeof(*sent) + n * sizeof(sent->slots[0])); /* one for all: they come together, or not */
     hearth_status status;
 
-    for (size_t i = 0; messages && i < n; i++) {
-        messages[i] = malloc(sizeof(**messages));
-        if (!messages[i])
-            break;
-        *messages[i] = (message){ .kind = MESSAGE_SLOT, .slot = slots[i] };
-    }
-    if (!messages || !messages[n - 1]) {
-        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory to submit a request");
-        goto out;
-    }
+    if (!sent)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to submit a request");
+    *sent = (message){ .kind = MESSAGE_SLOTS, .n_slots = n };
+    memcpy(sent->slots, slots, n * sizeof(sent->slots[0]));
     pthread_mutex_lock(&scheduler->lock);
     status = check_submit_locked(scheduler, slots, n, err);
+    if (status == HEARTH_OK && hth_mailbox_put(scheduler->mailbox, sent) != HTH_MAILBOX_OK)
+        status = refuse_busy(scheduler, err);
     for (size_t i = 0; status == HEARTH_OK && i < n; i++) {
         DL_APPEND(scheduler->known, slots[i]->request);
         scheduler->n_known++;
     }
-    /* Bounded by n_known, requests always fit; only closing refuses them, and then `refusing` was seen. */
-    for (; status == HEARTH_OK && n_sent < n; n_sent++)
-        if (hth_mailbox_put(scheduler->mailbox, messages[n_sent]) != HTH_MAILBOX_OK)
-            break;
-    if (status == HEARTH_OK && n_sent < n) {
-        for (size_t i = n_sent; i < n; i++) {
-            DL_DELETE(scheduler->known, slots[i]->request);
-            scheduler->n_known--;
-        }
-        assert(n_sent == 0);
-        status = refuse_busy(scheduler, err);
-    }
     pthread_mutex_unlock(&scheduler->lock);
-out:
-    for (size_t i = n_sent; messages && i < n; i++)
-        free(messages[i]);
-    free(messages);
+    if (status != HEARTH_OK)
+        free(sent);
     return status;
 }
 
@@ -452,9 +429,13 @@ static order *order_new(order_kind kind)
 static hearth_status give_order(hth_scheduler *scheduler, order *one, const struct timespec *deadline, bool *done_out,
                                 bool *found_out, hearth_error *err)
 {
+    message *sent = malloc(sizeof(*sent));
     int waited = 0;
 
-    if (!post(scheduler, (message){ .kind = MESSAGE_ORDER, .order = one })) {
+    if (sent)
+        *sent = (message){ .kind = MESSAGE_ORDER, .order = one };
+    if (!sent || hth_mailbox_put(scheduler->mailbox, sent) != HTH_MAILBOX_OK) {
+        free(sent);
         one->holders = 1; /* nobody else will see it */
         order_release(one);
         return hth_fail(err, HEARTH_BUSY, "the model's mailbox is full; try again later");

@@ -54,11 +54,6 @@ uint32_t hth_sequence_n_tokens(const hth_sequence *sequence)
     return sequence->n_tokens;
 }
 
-const hth_keyspace *hth_sequence_keyspace(const hth_sequence *sequence)
-{
-    return &sequence->keyspace;
-}
-
 uint32_t hth_sequence_id(const hth_sequence *sequence)
 {
     return sequence->id;

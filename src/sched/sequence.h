@@ -78,7 +78,6 @@ uint32_t hth_sequence_id(const hth_sequence *sequence);
  * are not shared between salts. HEARTH_NO_MEMORY leaves it as it was.
  */
 hearth_status hth_sequence_set_keyspace(hth_sequence *sequence, const hth_keyspace *keyspace, hearth_error *err);
-const hth_keyspace *hth_sequence_keyspace(const hth_sequence *sequence);
 bool hth_sequence_has_fingerprint(const hth_sequence *sequence, const uint8_t fingerprint[32]);
 
 /* Leading tokens that the sequence and those given have in common. */

@@ -11,6 +11,7 @@
 
 struct hth_text_stream {
     char **stop;
+    size_t *stop_bytes; /* their lengths */
     size_t n_stop;
     char *held; /* bytes not released yet */
     size_t n_held;
@@ -28,7 +29,8 @@ hth_text_stream *hth_text_stream_new(const char *const *stop, size_t n_stop)
     if (!stream)
         return NULL;
     stream->stop = calloc(n_stop ? n_stop : 1, sizeof(*stream->stop));
-    if (!stream->stop) {
+    stream->stop_bytes = calloc(n_stop ? n_stop : 1, sizeof(*stream->stop_bytes));
+    if (!stream->stop || !stream->stop_bytes) {
         hth_text_stream_free(stream);
         return NULL;
     }
@@ -40,7 +42,7 @@ hth_text_stream *hth_text_stream_new(const char *const *stop, size_t n_stop)
             hth_text_stream_free(stream);
             return NULL;
         }
-        stream->n_stop++;
+        stream->stop_bytes[stream->n_stop++] = strlen(stop[i]);
     }
     return stream;
 }
@@ -52,6 +54,7 @@ void hth_text_stream_free(hth_text_stream *stream)
     for (size_t i = 0; stream->stop && i < stream->n_stop; i++)
         free(stream->stop[i]);
     free(stream->stop);
+    free(stream->stop_bytes);
     free(stream->held);
     free(stream->out);
     free(stream);
@@ -166,7 +169,7 @@ static size_t find_stop(const hth_text_stream *stream)
 {
     for (size_t at = 0; at < stream->n_text; at++)
         for (size_t i = 0; i < stream->n_stop; i++) {
-            size_t n = strlen(stream->stop[i]);
+            size_t n = stream->stop_bytes[i];
 
             if (n <= stream->n_text - at && memcmp(stream->held + at, stream->stop[i], n) == 0)
                 return at;
@@ -181,7 +184,7 @@ static size_t find_beginning(const hth_text_stream *stream)
         for (size_t i = 0; i < stream->n_stop; i++) {
             size_t rest = stream->n_text - at;
 
-            if (strlen(stream->stop[i]) > rest && memcmp(stream->held + at, stream->stop[i], rest) == 0)
+            if (stream->stop_bytes[i] > rest && memcmp(stream->held + at, stream->stop[i], rest) == 0)
                 return at;
         }
     return stream->n_text;

@@ -693,7 +693,7 @@ static void a_request_that_is_paused_for_too_long_ends(void **state)
     test_stage_close(&stage);
 }
 
-/* One waits in place for cells that a paused one has: there is nothing to do until somebody comes back, or is given up. */
+/* Without a cache it cannot be saved: there is nothing to do until somebody comes back, or is given up. */
 static void waiting_for_the_cells_of_a_paused_one_is_no_work(void **state)
 {
     test_stage_options options = test_stage_options_default();
@@ -703,6 +703,7 @@ static void waiting_for_the_cells_of_a_paused_one_is_no_work(void **state)
     bool busy = true;
 
     (void)state;
+    options.ram_bytes = 0;
     options.n_ctx = 1300;
     test_stage_open(&stage, &options);
     for (unsigned i = 0; i < 2; i++)
@@ -721,6 +722,39 @@ static void waiting_for_the_cells_of_a_paused_one_is_no_work(void **state)
         assert_int_equal(replies[i]->result.status, HEARTH_OK);
         test_reply_free(replies[i]);
     }
+    test_stage_close(&stage);
+}
+
+/* Nobody waits for a slow reader: who is paused gives its cells to one that is short of them, and goes on later. */
+static void a_paused_one_makes_room_for_one_that_is_short_of_cells(void **state)
+{
+    test_stage_options options = test_stage_options_default();
+    hearth_request requests[2] = { test_request(text, 100, -1), test_request(other, 100, -1) };
+    test_reply *replies[2];
+    test_stage stage;
+    bool busy = true;
+
+    (void)state;
+    options.ram_bytes = 64 << 20;
+    options.n_ctx = 1300;
+    test_stage_open(&stage, &options);
+    for (unsigned i = 0; i < 2; i++)
+        replies[i] = submit(&stage, &requests[i]);
+    test_stage_run_until(&stage, replies[0], 400);
+    atomic_store(&replies[0]->request->paused, true);
+    for (unsigned i = 0; i < 2000 && busy; i++)
+        busy = test_stage_tick(&stage);
+    assert_false(busy);
+    assert_true(hth_batcher_wake_ns(stage.batcher) > stage.now_ns);
+    assert_true(hth_batcher_wake_ns(stage.batcher) < UINT64_MAX); /* it may still be given up */
+    expect_ended(replies[1], HEARTH_OK, HEARTH_FINISH_LENGTH);
+    assert_int_equal(stage.n_open, 1);
+    atomic_store(&replies[0]->request->paused, false);
+    test_stage_run(&stage);
+    expect_ended(replies[0], HEARTH_OK, HEARTH_FINISH_LENGTH);
+    assert_int_equal(replies[0]->result.stats.n_preempted, 1);
+    for (unsigned i = 0; i < 2; i++)
+        test_reply_free(replies[i]);
     test_stage_close(&stage);
 }
 
@@ -1502,6 +1536,7 @@ int main(void)
         cmocka_unit_test(a_paused_request_stands_still_and_others_do_not_notice),
         cmocka_unit_test(a_request_that_is_paused_for_too_long_ends),
         cmocka_unit_test(waiting_for_the_cells_of_a_paused_one_is_no_work),
+        cmocka_unit_test(a_paused_one_makes_room_for_one_that_is_short_of_cells),
         cmocka_unit_test(a_cancel_takes_effect_with_the_next_tick),
         cmocka_unit_test(a_reader_that_wants_no_more_ends_its_request),
         cmocka_unit_test(a_session_goes_on_in_place_whatever_came_between),
