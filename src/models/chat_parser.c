@@ -148,14 +148,21 @@ static bool give_calls(hearth_chat_parser *parser, bool is_last)
  */
 static bool give_rest(hearth_chat_parser *parser)
 {
-    const char *last = parser->content ? parser->content : parser->reasoning;
-    const char *rest = last ? strstr(parser->text, last) : parser->text;
+    const char *const given[] = { parser->reasoning, parser->content };
+    const char *rest = parser->text;
     size_t n_content = parser->content ? strlen(parser->content) : 0, n_rest;
     char *grown;
 
-    if (parser->n_calls > 0 || !rest)
+    if (parser->n_calls > 0)
         return true;
-    rest += last ? strlen(last) : 0;
+    for (size_t i = 0; i < 2; i++) {
+        const char *at = given[i] ? strstr(rest, given[i]) : NULL;
+
+        if (given[i] && !at)
+            return true; /* it was written otherwise than it was given */
+        if (at)
+            rest = at + strlen(given[i]);
+    }
     n_rest = strlen(rest);
     if (n_rest == 0)
         return true;
