@@ -616,7 +616,11 @@ typedef struct hearth_sampling {
     bool grammar_is_lazy;           /* the grammar (or schema) binds from a trigger on; it needs at least one */
     const hearth_trigger *triggers; /* [n_triggers], at most 64 */
     size_t n_triggers;
-    uint64_t reserved[8]; /* zeros */
+    const char *grammar_prefix; /* text that a grammar (not a lazy one) has read before the reply begins; NULL: none */
+    /* Control tokens that stand for their names: in the reply's text, to stops, to the grammar; [n_shown_tokens]. */
+    const hearth_token *shown_tokens;
+    size_t n_shown_tokens; /* at most 64 */
+    uint64_t reserved[5];  /* zeros */
 } hearth_sampling;
 
 static inline hearth_sampling hearth_sampling_default(void)
@@ -837,6 +841,144 @@ typedef struct hearth_explanation {
  */
 HEARTH_API hearth_status hearth_explain(hearth_model *model, const hearth_request *request,
                                         hearth_explanation *explanation, hearth_error *err);
+
+/* ---- conversations: templates with tools, and replies taken apart ------------------------------------------------- */
+
+/* A call of a tool, as a model wrote it. */
+typedef struct hearth_chat_call {
+    const char *id; /* NULL: none */
+    const char *name;
+    const char *arguments; /* a JSON object as text */
+} hearth_chat_call;
+
+/* One message of a conversation. */
+typedef struct hearth_chat_turn {
+    const char *role;         /* "system", "developer", "user", "assistant", "tool", or what the template knows */
+    const char *content;      /* NULL: none, or parts */
+    const char *const *parts; /* [n_parts], pieces of text; where content is NULL */
+    size_t n_parts;
+    const char *reasoning;         /* what an assistant thought before its content; NULL: nothing */
+    const hearth_chat_call *calls; /* [n_calls], of an assistant */
+    size_t n_calls;
+    const char *call_id; /* of a tool's turn: the call that it answers; NULL: unknown */
+    const char *name;    /* of who speaks, or of the tool; NULL: none */
+} hearth_chat_turn;
+
+/* A function that the model may call. */
+typedef struct hearth_chat_tool {
+    const char *name;        /* 1 to 64 letters, digits, '_' and '-' */
+    const char *description; /* NULL: none */
+    const char *parameters;  /* JSON schema of an object; NULL: it takes none. At most 256 KiB */
+} hearth_chat_tool;
+
+typedef enum hearth_tool_choice {
+    HEARTH_TOOL_AUTO = 0,     /* the model decides */
+    HEARTH_TOOL_NONE = 1,     /* it sees the tools, but what it says is content */
+    HEARTH_TOOL_REQUIRED = 2, /* it calls at least one */
+} hearth_tool_choice;
+
+/*
+ * A conversation to go on with. Limits: 16384 turns, 128 tools; JSON nested 64 deep, 4096 values a schema, 200 members
+ * an object of it, names of 256 bytes.
+ */
+typedef struct hearth_conversation {
+    size_t struct_size;
+    const hearth_chat_turn *turns; /* [n_turns], at least one */
+    size_t n_turns;
+    const hearth_chat_tool *tools; /* [n_tools] */
+    size_t n_tools;
+    hearth_tool_choice tool_choice;
+    bool parallel_calls;         /* more than one call in a reply (default true) */
+    const char *json_schema;     /* the content has to follow it; NULL: none. Not with tools that must be called */
+    bool no_thinking;            /* where the template can tell the model not to think, do */
+    bool reasoning_in_content;   /* leave what the model thinks where it writes it */
+    bool continue_last;          /* the last turn is the beginning of the reply, which goes on */
+    bool no_reply;               /* end the text after the last turn; the reply's beginning is left out */
+    const char *template_values; /* a JSON object of further variables for the template; NULL: none. At most 64 KiB */
+} hearth_conversation;
+
+static inline hearth_conversation hearth_conversation_default(void)
+{
+    hearth_conversation conversation;
+
+    memset(&conversation, 0, sizeof(conversation));
+    conversation.struct_size = sizeof(conversation);
+    conversation.parallel_calls = true;
+    return conversation;
+}
+
+/* A conversation as a prompt, and what else belongs into the request. Everything in it belongs to it. */
+typedef struct hearth_chat_prompt {
+    char *text; /* terminated; tokenize with HEARTH_TOKENIZE_SPECIAL | HEARTH_TOKENIZE_BOS */
+    size_t n_bytes;
+    char *grammar;        /* for hearth_sampling.grammar; NULL: none */
+    char *grammar_prefix; /* for hearth_sampling.grammar_prefix; NULL: none */
+    bool grammar_is_lazy;
+    hearth_trigger *triggers; /* [n_triggers] */
+    size_t n_triggers;
+    char **stop; /* [n_stop]: further texts that end the reply */
+    size_t n_stop;
+    hearth_token *shown_tokens; /* [n_shown_tokens], for hearth_sampling.shown_tokens */
+    size_t n_shown_tokens;
+    bool can_think; /* the template knows of reasoning */
+    char *parser;   /* how to read the reply: for hearth_chat_parser_new. Text without a meaning for others */
+} hearth_chat_prompt;
+
+/*
+ * Render a conversation through the model's chat template.
+ *
+ * out  receives what the request needs; release it with hearth_chat_prompt_free.
+ *
+ * Returns HEARTH_OK; HEARTH_MISUSE names what in the conversation is wrong or beyond a limit; HEARTH_INVALID_TEXT;
+ * HEARTH_TOO_LONG; HEARTH_UNSUPPORTED when the model has no template; HEARTH_ENGINE when the template cannot be applied
+ * to this conversation; HEARTH_CANCELLED after unloading; HEARTH_NO_MEMORY. May take milliseconds: not for a callback.
+ */
+HEARTH_API hearth_status hearth_conversation_render(hearth_model *model, const hearth_conversation *conversation,
+                                                    hearth_chat_prompt *out, hearth_error *err);
+/* Free what a prompt holds and clear it. Accepts NULL and a prompt of zeros. */
+HEARTH_API void hearth_chat_prompt_free(hearth_chat_prompt *prompt);
+
+/* What a piece of a reply is. */
+typedef enum hearth_chat_delta_kind {
+    HEARTH_DELTA_REASONING = 0, /* text, of what the model thinks */
+    HEARTH_DELTA_CONTENT = 1,   /* text, of its answer */
+    HEARTH_DELTA_CALL = 2,      /* a call begins: its id and name */
+    HEARTH_DELTA_ARGUMENTS = 3, /* text, of the arguments of the call that began last */
+} hearth_chat_delta_kind;
+
+typedef struct hearth_chat_delta {
+    hearth_chat_delta_kind kind;
+    uint32_t call;    /* which call, from 0 */
+    const char *text; /* terminated, n_bytes long; the name of a call */
+    size_t n_bytes;
+    const char *id; /* of a call; "" where the model gave none, or gives it behind the arguments */
+} hearth_chat_delta;
+
+typedef struct hearth_chat_parser hearth_chat_parser;
+
+/*
+ * A parser for one reply to a prompt, which is needed during the call only. One thread at a time; it lives as long as
+ * the model.
+ */
+HEARTH_API hearth_status hearth_chat_parser_new(hearth_model *model, const hearth_chat_prompt *prompt,
+                                                hearth_chat_parser **out, hearth_error *err);
+/* Accepts NULL. */
+HEARTH_API void hearth_chat_parser_free(hearth_chat_parser *parser);
+
+/*
+ * Feed text of the reply, n_bytes of whole characters (0 is allowed), and receive what is known by now: deltas,
+ * [n_deltas], borrowed until the next call. What was given is never taken back: where text turns out to mean something
+ * else later, that is not told. is_last: the reply has ended. Where it does not have the form that its template
+ * leads to expect, and calls nothing, the rest of it becomes content as it is.
+ *
+ * The work of a call is in proportion to the reply so far, and long replies are looked at in steps of a 64th of their
+ * length, so that all of it together stays in proportion to the reply. The same pieces give the same deltas.
+ *
+ * Returns HEARTH_OK; HEARTH_MISUSE after the last piece; HEARTH_TOO_LONG beyond 16 MiB; HEARTH_NO_MEMORY.
+ */
+HEARTH_API hearth_status hearth_chat_parser_feed(hearth_chat_parser *parser, const char *text, size_t n_bytes,
+                                                 bool is_last, const hearth_chat_delta **deltas_out, size_t *n_out,
+                                                 hearth_error *err);
 
 /* ---- streams: a reply to be read at the reader's pace ------------------------------------------------------------ */
 

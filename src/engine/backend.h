@@ -21,9 +21,10 @@
 
 #include "base/log.h"
 #include "base/status.h"
+#include "engine/chat_reply.h"
 
 /* Raised when anything in this header changes; a module with another number is refused. */
-#define HTH_BACKEND_ABI 3u
+#define HTH_BACKEND_ABI 4u
 
 /* The symbol that an engine module exports: const hth_backend *hearth_backend(void). */
 #define HTH_BACKEND_SYMBOL "hearth_backend"
@@ -31,6 +32,7 @@
 typedef struct hth_engine_model hth_engine_model;
 typedef struct hth_engine_context hth_engine_context;
 typedef struct hth_engine_sampler hth_engine_sampler;
+typedef struct hth_engine_chat_reader hth_engine_chat_reader;
 
 /* How a model's state can be cut; docs/engine.md says how each was measured. */
 typedef enum hth_model_kind {
@@ -225,6 +227,24 @@ typedef struct hth_backend {
      */
     hearth_status (*sampler_apply)(hth_engine_sampler *sampler, const float *logits, const hth_sample_at *at,
                                    const hth_candidate **out, size_t *n_out, hearth_error *err);
+
+    /* ---- conversations: any thread, several at once on one model ---- */
+
+    /*
+     * Render a conversation, whose texts are UTF-8 and within the limits of hearth.h, and fill *out (zeros before). What
+     * can be wrong with JSON in it is found here. Statuses as hearth_conversation_render.
+     */
+    hearth_status (*chat_prompt)(const hth_engine_model *model, const hearth_conversation *conversation,
+                                 hearth_chat_prompt *out, hearth_error *err);
+    /* A reader of replies from hearth_chat_prompt.parser. It does not need the model; reading changes nothing in it. */
+    hearth_status (*chat_reader_new)(const char *parser, hth_engine_chat_reader **out, hearth_error *err);
+    void (*chat_reader_free)(hth_engine_chat_reader *reader); /* accepts NULL */
+    /*
+     * What a text says, the whole reply or the beginning of one. *out is to be cleared with hth_chat_reply_clear.
+     * HEARTH_CORRUPT when the text does not have the form of a reply.
+     */
+    hearth_status (*chat_read)(const hth_engine_chat_reader *reader, const char *text, size_t n_bytes, bool is_whole,
+                               hth_chat_reply *out, hearth_error *err);
 } hth_backend;
 
 typedef const hth_backend *(*hth_backend_entry)(void);

@@ -36,8 +36,10 @@
 #include "engine/backend.h"
 #include "engine/blob.h"
 #include "engine/blob_part.h"
+#include "engine/backend_llama_chat.h"
 #include "engine/backend_llama_sampler.h"
 #include "engine/sampler.h"
+#include "engine/llama_chat.h"
 #include "engine/llama_shim.h"
 
 #define N_UBATCH_MAX 512
@@ -49,7 +51,7 @@
 struct hth_engine_model {
     struct llama_model *llama;
     const hth_log *log;
-    hth_shim_chat *chat;    /* NULL: no template, or one that cannot be read */
+    hth_llama_chat *chat;   /* NULL: no template, or one that cannot be read */
     char chat_problem[256]; /* why not */
     bool chat_given;
     atomic_int kind; /* hth_model_kind */
@@ -412,7 +414,7 @@ static void model_free(hth_engine_model *model)
         return;
     enter(model->log);
     hth_texts_free(model->texts);
-    hth_shim_chat_free(model->chat);
+    hth_llama_chat_free(model->chat);
     if (model->llama)
         hth_shim_model_free(model->llama);
     leave();
@@ -464,7 +466,7 @@ static hearth_status read_chat_template(hth_engine_model *model, const hth_engin
                                         hearth_error *err)
 {
     hearth_error problem = { .message = "" };
-    hearth_status status = hth_shim_chat_new(model->llama, params->chat_template, &model->chat, &problem);
+    hearth_status status = hth_llama_chat_new(model->llama, params->chat_template, &model->chat, &problem);
 
     model->chat_given = params->chat_template != NULL;
     if (status == HEARTH_OK)
@@ -630,6 +632,32 @@ static bool is_end(const hth_engine_model *model, hearth_token token)
     return model && is_token(model, token) && hth_shim_is_end(model->llama, token);
 }
 
+static hearth_status check_template(const hth_engine_model *model, hearth_error *err)
+{
+    if (!model->chat && model->chat_problem[0])
+        return hth_fail(err, HEARTH_ENGINE, "the model's chat template cannot be used: %s; give another one",
+                        model->chat_problem);
+    if (!model->chat)
+        return hth_fail(err, HEARTH_UNSUPPORTED, "the model has no chat template; give one or use plain completion");
+    return HEARTH_OK;
+}
+
+static hearth_status chat_prompt(const hth_engine_model *model, const hearth_conversation *conversation,
+                                 hearth_chat_prompt *out, hearth_error *err)
+{
+    hearth_status status;
+
+    if (!model || !conversation || !out)
+        return hth_fail(err, HEARTH_MISUSE, "a prompt needs a conversation");
+    status = check_template(model, err);
+    if (status != HEARTH_OK)
+        return status;
+    enter(model->log);
+    status = hth_llama_chat_prompt(model->chat, conversation, out, err);
+    leave();
+    return status;
+}
+
 static hearth_status chat_render(const hth_engine_model *model, const hearth_chat_message *messages, size_t n_messages,
                                  char **text_out, hearth_error *err)
 {
@@ -640,13 +668,11 @@ static hearth_status chat_render(const hth_engine_model *model, const hearth_cha
     for (size_t i = 0; i < n_messages; i++)
         if (!messages[i].role || !messages[i].content)
             return hth_fail(err, HEARTH_MISUSE, "chat message %zu has no role or no content", i);
-    if (!model->chat && model->chat_problem[0])
-        return hth_fail(err, HEARTH_ENGINE, "the model's chat template cannot be used: %s; give another one",
-                        model->chat_problem);
-    if (!model->chat)
-        return hth_fail(err, HEARTH_UNSUPPORTED, "the model has no chat template; give one or use plain completion");
+    status = check_template(model, err);
+    if (status != HEARTH_OK)
+        return status;
     enter(model->log);
-    status = hth_shim_chat_render(model->chat, messages, n_messages, text_out, err);
+    status = hth_llama_chat_render(model->chat, messages, n_messages, text_out, err);
     leave();
     return status;
 }
@@ -1442,6 +1468,10 @@ const hth_backend *hearth_backend(void)
         .piece = piece,
         .is_end = is_end,
         .chat_render = chat_render,
+        .chat_prompt = chat_prompt,
+        .chat_reader_new = hth_backend_llama_chat_reader_new,
+        .chat_reader_free = hth_backend_llama_chat_reader_free,
+        .chat_read = hth_backend_llama_chat_read,
         .context_new = context_new,
         .context_free = context_free,
         .context_info = context_info,

@@ -49,12 +49,34 @@ static hearth_status read_grammar(const struct llama_model *llama, uint32_t n_vo
     return status;
 }
 
+/* The names of control tokens that stand for themselves. */
+static void read_shown(const struct llama_model *llama, const hearth_sampling *sampling,
+                       hth_shown_token shown[HTH_SHOWN_TOKENS_MAX], hth_sampler_parts *parts)
+{
+    for (size_t i = 0; i < sampling->n_shown_tokens && i < HTH_SHOWN_TOKENS_MAX; i++) {
+        hth_shown_token *to = &shown[parts->n_shown];
+        int32_t n = 0;
+
+        to->token = sampling->shown_tokens[i];
+        if (to->token < 0 || (uint32_t)to->token >= parts->n_vocab ||
+            hth_shim_piece(llama, to->token, true, (char *)to->bytes, sizeof(to->bytes), &n, NULL) != HEARTH_OK ||
+            n <= 0)
+            continue; /* no token, or one whose name is longer than any that matters */
+        to->n_bytes = (uint32_t)n;
+        parts->n_shown++;
+    }
+    parts->shown = shown;
+}
+
 hearth_status hth_llama_sampler_new(const struct llama_model *llama, hth_texts *texts, const hearth_sampling *sampling,
                                     hth_engine_sampler **out, hearth_error *err)
 {
     hth_sampler_parts parts = { .n_vocab = hth_texts_n_tokens(texts) };
+    hth_shown_token shown[HTH_SHOWN_TOKENS_MAX];
     hearth_status status = hth_sampling_check(sampling, err);
 
+    if (status == HEARTH_OK)
+        read_shown(llama, sampling, shown, &parts);
     if (status == HEARTH_OK)
         status = hth_texts_ends(texts, &parts.ends, &parts.n_ends, err);
     if (status == HEARTH_OK && hth_sampler_needs_text(sampling))

@@ -33,6 +33,7 @@
 #include "engine/blob_part.h"
 #include "engine/sampler.h"
 #include "engine/sampling.h"
+#include "engine/stub_chat.h"
 
 #define TOKEN_BOS 256
 #define TOKEN_EOS 257
@@ -1035,11 +1036,29 @@ static bool ends_reply(const void *model, hearth_token token)
     return is_end(model, token);
 }
 
-/* The chain is every engine's. What a grammar needs beyond it, a tokenizer and a converter, this engine has not. */
+/* The names of control tokens that stand for themselves. */
+static void read_shown(const hth_engine_model *model, const hearth_sampling *sampling,
+                       hth_shown_token shown[HTH_SHOWN_TOKENS_MAX], hth_sampler_parts *parts)
+{
+    for (size_t i = 0; i < sampling->n_shown_tokens && i < HTH_SHOWN_TOKENS_MAX; i++) {
+        hth_shown_token *to = &shown[parts->n_shown];
+        size_t n = 0;
+
+        to->token = sampling->shown_tokens[i];
+        if (piece(model, to->token, true, (char *)to->bytes, sizeof(to->bytes), &n, NULL) != HEARTH_OK)
+            continue; /* no token, or one whose name is longer than any that matters */
+        to->n_bytes = (uint32_t)n;
+        parts->n_shown++;
+    }
+    parts->shown = shown;
+}
+
+/* The chain is every engine's. What a schema needs beyond it, a converter, this engine has not. */
 static hearth_status sampler_new(const hth_engine_model *model, const hearth_sampling *sampling,
                                  hth_engine_sampler **out, hearth_error *err)
 {
     hth_sampler_parts parts = { .n_vocab = model ? model->n_vocab : 0 };
+    hth_shown_token shown[HTH_SHOWN_TOKENS_MAX];
     hearth_status status;
 
     if (!model || !sampling || !out)
@@ -1047,12 +1066,15 @@ static hearth_status sampler_new(const hth_engine_model *model, const hearth_sam
     status = hth_sampling_check(sampling, err);
     if (status != HEARTH_OK)
         return status;
-    if (sampling->grammar || sampling->json_schema)
-        return hth_fail(err, HEARTH_UNSUPPORTED, "sampling: the stub engine has no %s; leave it out",
-                        sampling->grammar ? "grammar" : "json_schema");
+    if (sampling->json_schema)
+        return hth_fail(err, HEARTH_UNSUPPORTED, "sampling: the stub engine has no json_schema; leave it out");
+    read_shown(model, sampling, shown, &parts);
     status = hth_texts_ends(model->texts, &parts.ends, &parts.n_ends, err);
     if (status == HEARTH_OK && hth_sampler_needs_text(sampling))
         status = hth_texts_vocabulary(model->texts, &parts.vocabulary, err);
+    if (status == HEARTH_OK && sampling->grammar)
+        status = hth_gbnf_new(sampling->grammar, strlen(sampling->grammar), parts.n_vocab, NULL, NULL, &parts.gbnf_take,
+                              err);
     return status == HEARTH_OK ? hth_sampler_new(sampling, &parts, out, err) : status;
 }
 
@@ -1069,6 +1091,10 @@ const hth_backend *hth_backend_stub(void)
         .piece = piece,
         .is_end = is_end,
         .chat_render = chat_render,
+        .chat_prompt = hth_stub_chat_prompt,
+        .chat_reader_new = hth_stub_chat_reader_new,
+        .chat_reader_free = hth_stub_chat_reader_free,
+        .chat_read = hth_stub_chat_read,
         .context_new = context_new,
         .context_free = context_free,
         .context_info = context_info,

@@ -16,27 +16,14 @@
 #include <unordered_set>
 
 #include <build-info.h>
-#include <chat.h>
 #include <ggml-backend.h>
 #include <gguf.h>
 #include <log.h>
 
+#include "engine/llama_guard.h"
+
 namespace
 {
-
-/* Run call; turn what it throws into a status. */
-template <typename Call> hearth_status guarded(hearth_error *err, const char *what, Call call) noexcept
-{
-    try {
-        return call();
-    } catch (const std::bad_alloc &) {
-        return hth_fail(err, HEARTH_NO_MEMORY, "not enough memory to %s", what);
-    } catch (const std::exception &e) {
-        return hth_fail(err, HEARTH_ENGINE, "the engine could not %s: %s", what, e.what());
-    } catch (...) {
-        return hth_fail(err, HEARTH_ENGINE, "the engine could not %s", what);
-    }
-}
 
 /* Run call; what it throws becomes the fallback. */
 template <typename Value, typename Call> Value guarded_value(Value fallback, Call call) noexcept
@@ -124,10 +111,6 @@ struct gguf_deleter {
 
 } /* namespace */
 
-struct hth_shim_chat {
-    common_chat_templates_ptr templates;
-};
-
 extern "C" {
 
 /* ---- the engine as a whole ---- */
@@ -150,7 +133,7 @@ const char *hth_shim_version(void)
 hearth_status hth_shim_init(ggml_log_callback log, void (*aborting)(const char *message), const char *directory,
                             hearth_error *err)
 {
-    return guarded(err, "start", [&] {
+    return hth_guarded(err, "start", [&] {
         llama_log_set(log, nullptr);
         (void)ggml_set_abort_callback(aborting); /* there was none to put back */
         common_log_set_verbosity_thold(-1);      /* this log knows standard error only */
@@ -166,7 +149,7 @@ hearth_status hth_shim_init(ggml_log_callback log, void (*aborting)(const char *
 
 hearth_status hth_shim_system_info(char *text, size_t capacity, hearth_error *err)
 {
-    return guarded(err, "name its features", [&] {
+    return hth_guarded(err, "name its features", [&] {
         if ((size_t)std::snprintf(text, capacity, "%s", llama_print_system_info()) >= capacity)
             return hth_fail(err, HEARTH_ENGINE, "the engine names more features than %zu bytes hold", capacity);
         return HEARTH_OK;
@@ -177,7 +160,7 @@ hearth_status hth_shim_system_info(char *text, size_t capacity, hearth_error *er
 
 hearth_status hth_shim_file_read(const char *path, hth_shim_file *out, hearth_error *err)
 {
-    return guarded(err, "read the model file", [&] {
+    return hth_guarded(err, "read the model file", [&] {
         gguf_init_params params = { /* no_alloc = */ true, /* ctx = */ nullptr };
         std::unique_ptr<gguf_context, gguf_deleter> file(gguf_init_from_file(path, params));
         hth_shim_file found = {};
@@ -214,7 +197,7 @@ hearth_status hth_shim_file_read(const char *path, hth_shim_file *out, hearth_er
 hearth_status hth_shim_split_path(const char *path, uint32_t split_no, uint32_t split_count, char *out, size_t capacity,
                                   hearth_error *err)
 {
-    return guarded(err, "name the parts of the model", [&] {
+    return hth_guarded(err, "name the parts of the model", [&] {
         std::string prefix(std::strlen(path) + 1, '\0');
 
         if (llama_split_prefix(&prefix[0], prefix.size(), path, 0, (int32_t)split_count) <= 0)
@@ -232,7 +215,7 @@ hearth_status hth_shim_model_load(const char *path, int32_t n_gpu_layers, bool n
                                   llama_progress_callback progress, void *progress_user_data, struct llama_model **out,
                                   hearth_error *err)
 {
-    return guarded(err, "load the model", [&] {
+    return hth_guarded(err, "load the model", [&] {
         llama_model_params params = llama_model_default_params();
         llama_model *model = nullptr;
 
@@ -258,7 +241,7 @@ void hth_shim_model_free(struct llama_model *model)
 
 hearth_status hth_shim_model_facts_read(const struct llama_model *model, hth_shim_model_facts *out, hearth_error *err)
 {
-    return guarded(err, "describe the model", [&] {
+    return hth_guarded(err, "describe the model", [&] {
         hth_shim_model_facts facts = {};
 
         (void)hth_shim_model_meta(model, "general.architecture", facts.architecture, sizeof(facts.architecture));
@@ -304,7 +287,7 @@ hearth_status hth_shim_tokenize(const struct llama_model *model, const char *tex
                                 bool parse_special, hearth_token *tokens, int32_t capacity, int32_t *n_out,
                                 hearth_error *err)
 {
-    return guarded(err, "tokenize the text", [&] {
+    return hth_guarded(err, "tokenize the text", [&] {
         *n_out =
             llama_tokenize(llama_model_get_vocab(model), text, n_bytes, tokens, capacity, add_special, parse_special);
         return HEARTH_OK;
@@ -314,7 +297,7 @@ hearth_status hth_shim_tokenize(const struct llama_model *model, const char *tex
 hearth_status hth_shim_piece(const struct llama_model *model, hearth_token token, bool special, char *bytes,
                              int32_t capacity, int32_t *n_out, hearth_error *err)
 {
-    return guarded(err, "write a token as text", [&] {
+    return hth_guarded(err, "write a token as text", [&] {
         *n_out = llama_token_to_piece(llama_model_get_vocab(model), token, bytes, capacity, /* lstrip = */ 0, special);
         return HEARTH_OK;
     });
@@ -325,63 +308,11 @@ bool hth_shim_is_end(const struct llama_model *model, hearth_token token)
     return guarded_value(false, [&] { return llama_vocab_is_eog(llama_model_get_vocab(model), token); });
 }
 
-/* ---- chat template ---- */
-
-hearth_status hth_shim_chat_new(const struct llama_model *model, const char *given, hth_shim_chat **out,
-                                hearth_error *err)
-{
-    return guarded(err, "read the chat template", [&] {
-        const char *source = given ? given : llama_model_chat_template(model, nullptr);
-        std::unique_ptr<hth_shim_chat> chat;
-
-        if (!source || !*source) {
-            *out = nullptr;
-            return HEARTH_OK;
-        }
-        /* common_chat_templates_init rethrows a sliced exception, so what is wrong is learned here. */
-        (void)common_chat_template(source, "", "");
-        chat = std::make_unique<hth_shim_chat>();
-        chat->templates = common_chat_templates_init(model, given ? given : "");
-        *out = chat.release();
-        return HEARTH_OK;
-    });
-}
-
-void hth_shim_chat_free(hth_shim_chat *chat)
-{
-    delete chat;
-}
-
-hearth_status hth_shim_chat_render(const hth_shim_chat *chat, const hearth_chat_message *messages, size_t n_messages,
-                                   char **text_out, hearth_error *err)
-{
-    return guarded(err, "apply the chat template", [&] {
-        common_chat_templates_inputs inputs;
-        std::string prompt;
-        char *text = nullptr;
-
-        for (size_t i = 0; i < n_messages; i++) {
-            common_chat_msg message;
-
-            message.role = messages[i].role;
-            message.content = messages[i].content;
-            inputs.messages.push_back(std::move(message));
-        }
-        prompt = common_chat_templates_apply(chat->templates.get(), inputs).prompt;
-        text = static_cast<char *>(std::malloc(prompt.size() + 1));
-        if (!text)
-            throw std::bad_alloc();
-        std::memcpy(text, prompt.c_str(), prompt.size() + 1);
-        *text_out = text;
-        return HEARTH_OK;
-    });
-}
-
 /* ---- context ---- */
 
 hearth_status hth_shim_context_defaults(struct llama_context_params *out, hearth_error *err)
 {
-    return guarded(err, "give its defaults", [&] {
+    return hth_guarded(err, "give its defaults", [&] {
         *out = llama_context_default_params();
         return HEARTH_OK;
     });
@@ -390,7 +321,7 @@ hearth_status hth_shim_context_defaults(struct llama_context_params *out, hearth
 hearth_status hth_shim_context_new(struct llama_model *model, const struct llama_context_params *params,
                                    struct llama_context **out, hearth_error *err)
 {
-    return guarded(err, "make a context", [&] {
+    return hth_guarded(err, "make a context", [&] {
         llama_context *context = llama_init_from_model(model, *params);
 
         if (!context)
@@ -427,7 +358,7 @@ void hth_shim_context_sizes(const struct llama_context *context, uint32_t *n_ctx
 hearth_status hth_shim_decode(struct llama_context *context, struct llama_batch batch, int32_t *result,
                               hearth_error *err)
 {
-    return guarded(err, "evaluate a batch", [&] {
+    return hth_guarded(err, "evaluate a batch", [&] {
         *result = llama_decode(context, batch);
         llama_synchronize(context);
         return HEARTH_OK;
@@ -448,7 +379,7 @@ bool hth_shim_seq_remove(struct llama_context *context, llama_seq_id id, llama_p
 hearth_status hth_shim_seq_copy(struct llama_context *context, llama_seq_id from, llama_seq_id to, llama_pos begin,
                                 llama_pos end, hearth_error *err)
 {
-    return guarded(err, "copy a sequence", [&] {
+    return hth_guarded(err, "copy a sequence", [&] {
         llama_memory_seq_cp(llama_get_memory(context), from, to, begin, end);
         return HEARTH_OK;
     });

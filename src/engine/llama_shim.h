@@ -95,18 +95,6 @@ hearth_status hth_shim_piece(const struct llama_model *model, hearth_token token
                              int32_t capacity, int32_t *n_out, hearth_error *err);
 bool hth_shim_is_end(const struct llama_model *model, hearth_token token);
 
-/* ---- chat template ---- */
-
-typedef struct hth_shim_chat hth_shim_chat;
-
-/* Parse given, or the model's own template when given is NULL. *out is NULL, with HEARTH_OK, when there is none. */
-hearth_status hth_shim_chat_new(const struct llama_model *model, const char *given, hth_shim_chat **out,
-                                hearth_error *err);
-void hth_shim_chat_free(hth_shim_chat *chat);
-/* Thread-safe. *text_out is malloc'ed. */
-hearth_status hth_shim_chat_render(const hth_shim_chat *chat, const hearth_chat_message *messages, size_t n_messages,
-                                   char **text_out, hearth_error *err);
-
 /* ---- context ---- */
 
 hearth_status hth_shim_context_defaults(struct llama_context_params *out, hearth_error *err);

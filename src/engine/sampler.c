@@ -43,6 +43,8 @@ struct hth_engine_sampler {
     hth_grammar *grammar;     /* NULL: none */
     hth_triggers *triggers;   /* not NULL: the grammar waits for one of them */
     const hth_vocabulary *vocabulary;
+    hth_shown_token *shown; /* [n_shown] */
+    size_t n_shown;
 
     float *logits; /* changed ones, [n_vocab]; NULL where nothing changes them */
     bool *allowed; /* by the grammar, [n_vocab]; NULL: no grammar */
@@ -82,6 +84,39 @@ static hearth_status copy_bias(hth_engine_sampler *s, const hearth_sampling *sam
     return HEARTH_OK;
 }
 
+/* The text of a token as the reply shows it. */
+static void text_of(const hth_engine_sampler *s, hearth_token token, const uint8_t **bytes, size_t *n_bytes)
+{
+    const hth_piece *piece = &s->vocabulary->pieces[token];
+
+    *bytes = piece->bytes;
+    *n_bytes = piece->n_bytes;
+    for (size_t i = 0; i < s->n_shown; i++)
+        if (s->shown[i].token == token) {
+            *bytes = s->shown[i].bytes;
+            *n_bytes = s->shown[i].n_bytes;
+        }
+}
+
+/* Does the grammar take it next: the token itself, or, of one that is shown, its name? */
+static bool grammar_allows(hth_engine_sampler *s, hearth_token token)
+{
+    if (hth_grammar_allows(s->grammar, token))
+        return true;
+    for (size_t i = 0; i < s->n_shown; i++)
+        if (s->shown[i].token == token)
+            return hth_grammar_allows_text(s->grammar, s->shown[i].bytes, s->shown[i].n_bytes);
+    return false;
+}
+
+static hearth_status grammar_accept(hth_engine_sampler *s, hearth_token token, hearth_error *err)
+{
+    for (size_t i = 0; i < s->n_shown; i++)
+        if (s->shown[i].token == token && !hth_grammar_allows(s->grammar, token))
+            return hth_grammar_accept_text(s->grammar, s->shown[i].bytes, s->shown[i].n_bytes, err);
+    return hth_grammar_accept(s->grammar, token, err);
+}
+
 /* A trigger that the grammar does not begin with would end every reply that shows it. */
 static hearth_status check_trigger(hth_engine_sampler *s, const hearth_trigger *trigger, size_t i, hearth_error *err)
 {
@@ -92,7 +127,7 @@ static hearth_status check_trigger(hth_engine_sampler *s, const hearth_trigger *
         return hth_fail(err, HEARTH_MISUSE, "sampling: triggers[%zu] is token %d; the vocabulary has 0 to %u", i,
                         trigger->token, s->n_vocab - 1);
     if (trigger->kind == HEARTH_TRIGGER_TOKEN)
-        ok = hth_grammar_allows(s->grammar, trigger->token);
+        ok = grammar_allows(s, trigger->token);
     else if (trigger->kind == HEARTH_TRIGGER_WORD)
         ok = hth_grammar_allows_text(s->grammar, (const uint8_t *)trigger->text, strlen(trigger->text));
     if (ok)
@@ -112,6 +147,13 @@ static hearth_status make_grammar(hth_engine_sampler *s, const hearth_sampling *
     s->allowed = calloc(s->n_vocab, sizeof(s->allowed[0]));
     if (!s->allowed)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a sampler");
+    if (!sampling->grammar_is_lazy && sampling->grammar_prefix) {
+        status = hth_grammar_accept_text(s->grammar, (const uint8_t *)sampling->grammar_prefix,
+                                         strlen(sampling->grammar_prefix), err);
+        return status == HEARTH_MISUSE
+                 ? hth_fail(err, status, "sampling: the grammar does not begin with grammar_prefix")
+                 : status;
+    }
     if (!sampling->grammar_is_lazy)
         return HEARTH_OK;
     status = hth_triggers_new(sampling, &s->triggers, err);
@@ -161,6 +203,15 @@ hearth_status hth_sampler_new(const hearth_sampling *sampling, const hth_sampler
     s->ends = parts->ends;
     s->n_ends = parts->n_ends;
     s->vocabulary = parts->vocabulary;
+    s->shown = calloc(parts->n_shown ? parts->n_shown : 1, sizeof(s->shown[0]));
+    if (!s->shown) {
+        hth_gbnf_free(parts->gbnf_take);
+        hth_sampler_free(s);
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a sampler");
+    }
+    if (parts->n_shown > 0)
+        memcpy(s->shown, parts->shown, parts->n_shown * sizeof(s->shown[0]));
+    s->n_shown = parts->n_shown;
     if (parts->gbnf_take)
         status = make_grammar(s, sampling, parts->gbnf_take, err);
     else
@@ -181,6 +232,7 @@ void hth_sampler_free(hth_engine_sampler *s)
 {
     if (!s)
         return;
+    free(s->shown);
     free(s->bias);
     free(s->forced);
     free(s->forced_logits);
@@ -200,18 +252,18 @@ void hth_sampler_free(hth_engine_sampler *s)
 /* A token of a reply whose grammar waits. */
 static hearth_status accept_waiting(hth_engine_sampler *s, hearth_token token, hearth_error *err)
 {
-    const hth_piece *piece = &s->vocabulary->pieces[token];
     bool has_token = hth_triggers_has_token(s->triggers, token);
     bool fires = false;
-    const uint8_t *text;
-    size_t n;
+    const uint8_t *bytes, *text;
+    size_t n_bytes, n;
     hearth_status status = HEARTH_OK;
 
+    text_of(s, token, &bytes, &n_bytes);
     if (!has_token)
-        status = hth_triggers_read(s->triggers, piece->bytes, piece->n_bytes, &fires, &text, &n, err);
+        status = hth_triggers_read(s->triggers, bytes, n_bytes, &fires, &text, &n, err);
     if (status != HEARTH_OK || (!has_token && !fires))
         return status;
-    status = has_token ? hth_grammar_accept(s->grammar, token, err) : hth_grammar_accept_text(s->grammar, text, n, err);
+    status = has_token ? grammar_accept(s, token, err) : hth_grammar_accept_text(s->grammar, text, n, err);
     hth_triggers_free(s->triggers);
     s->triggers = NULL;
     return status;
@@ -225,7 +277,7 @@ hearth_status hth_sampler_accept(hth_engine_sampler *s, hearth_token token, bool
         hth_penalties_accept(s->penalties, token);
     if (!is_reply || !s->grammar)
         return HEARTH_OK;
-    return s->triggers ? accept_waiting(s, token, err) : hth_grammar_accept(s->grammar, token, err);
+    return s->triggers ? accept_waiting(s, token, err) : grammar_accept(s, token, err);
 }
 
 /* ---- single logits ----------------------------------------------------------------------------------------------- */
@@ -245,20 +297,19 @@ static void add_bias(hth_engine_sampler *s)
 /* May the token be the next one as far as the grammar goes? */
 static bool is_allowed(hth_engine_sampler *s, hearth_token token)
 {
-    const hth_piece *piece;
-    const uint8_t *text;
-    size_t n;
+    const uint8_t *bytes, *text;
+    size_t n_bytes, n;
     bool fires;
 
     if (!s->grammar)
         return true;
     if (!s->triggers || hth_triggers_has_token(s->triggers, token))
-        return hth_grammar_allows(s->grammar, token);
+        return grammar_allows(s, token);
     /* It waits. A token that would wake it, but goes on as the grammar does not, is not to come. */
-    piece = &s->vocabulary->pieces[token];
-    if (piece->n_bytes == 0)
+    text_of(s, token, &bytes, &n_bytes);
+    if (n_bytes == 0)
         return true;
-    hth_triggers_try(s->triggers, piece->bytes, piece->n_bytes, &fires, &text, &n);
+    hth_triggers_try(s->triggers, bytes, n_bytes, &fires, &text, &n);
     return !fires || hth_grammar_allows_text(s->grammar, text, n);
 }
 
@@ -271,6 +322,8 @@ static hearth_status forbid_by_grammar(hth_engine_sampler *s, hearth_error *err)
             s->allowed[i] = is_allowed(s, (hearth_token)i);
     else
         status = hth_grammar_mask(s->grammar, s->allowed, err);
+    for (size_t i = 0; status == HEARTH_OK && !s->triggers && i < s->n_shown; i++)
+        s->allowed[s->shown[i].token] = s->allowed[s->shown[i].token] || grammar_allows(s, s->shown[i].token);
     for (uint32_t i = 0; status == HEARTH_OK && i < s->n_vocab; i++)
         if (!s->allowed[i])
             s->logits[i] = -INFINITY;

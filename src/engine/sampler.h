@@ -11,12 +11,22 @@
 #include "engine/gbnf.h"
 #include "engine/vocabulary.h"
 
+/* A control token of sampling.shown_tokens, and its name: its text for the grammar and for triggers. */
+typedef struct hth_shown_token {
+    hearth_token token;
+    uint32_t n_bytes;
+    uint8_t bytes[120]; /* a longer name is cut, and then is no text of any grammar */
+} hth_shown_token;
+enum { HTH_SHOWN_TOKENS_MAX = 64 };
+
 typedef struct hth_sampler_parts {
     uint32_t n_vocab;
     const hearth_token *ends; /* tokens that end a reply; outlives the samplers */
     size_t n_ends;
     const hth_vocabulary *vocabulary; /* where hth_sampler_needs_text says so; outlives the samplers */
-    hth_gbnf *gbnf_take;              /* of the grammar or the schema; taken over, also on failure */
+    const hth_shown_token *shown;     /* [n_shown], copied */
+    size_t n_shown;
+    hth_gbnf *gbnf_take; /* of the grammar or the schema; taken over, also on failure */
 } hth_sampler_parts;
 
 /* Does it ask for something that looks at the text of tokens: DRY, or a grammar? */

@@ -196,10 +196,10 @@ void hth_reply_flush(hth_reply *reply)
 
 /* ---- tokens ---- */
 
-static bool is_stop_token(const hth_request *request, hearth_token token)
+static bool is_among(hearth_token token, const hearth_token *tokens, size_t n)
 {
-    for (size_t i = 0; i < request->n_stop_tokens; i++)
-        if (request->stop_tokens[i] == token)
+    for (size_t i = 0; i < n; i++)
+        if (tokens[i] == token)
             return true;
     return false;
 }
@@ -251,8 +251,9 @@ static bool feed(hth_reply *reply, hearth_token token, const char **text_out, si
 {
     char piece[PIECE_BYTES_MAX];
     size_t n_piece = 0;
-    hearth_status status = reply->place->backend->piece(reply->place->engine_model, token, false, piece, sizeof(piece),
-                                                        &n_piece, &reply->result.error);
+    bool is_shown = is_among(token, reply->request->shown_tokens, reply->request->n_shown_tokens);
+    hearth_status status = reply->place->backend->piece(reply->place->engine_model, token, is_shown, piece,
+                                                        sizeof(piece), &n_piece, &reply->result.error);
 
     if (status != HEARTH_OK)
         hth_reply_end(reply, status, HEARTH_FINISH_NONE);
@@ -265,7 +266,7 @@ static bool feed(hth_reply *reply, hearth_token token, const char **text_out, si
 static bool take_token(hth_reply *reply, hearth_token token, const float *logits)
 {
     const hth_request *request = reply->request;
-    bool ends = is_stop_token(request, token) ||
+    bool ends = is_among(token, request->stop_tokens, request->n_stop_tokens) ||
                 (!request->ignore_eos && reply->place->backend->is_end(reply->place->engine_model, token));
     const char *text = "";
     size_t n_text = 0;

@@ -14,6 +14,7 @@ enum {
     STOPS_MAX = 64,
     STOP_BYTES_MAX = 1024,
     STOP_TOKENS_MAX = 64,
+    SHOWN_TOKENS_MAX = 64,
     TOP_LOGPROBS_MAX = 64,
     PRIORITY_MAX = 100,
 };
@@ -33,8 +34,13 @@ static hearth_status check_numbers(const hearth_request *from, hearth_error *err
     if (from->n_stop_tokens > STOP_TOKENS_MAX)
         return hth_fail(err, HEARTH_MISUSE, "stop_tokens has %zu tokens; at most %d are allowed", from->n_stop_tokens,
                         STOP_TOKENS_MAX);
-    if ((!from->stop_tokens && from->n_stop_tokens > 0) || (!from->replayed && from->n_replayed > 0))
-        return hth_fail(err, HEARTH_MISUSE, "stop_tokens or replayed is NULL although its count is not 0");
+    if (from->sampling.n_shown_tokens > SHOWN_TOKENS_MAX)
+        return hth_fail(err, HEARTH_MISUSE, "shown_tokens has %zu tokens; at most %d are allowed",
+                        from->sampling.n_shown_tokens, SHOWN_TOKENS_MAX);
+    if ((!from->stop_tokens && from->n_stop_tokens > 0) || (!from->replayed && from->n_replayed > 0) ||
+        (!from->sampling.shown_tokens && from->sampling.n_shown_tokens > 0))
+        return hth_fail(err, HEARTH_MISUSE,
+                        "stop_tokens, shown_tokens or replayed is NULL although its count is not 0");
     if (from->session_id &&
         (!*from->session_id || strnlen(from->session_id, HTH_SESSION_BYTES_MAX + 1) > HTH_SESSION_BYTES_MAX))
         return hth_fail(err, HEARTH_MISUSE, "session_id is empty or longer than %d bytes", HTH_SESSION_BYTES_MAX);
@@ -82,9 +88,11 @@ static bool copy_tokens(const hearth_token *tokens, size_t n, hearth_token **out
 static hearth_status copy_lists(hth_request *request, const hearth_request *from, hearth_error *err)
 {
     if (!copy_tokens(from->stop_tokens, from->n_stop_tokens, &request->stop_tokens) ||
+        !copy_tokens(from->sampling.shown_tokens, from->sampling.n_shown_tokens, &request->shown_tokens) ||
         !copy_tokens(from->replayed, from->n_replayed, &request->replayed))
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a request");
     request->n_stop_tokens = from->n_stop_tokens;
+    request->n_shown_tokens = from->sampling.n_shown_tokens;
     request->n_replayed = (uint32_t)from->n_replayed;
     if (from->session_id) {
         request->session = strdup(from->session_id);
@@ -160,6 +168,7 @@ void hth_request_free(hth_request *request)
         free(request->stop[i]);
     free(request->stop);
     free(request->stop_tokens);
+    free(request->shown_tokens);
     free(request->replayed);
     free(request->session);
     free(request->prompt);

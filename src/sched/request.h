@@ -32,6 +32,8 @@ struct hth_request {
     size_t n_stop;
     hearth_token *stop_tokens; /* owned, [n_stop_tokens] */
     size_t n_stop_tokens;
+    hearth_token *shown_tokens; /* owned, [n_shown_tokens] */
+    size_t n_shown_tokens;
     hearth_token *replayed; /* owned, [n_replayed] */
     uint32_t n_replayed;
     char *session; /* owned; NULL: none */

@@ -24,4 +24,8 @@ for pair in lmdb.h:cache llama.h:engine ggml.h:engine isa-l.h:base openssl/evp.h
     case $file in ./$home/*) ;; *) fail "src/${file#./} includes <$header>, whose home is src/$home" ;; esac
   done
 done
+# Formats are bytes in and bytes out: no threads, no sockets, no HTTP.
+for header in pthread.h threads.h sys/socket.h netinet/ event2/ curl/; do
+  for file in $(grep -rlE "^# *include *<$header" api || true); do fail "src/$file includes <$header>"; done
+done
 exit $failed

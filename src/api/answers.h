@@ -1,0 +1,32 @@
+/*
+ * answers.h - endpoints that generate nothing: one question to a model, one body
+ */
+#ifndef HTH_API_ANSWERS_H
+#define HTH_API_ANSWERS_H
+
+#include "api/request.h"
+
+/*
+ * /tokenize, /detokenize, /apply-template and count_tokens: the body of the answer is appended to out. False with error
+ * filled. Any thread.
+ */
+bool hth_api_answer(hearth_model *model, const hth_api_request *request, hth_buffer *out, hth_api_error *error);
+
+/* A model of a list. info may be NULL: it is not loaded. */
+typedef struct hth_api_listed_model {
+    const char *name;
+    json_int_t created_s;
+    const hearth_model_info *info;
+} hth_api_listed_model;
+
+/* GET /v1/models, and GET /v1/models/NAME of one. */
+void hth_api_models_write(const hth_api_listed_model *models, size_t n, hth_buffer *out);
+void hth_api_model_write(const hth_api_listed_model *model, hth_buffer *out);
+
+/* GET /props and /slots. */
+void hth_api_props_write(const hearth_model_info *info, hth_buffer *out);
+void hth_api_slots_write(const hearth_model_info *info, hth_buffer *out);
+/* GET /health: problem NULL: all is well (200), otherwise why not (503). Returns the status. */
+int hth_api_health_write(const char *problem, hth_buffer *out);
+
+#endif

@@ -1,0 +1,164 @@
+/*
+ * anthropic_reply.c - a message, and the events of one
+ *
+ * Content is a list of blocks. In a stream one block is open at a time: what does not belong to it closes it.
+ */
+#include <string.h>
+
+#include "api/reply_inside.h"
+#include "api/sse.h"
+#include "api/usage.h"
+#include "base/json_bounds.h"
+
+static const char *stop_reason(const hth_api_choice *choice)
+{
+    return choice->finish != HEARTH_FINISH_STOP ? "max_tokens"
+         : choice->stop_text                    ? "stop_sequence"
+         : choice->n_calls > 0                  ? "tool_use"
+                                                : "end_turn";
+}
+
+static json_t *message_json(const hth_api_reply *reply, json_t *content, const char *reason, const char *stop,
+                            json_t *usage)
+{
+    return json_pack("{s:s+, s:s, s:s, s:s, s:o, s:s?, s:s?, s:o}", "id", "msg_", reply->id, "type", "message", "role",
+                     "assistant", "model", reply->model, "content", content, "stop_reason", reason, "stop_sequence",
+                     stop, "usage", usage);
+}
+
+/* ---- the stream ---- */
+
+static void begin(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
+{
+    if (choice->has_begun)
+        return;
+    choice->has_begun = true;
+    hth_sse_add_take(out, "message_start",
+                     json_pack("{s:s, s:o}", "type", "message_start", "message",
+                               message_json(reply, json_array(), NULL, NULL,
+                                            hth_api_usage_anthropic(reply, choice->n_prompt, choice->n_restored,
+                                                                    choice->n_tokens))));
+}
+
+static void put_block_delta(const hth_api_choice *choice, json_t *delta, hth_buffer *out)
+{
+    hth_sse_add_take(out, "content_block_delta",
+                     json_pack("{s:s, s:I, s:o}", "type", "content_block_delta", "index",
+                               (json_int_t)choice->n_blocks - 1, "delta", delta));
+}
+
+static void close_block(hth_api_choice *choice, hth_buffer *out)
+{
+    if (choice->open_block < 0)
+        return;
+    if (choice->open_block == HEARTH_DELTA_REASONING) /* clients want one */
+        put_block_delta(choice, json_pack("{s:s, s:s}", "type", "signature_delta", "signature", ""), out);
+    hth_sse_add_take(out, "content_block_stop",
+                     json_pack("{s:s, s:I}", "type", "content_block_stop", "index", (json_int_t)choice->n_blocks - 1));
+    choice->open_block = -1;
+}
+
+static void open_block(hth_api_choice *choice, hearth_chat_delta_kind kind, json_t *block, hth_buffer *out)
+{
+    close_block(choice, out);
+    choice->open_block = (int)kind;
+    hth_sse_add_take(out, "content_block_start",
+                     json_pack("{s:s, s:I, s:o}", "type", "content_block_start", "index",
+                               (json_int_t)choice->n_blocks++, "content_block", block));
+}
+
+static void put_delta(hth_api_reply *reply, hth_api_choice *choice, const hearth_chat_delta *delta, hth_buffer *out)
+{
+    const hth_api_call *call;
+
+    begin(reply, choice, out);
+    switch (delta->kind) {
+    case HEARTH_DELTA_REASONING:
+        if (!reply->request->wants_thinking)
+            return;
+        if (choice->open_block != HEARTH_DELTA_REASONING)
+            open_block(choice, delta->kind,
+                       json_pack("{s:s, s:s, s:s}", "type", "thinking", "thinking", "", "signature", ""), out);
+        put_block_delta(
+            choice, json_pack("{s:s, s:s%}", "type", "thinking_delta", "thinking", delta->text, delta->n_bytes), out);
+        return;
+    case HEARTH_DELTA_CONTENT:
+        if (choice->open_block != HEARTH_DELTA_CONTENT)
+            open_block(choice, delta->kind, json_pack("{s:s, s:s}", "type", "text", "text", ""), out);
+        put_block_delta(choice, json_pack("{s:s, s:s%}", "type", "text_delta", "text", delta->text, delta->n_bytes),
+                        out);
+        return;
+    case HEARTH_DELTA_CALL:
+        call = &choice->calls[delta->call];
+        open_block(choice, delta->kind,
+                   json_pack("{s:s, s:s, s:s, s:{}}", "type", "tool_use", "id", call->id, "name", call->name, "input"),
+                   out);
+        return;
+    case HEARTH_DELTA_ARGUMENTS:
+        put_block_delta(
+            choice, json_pack("{s:s, s:s%}", "type", "input_json_delta", "partial_json", delta->text, delta->n_bytes),
+            out);
+        return;
+    }
+}
+
+static void put_choice_end(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
+{
+    begin(reply, choice, out);
+    close_block(choice, out);
+    hth_sse_add_take(out, "message_delta",
+                     json_pack("{s:s, s:{s:s, s:s?}, s:o}", "type", "message_delta", "delta", "stop_reason",
+                               stop_reason(choice), "stop_sequence", choice->stop_text, "usage",
+                               hth_api_usage_anthropic(reply, choice->stats.prompt_tokens, choice->stats.cached_tokens,
+                                                       choice->stats.completion_tokens)));
+}
+
+static void put_end(hth_api_reply *reply, hth_buffer *out)
+{
+    (void)reply;
+    hth_sse_add_take(out, "message_stop", json_pack("{s:s}", "type", "message_stop"));
+}
+
+/* ---- all at once ---- */
+
+/* The arguments of a call as an object; an empty one where the reply was cut short inside them. */
+static json_t *input_json(const hth_api_call *call)
+{
+    const char *text = hth_buffer_text(&call->arguments);
+    json_t *input = NULL;
+
+    if (hth_json_is_within(text, call->arguments.n, 256, 1000000))
+        input = json_loads(text, 0, NULL);
+    if (!json_is_object(input)) {
+        json_decref(input);
+        input = json_object();
+    }
+    return input;
+}
+
+static json_t *whole(hth_api_reply *reply)
+{
+    hth_api_choice *choice = &reply->choices[0];
+    json_t *content = json_array();
+
+    if (choice->reasoning.n > 0 && reply->request->wants_thinking)
+        json_array_append_new(content, json_pack("{s:s, s:s, s:s}", "type", "thinking", "thinking",
+                                                 hth_buffer_text(&choice->reasoning), "signature", ""));
+    if (choice->content.n > 0)
+        json_array_append_new(content,
+                              json_pack("{s:s, s:s}", "type", "text", "text", hth_buffer_text(&choice->content)));
+    for (size_t i = 0; i < choice->n_calls; i++)
+        json_array_append_new(content,
+                              json_pack("{s:s, s:s, s:s, s:o}", "type", "tool_use", "id", choice->calls[i].id, "name",
+                                        choice->calls[i].name, "input", input_json(&choice->calls[i])));
+    return message_json(reply, content, stop_reason(choice), choice->stop_text,
+                        hth_api_usage_anthropic(reply, choice->stats.prompt_tokens, choice->stats.cached_tokens,
+                                                choice->stats.completion_tokens));
+}
+
+const hth_api_writer hth_api_write_messages = {
+    .delta = put_delta,
+    .choice_end = put_choice_end,
+    .end = put_end,
+    .whole = whole,
+};

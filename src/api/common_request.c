@@ -1,0 +1,309 @@
+/*
+ * common_request.c - fields that several endpoints have
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/request_inside.h"
+#include "base/hash.h"
+
+enum {
+    STOPS_MAX = 64,
+    STOP_BYTES_MAX = 1024,
+    SESSION_BYTES_MAX = 128,
+    SALT_BYTES_MAX = 256,
+    BIASES_MAX = 4096,
+    PROMPTS_MAX = 128,
+    MODEL_BYTES_MAX = 256,
+};
+
+void hth_api_parse_extras(hth_api_parse *parse)
+{
+    hearth_request *options = &parse->request->options;
+    const char *parent = NULL;
+    json_int_t priority = 0;
+
+    hth_fields_string(&parse->body, "session_id", SESSION_BYTES_MAX, &options->session_id);
+    if (options->session_id && !*options->session_id)
+        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "session_id", "'session_id' is empty; leave it out");
+    hth_fields_string(&parse->body, "cache_salt", SALT_BYTES_MAX, &options->cache_salt);
+    hth_fields_integer(&parse->body, "priority", -100, 100, &priority);
+    options->priority = (int32_t)priority;
+    hth_fields_string(&parse->body, "parent_key", 64, &parent);
+    if (parent) {
+        uint8_t *key = hth_api_allocate(parse, 32, 1);
+
+        if (key && (strlen(parent) != 64 || !hth_hex_decode(parent, key, 32)))
+            hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "parent_key",
+                         "'parent_key' is not 64 hexadecimal digits; give the key of an earlier reply");
+        options->parent_key = key;
+    }
+}
+
+void hth_api_parse_stop(hth_api_parse *parse, const char *name)
+{
+    json_t *value = hth_fields_any(&parse->body, name);
+    size_t n = json_is_array(value) ? json_array_size(value) : 1;
+    const char **stop;
+
+    if (!value)
+        return;
+    if (!json_is_array(value) && !json_is_string(value)) {
+        hth_fail_type(parse->error, name, "a text or an array of texts", value);
+        return;
+    }
+    if (n > STOPS_MAX) {
+        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, name, "'%s' has %zu texts; at most %d are allowed", name, n,
+                     STOPS_MAX);
+        return;
+    }
+    stop = hth_api_allocate(parse, n, sizeof(*stop));
+    for (size_t i = 0; stop && i < n; i++) {
+        json_t *text = json_is_array(value) ? json_array_get(value, i) : value;
+
+        if (!json_is_string(text)) {
+            hth_fail_type(parse->error, name, "texts", text);
+            return;
+        }
+        if (json_string_length(text) == 0 || json_string_length(text) > STOP_BYTES_MAX)
+            hth_api_fail(parse->error, HTH_API_INVALID_VALUE, name,
+                         "a text of '%s' is %zu bytes long; 1 to %d are allowed", name, json_string_length(text),
+                         STOP_BYTES_MAX);
+        stop[i] = json_string_value(text);
+    }
+    parse->request->options.stop = stop;
+    parse->request->options.n_stop = n;
+}
+
+void hth_api_parse_seed(hth_api_parse *parse, json_int_t low)
+{
+    json_int_t seed = -1;
+
+    if (!hth_fields_has(&parse->body, "seed"))
+        return;
+    hth_fields_integer(&parse->body, "seed", low, INT64_MAX, &seed);
+    parse->request->has_seed = low < -1 || seed >= 0;
+    parse->request->options.sampling.seed = (uint64_t)seed;
+}
+
+/* A token id written as the name of a member. */
+static bool token_of(const char *name, hearth_token *out)
+{
+    char *end;
+    long id = strtol(name, &end, 10);
+
+    if (*name < '0' || *name > '9' || *end || strlen(name) > 9)
+        return false;
+    *out = (hearth_token)id;
+    return true;
+}
+
+void hth_api_parse_logit_bias(hth_api_parse *parse, double limit)
+{
+    json_t *object = hth_fields_object(&parse->body, "logit_bias");
+    hearth_sampling *sampling = &parse->request->options.sampling;
+    hearth_logit_bias *biases;
+    const char *name;
+    json_t *value;
+    size_t n = 0;
+
+    if (!object)
+        return;
+    if (json_object_size(object) > BIASES_MAX) {
+        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "logit_bias",
+                     "'logit_bias' has %zu tokens; at most %d are allowed", json_object_size(object), BIASES_MAX);
+        return;
+    }
+    biases = hth_api_allocate(parse, json_object_size(object), sizeof(*biases));
+    if (!biases)
+        return;
+    json_object_foreach(object, name, value)
+    {
+        hth_fields one = { .object = object, .path = "logit_bias.", .error = parse->error };
+        double bias = 0;
+
+        if (!token_of(name, &biases[n].token)) {
+            hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "logit_bias",
+                         "'%.40s' in 'logit_bias' is not the id of a token", name);
+            return;
+        }
+        if (!json_is_number(value)) {
+            hth_fail_type(parse->error, "logit_bias", "an object of numbers", value);
+            return;
+        }
+        hth_fields_number(&one, name, -limit, limit, &bias);
+        biases[n++].bias = bias <= -100 ? -INFINITY : (float)bias; /* as OpenAI defines it: a ban */
+    }
+    sampling->logit_bias = biases;
+    sampling->n_logit_bias = n;
+}
+
+void hth_api_parse_openai_common(hth_api_parse *parse)
+{
+    hth_api_request *request = parse->request;
+    hearth_sampling *sampling = &request->options.sampling;
+    json_t *stream_options;
+    json_int_t top_k = 0;
+
+    sampling->temperature = 1;
+    sampling->top_p = 1;
+    sampling->top_k = 0;
+    sampling->min_p = 0;
+    hth_fields_string(&parse->body, "model", MODEL_BYTES_MAX, &request->model);
+    hth_fields_bool(&parse->body, "stream", &request->stream);
+    stream_options = hth_fields_object(&parse->body, "stream_options");
+    if (stream_options) {
+        static const char *const known[] = { "include_usage", "include_obfuscation", NULL };
+        hth_fields fields = { .object = stream_options, .path = "stream_options.", .error = parse->error };
+        bool obfuscate = false;
+
+        if (!request->stream)
+            hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "stream_options",
+                         "'stream_options' is only allowed with 'stream': true");
+        hth_fields_only(&fields, known);
+        hth_fields_bool(&fields, "include_usage", &request->include_usage);
+        hth_fields_bool(&fields, "include_obfuscation", &obfuscate); /* without effect */
+    }
+    hth_fields_float(&parse->body, "temperature", 0, 2, &sampling->temperature);
+    hth_fields_float(&parse->body, "top_p", 0, 1, &sampling->top_p);
+    hth_fields_float(&parse->body, "frequency_penalty", -2, 2, &sampling->frequency_penalty);
+    hth_fields_float(&parse->body, "presence_penalty", -2, 2, &sampling->presence_penalty);
+    hth_fields_integer(&parse->body, "top_k", 0, INT32_MAX, &top_k);
+    sampling->top_k = (int32_t)top_k;
+    hth_fields_float(&parse->body, "min_p", 0, 1, &sampling->min_p);
+    hth_fields_float(&parse->body, "repeat_penalty", 0.01, 1000, &sampling->repeat_penalty);
+    hth_fields_u32(&parse->body, "n", 1, HTH_API_REPLIES_MAX, &request->options.n);
+    hth_api_parse_logit_bias(parse, 100);
+    hth_api_parse_seed(parse, INT64_MIN);
+    hth_api_parse_stop(parse, "stop");
+    hth_api_parse_extras(parse);
+}
+
+/* ---- prompts ---- */
+
+const hearth_token *hth_api_parse_tokens(hth_api_parse *parse, const char *path, json_t *array)
+{
+    hearth_token *tokens = hth_api_allocate(parse, json_array_size(array), sizeof(*tokens));
+
+    for (size_t i = 0; tokens && i < json_array_size(array); i++) {
+        json_t *id = json_array_get(array, i);
+
+        if (!json_is_integer(id)) {
+            hth_fail_type(parse->error, path, "an array of token ids", id);
+            return NULL;
+        }
+        if (json_integer_value(id) < 0 || json_integer_value(id) > INT32_MAX) {
+            hth_api_fail(parse->error, HTH_API_INVALID_VALUE, path, "%" JSON_INTEGER_FORMAT " in '%s' is no token",
+                         json_integer_value(id), path);
+            return NULL;
+        }
+        tokens[i] = (hearth_token)json_integer_value(id);
+    }
+    return tokens;
+}
+
+static bool all_are(const json_t *array, bool (*is)(const json_t *))
+{
+    for (size_t i = 0; i < json_array_size(array); i++)
+        if (!is(json_array_get(array, i)))
+            return false;
+    return json_array_size(array) > 0;
+}
+
+static bool is_text(const json_t *value)
+{
+    return json_is_string(value);
+}
+
+static bool is_number(const json_t *value)
+{
+    return json_is_number(value);
+}
+
+static bool is_text_or_number(const json_t *value)
+{
+    return json_is_string(value) || json_is_number(value);
+}
+
+/* Texts and runs of tokens of an array, one after the other. */
+static void parse_mixed(hth_api_parse *parse, json_t *array, hth_api_text_prompt *out)
+{
+    hth_api_piece *pieces = hth_api_allocate(parse, json_array_size(array), sizeof(*pieces));
+    size_t n = 0;
+
+    for (size_t i = 0; pieces && i < json_array_size(array);) {
+        json_t *value = json_array_get(array, i);
+        json_t *run;
+
+        if (json_is_string(value)) {
+            pieces[n++].text = json_string_value(value);
+            i++;
+            continue;
+        }
+        run = json_array();
+        for (; json_is_number(json_array_get(array, i)); i++)
+            json_array_append(run, json_array_get(array, i));
+        pieces[n].tokens = hth_api_parse_tokens(parse, "prompt", run);
+        pieces[n++].n_tokens = json_array_size(run);
+        json_decref(run);
+        if (parse->error->kind != HTH_API_NO_ERROR)
+            return;
+    }
+    out->pieces = pieces;
+    out->n_pieces = n;
+}
+
+static void parse_prompt(hth_api_parse *parse, json_t *value, bool mixed, hth_api_text_prompt *out)
+{
+    hth_api_piece *piece;
+
+    if (json_is_array(value) && mixed && all_are(value, is_text_or_number)) {
+        parse_mixed(parse, value, out);
+        return;
+    }
+    piece = hth_api_allocate(parse, 1, sizeof(*piece));
+    if (!piece)
+        return;
+    if (json_is_string(value)) {
+        piece->text = json_string_value(value);
+    } else if (json_is_array(value) && all_are(value, is_number)) {
+        piece->tokens = hth_api_parse_tokens(parse, "prompt", value);
+        piece->n_tokens = json_array_size(value);
+    } else {
+        hth_fail_type(parse->error, "prompt", "a text, an array of token ids, or an array of these", value);
+    }
+    out->pieces = piece;
+    out->n_pieces = 1;
+}
+
+void hth_api_parse_prompts(hth_api_parse *parse, bool mixed)
+{
+    json_t *value;
+    hth_api_text_prompt *prompts;
+    bool is_one;
+    size_t n;
+
+    hth_fields_require(&parse->body, "prompt");
+    value = hth_fields_any(&parse->body, "prompt");
+    if (!value)
+        return;
+    is_one = !json_is_array(value) || all_are(value, is_number) ||
+             (mixed && all_are(value, is_text_or_number) && !all_are(value, is_text));
+    n = is_one ? 1 : json_array_size(value);
+    if (n == 0 || n > PROMPTS_MAX) {
+        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "prompt", "'prompt' has %zu prompts; 1 to %d are allowed", n,
+                     PROMPTS_MAX);
+        return;
+    }
+    if (n * parse->request->options.n > HTH_API_REPLIES_MAX)
+        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "n",
+                     "%zu prompts with %u replies each are too many; at most %d replies are allowed", n,
+                     parse->request->options.n, HTH_API_REPLIES_MAX);
+    prompts = hth_api_allocate(parse, n, sizeof(*prompts));
+    for (size_t i = 0; prompts && i < n && parse->error->kind == HTH_API_NO_ERROR; i++)
+        parse_prompt(parse, is_one ? value : json_array_get(value, i), mixed, &prompts[i]);
+    parse->request->prompts = prompts;
+    parse->request->n_prompts = n;
+}

@@ -1,0 +1,134 @@
+/*
+ * error.c - one table: each kind of error in each API
+ */
+#include "api/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/sse.h"
+#include "sched/text_stream.h"
+
+typedef struct error_shape {
+    int status;
+    int anthropic_status;
+    const char *openai_type, *openai_code, *anthropic_type, *native_type;
+    int native_status;
+} error_shape;
+
+static const char invalid[] = "invalid_request_error", server[] = "server_error";
+
+static const error_shape shapes[HTH_API_ERROR_KINDS] = {
+    [HTH_API_NO_ERROR] = { 500, 500, server, "internal_error", "api_error", server, 500 },
+    [HTH_API_INVALID_JSON] = { 400, 400, invalid, "invalid_json", invalid, invalid, 400 },
+    [HTH_API_INVALID_TYPE] = { 400, 400, invalid, "invalid_type", invalid, invalid, 400 },
+    [HTH_API_INVALID_VALUE] = { 400, 400, invalid, "invalid_value", invalid, invalid, 400 },
+    [HTH_API_MISSING] = { 400, 400, invalid, "missing_required_parameter", invalid, invalid, 400 },
+    [HTH_API_UNKNOWN_FIELD] = { 400, 400, invalid, "unknown_parameter", invalid, invalid, 400 },
+    [HTH_API_UNSUPPORTED] = { 400, 400, invalid, "unsupported_parameter", invalid, "not_supported_error", 501 },
+    [HTH_API_CONTEXT_LENGTH] = { 400, 400, invalid, "context_length_exceeded", invalid, "exceed_context_size_error",
+                                 400 },
+    [HTH_API_TOO_LARGE] = { 413, 413, invalid, "request_too_large", "request_too_large", invalid, 413 },
+    [HTH_API_UNAUTHORIZED] = { 401, 401, invalid, "invalid_api_key", "authentication_error", "authentication_error",
+                               401 },
+    [HTH_API_FORBIDDEN] = { 403, 403, invalid, "forbidden", "permission_error", "permission_error", 403 },
+    [HTH_API_NOT_FOUND] = { 404, 404, invalid, "not_found", "not_found_error", "not_found_error", 404 },
+    [HTH_API_RATE_LIMITED] = { 429, 429, "rate_limit_error", "rate_limit_exceeded", "rate_limit_error",
+                               "unavailable_error", 429 },
+    [HTH_API_OVERLOADED] = { 503, 529, server, "overloaded", "overloaded_error", "unavailable_error", 503 },
+    [HTH_API_TIMED_OUT] = { 504, 504, server, "timeout", "timeout_error", server, 504 },
+    [HTH_API_INTERNAL] = { 500, 500, server, "internal_error", "api_error", server, 500 },
+};
+
+/*
+ * Messages quote what clients sent and are cut anywhere; what is no character becomes a question mark, so that the error
+ * is text.
+ */
+static void keep_characters(char *text)
+{
+    size_t n_left = strlen(text);
+
+    while (n_left > 0) {
+        size_t n = 1;
+
+        while (n < 4 && n < n_left && ((unsigned char)text[n] & 0xc0) == 0x80)
+            n++;
+        if (!hth_utf8_is_valid(text, n)) {
+            *text = '?';
+            n = 1;
+        }
+        text += n;
+        n_left -= n;
+    }
+}
+
+void hth_api_fail(hth_api_error *error, hth_api_error_kind kind, const char *param, const char *format, ...)
+{
+    va_list arguments;
+
+    if (!error || error->kind != HTH_API_NO_ERROR)
+        return;
+    *error = (hth_api_error){ .kind = kind };
+    (void)snprintf(error->param, sizeof(error->param), "%s", param ? param : ""); /* cut where it is too long */
+    keep_characters(error->param);
+    va_start(arguments, format);
+    (void)vsnprintf(error->message, sizeof(error->message), format, arguments);
+    va_end(arguments);
+    keep_characters(error->message);
+}
+
+void hth_api_fail_status(hth_api_error *error, const hearth_error *from)
+{
+    static const struct {
+        hearth_status status;
+        hth_api_error_kind kind;
+    } kinds[] = {
+        { HEARTH_MISUSE, HTH_API_INVALID_VALUE },    { HEARTH_INVALID_TEXT, HTH_API_INVALID_VALUE },
+        { HEARTH_TOO_LONG, HTH_API_CONTEXT_LENGTH }, { HEARTH_NOT_FOUND, HTH_API_NOT_FOUND },
+        { HEARTH_UNSUPPORTED, HTH_API_UNSUPPORTED }, { HEARTH_BUSY, HTH_API_OVERLOADED },
+        { HEARTH_FULL, HTH_API_OVERLOADED },         { HEARTH_CANCELLED, HTH_API_OVERLOADED },
+        { HEARTH_NO_MEMORY, HTH_API_OVERLOADED },    { HEARTH_TIMED_OUT, HTH_API_TIMED_OUT },
+    };
+    hth_api_error_kind kind = HTH_API_INTERNAL;
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        if (kinds[i].status == from->status)
+            kind = kinds[i].kind;
+    hth_api_fail(error, kind, NULL, "%s", from->message);
+    if (error)
+        error->retry_after_s = from->retry_after_s;
+}
+
+int hth_api_error_http_status(hth_api_dialect dialect, const hth_api_error *error)
+{
+    const error_shape *shape = &shapes[error->kind];
+
+    return dialect == HTH_API_ANTHROPIC ? shape->anthropic_status
+         : dialect == HTH_API_NATIVE    ? shape->native_status
+                                        : shape->status;
+}
+
+json_t *hth_api_error_json(hth_api_dialect dialect, const hth_api_error *error)
+{
+    const error_shape *shape = &shapes[error->kind];
+
+    if (dialect == HTH_API_ANTHROPIC)
+        return json_pack("{s:s, s:{s:s, s:s}}", "type", "error", "error", "type", shape->anthropic_type, "message",
+                         error->message);
+    if (dialect == HTH_API_NATIVE)
+        return json_pack("{s:{s:i, s:s, s:s}}", "error", "code", shape->native_status, "message", error->message,
+                         "type", shape->native_type);
+    return json_pack("{s:{s:s, s:s, s:s?, s:s}}", "error", "message", error->message, "type", shape->openai_type,
+                     "param", error->param[0] ? error->param : NULL, "code", shape->openai_code);
+}
+
+void hth_api_error_write(hth_api_dialect dialect, const hth_api_error *error, hth_buffer *out)
+{
+    hth_buffer_add_json_take(out, hth_api_error_json(dialect, error));
+}
+
+void hth_api_error_write_event(hth_api_dialect dialect, const hth_api_error *error, hth_buffer *out)
+{
+    hth_sse_add_take(out, dialect == HTH_API_ANTHROPIC ? "error" : NULL, hth_api_error_json(dialect, error));
+}

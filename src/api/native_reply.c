@@ -1,0 +1,120 @@
+/*
+ * native_reply.c - what /completion answers
+ */
+#include <string.h>
+
+#include "api/native_settings.h"
+#include "api/reply_inside.h"
+#include "api/sse.h"
+#include "api/usage.h"
+
+static void put_logprobs(hth_api_reply *reply, hth_api_choice *choice, const hearth_token_event *event)
+{
+    json_t *entry = json_object(), *top = json_array();
+
+    for (uint32_t i = 0; i < 1 + event->n_top_logprobs; i++) {
+        const hearth_logprob *from = &event->logprobs[i];
+        json_t *one = i == 0 ? entry : json_object();
+        bool is_whole;
+
+        json_object_set_new(one, "id", json_integer(from->token));
+        json_object_set_new(one, "token", hth_api_token_text(reply, from->token, &is_whole));
+        json_object_set_new(one, "logprob", hth_api_logprob(from->logprob));
+        if (i > 0)
+            json_array_append_new(top, one);
+    }
+    json_object_set_new(entry, "top_logprobs", top);
+    if (!choice->logprobs)
+        choice->logprobs = json_array();
+    json_array_append_new(choice->logprobs, entry);
+}
+
+static json_t *take(json_t **from)
+{
+    json_t *value = *from;
+
+    *from = NULL;
+    return value ? value : json_array();
+}
+
+static const char *stop_type(const hth_api_choice *choice)
+{
+    return choice->finish != HEARTH_FINISH_STOP ? "limit" : choice->stop_text ? "word" : "eos";
+}
+
+static void add_logprobs(const hth_api_reply *reply, hth_api_choice *choice, json_t *to)
+{
+    if (reply->request->options.logprobs)
+        json_object_set_new(to, "completion_probabilities", take(&choice->logprobs));
+}
+
+static void put_delta(hth_api_reply *reply, hth_api_choice *choice, const hearth_chat_delta *delta, hth_buffer *out)
+{
+    json_t *event =
+        json_pack("{s:I, s:s%, s:o, s:b, s:i, s:I, s:I}", "index", (json_int_t)choice->index, "content", delta->text,
+                  delta->n_bytes, "tokens", take(&choice->tokens), "stop", false, "id_slot", -1, "tokens_predicted",
+                  (json_int_t)choice->n_tokens, "tokens_evaluated", (json_int_t)choice->n_prompt);
+
+    add_logprobs(reply, choice, event);
+    if (reply->request->wants_timings) /* what is known of them by now */
+        json_object_set_new(event, "timings",
+                            json_pack("{s:I, s:I}", "cache_n", (json_int_t)choice->n_restored, "predicted_n",
+                                      (json_int_t)choice->n_tokens));
+    hth_sse_add_take(out, NULL, event);
+}
+
+/* The prompt as it was given, where it was text. */
+static const char *prompt_text(const hth_api_reply *reply, const hth_api_choice *choice)
+{
+    const hth_api_text_prompt *prompt = &reply->request->prompts[choice->index / reply->request->options.n];
+
+    return prompt->n_pieces == 1 && prompt->pieces[0].text ? prompt->pieces[0].text : "";
+}
+
+static json_t * final(hth_api_reply *reply, hth_api_choice *choice, const char *content)
+{
+    const hearth_stats *stats = &choice->stats;
+    json_t *body = json_pack(
+        "{s:I, s:s, s:o, s:i, s:b, s:s, s:I, s:I, s:I, s:o, s:s, s:b, s:b, s:s, s:s, s:o}", "index",
+        (json_int_t)choice->index, "content", content, "tokens", take(&choice->tokens), "id_slot", -1, "stop", true,
+        "model", reply->model, "tokens_predicted", (json_int_t)stats->completion_tokens, "tokens_evaluated",
+        (json_int_t)stats->prompt_tokens, "tokens_cached", (json_int_t)stats->finish_tokens, "generation_settings",
+        hth_api_native_settings(&reply->prepared->requests[choice->index / reply->request->options.n]), "prompt",
+        prompt_text(reply, choice), "has_new_line", strchr(hth_buffer_text(&choice->content), '\n') != NULL,
+        "truncated", false, "stop_type", stop_type(choice), "stopping_word", choice->stop_text ? choice->stop_text : "",
+        "timings", hth_api_timings(stats));
+
+    add_logprobs(reply, choice, body);
+    return body;
+}
+
+static void put_choice_end(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
+{
+    hth_sse_add_take(out, NULL, final(reply, choice, ""));
+}
+
+static void put_end(hth_api_reply *reply, hth_buffer *out)
+{
+    (void)reply; /* the last choice's event ends llama.cpp's streams */
+    (void)out;
+}
+
+static json_t *whole(hth_api_reply *reply)
+{
+    json_t *all;
+
+    if (reply->n_choices == 1)
+        return final(reply, &reply->choices[0], hth_buffer_text(&reply->choices[0].content));
+    all = json_array();
+    for (size_t i = 0; i < reply->n_choices; i++)
+        json_array_append_new(all, final(reply, &reply->choices[i], hth_buffer_text(&reply->choices[i].content)));
+    return all;
+}
+
+const hth_api_writer hth_api_write_native = {
+    .delta = put_delta,
+    .choice_end = put_choice_end,
+    .end = put_end,
+    .whole = whole,
+    .logprobs = put_logprobs,
+};

@@ -1,0 +1,348 @@
+/*
+ * reply.c - from tokens, texts and ends to what the writer of an API is told
+ */
+#include "api/reply.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/reply_inside.h"
+
+/* ---- making and freeing ---- */
+
+static const hth_api_writer *writer_of(hth_api_kind kind)
+{
+    switch (kind) {
+    case HTH_API_CHAT: return &hth_api_write_chat;
+    case HTH_API_COMPLETION: return &hth_api_write_completion;
+    case HTH_API_MESSAGES: return &hth_api_write_messages;
+    default: return &hth_api_write_native;
+    }
+}
+
+static void choice_deinit(hth_api_choice *choice)
+{
+    for (size_t i = 0; i < choice->n_calls; i++)
+        hth_buffer_deinit(&choice->calls[i].arguments);
+    free(choice->calls);
+    hth_buffer_deinit(&choice->content);
+    hth_buffer_deinit(&choice->reasoning);
+    hearth_chat_parser_free(choice->parser);
+    json_decref(choice->logprobs);
+    json_decref(choice->tokens);
+}
+
+void hth_api_reply_free(hth_api_reply *reply)
+{
+    if (!reply)
+        return;
+    for (size_t i = 0; i < reply->n_choices; i++)
+        choice_deinit(&reply->choices[i]);
+    free(reply->choices);
+    free(reply);
+}
+
+hth_api_reply *hth_api_reply_new(hearth_model *model, const hth_api_request *request, const hth_api_prepared *prepared,
+                                 const hth_api_reply_options *options, hth_api_error *error)
+{
+    hth_api_reply *reply = calloc(1, sizeof(*reply));
+    size_t n = prepared->n_requests * request->options.n;
+    hearth_error err;
+
+    *error = (hth_api_error){ .kind = HTH_API_NO_ERROR };
+    if (reply)
+        reply->choices = calloc(n, sizeof(*reply->choices));
+    if (!reply || !reply->choices) {
+        free(reply);
+        hth_api_fail(error, HTH_API_OVERLOADED, NULL, "no memory for the reply");
+        return NULL;
+    }
+    reply->hearth = model;
+    reply->request = request;
+    reply->prepared = prepared;
+    reply->writer = writer_of(request->kind);
+    reply->http_status = 200;
+    reply->created_s = options->created_s;
+    (void)snprintf(reply->model, sizeof(reply->model), "%.256s", options->model); /* names are shorter */
+    (void)snprintf(reply->id, sizeof(reply->id), "%.40s", options->id);
+    for (; reply->n_choices < n; reply->n_choices++) {
+        hth_api_choice *choice = &reply->choices[reply->n_choices];
+
+        choice->index = reply->n_choices;
+        choice->open_block = -1;
+        choice->n_prompt =
+            (uint32_t)prepared->requests[choice->index / request->options.n].n_tokens; /* fits a context */
+        if (request->is_chat && hearth_chat_parser_new(model, &prepared->chat, &choice->parser, &err) != HEARTH_OK) {
+            hth_api_fail_status(error, &err);
+            hth_api_reply_free(reply);
+            return NULL;
+        }
+    }
+    return reply;
+}
+
+size_t hth_api_reply_n(const hth_api_reply *reply)
+{
+    return reply->n_choices;
+}
+
+bool hth_api_reply_has_ended(const hth_api_reply *reply)
+{
+    return reply->has_ended;
+}
+
+int hth_api_reply_http_status(const hth_api_reply *reply)
+{
+    return reply->http_status;
+}
+
+void hth_api_reply_fail(hth_api_reply *reply, const hth_api_error *error, hth_buffer *out)
+{
+    hth_api_dialect dialect = hth_api_kind_dialect(reply->request->kind);
+
+    if (reply->has_ended)
+        return;
+    reply->has_ended = true;
+    if (reply->has_written) {
+        hth_api_error_write_event(dialect, error, out);
+    } else {
+        reply->http_status = hth_api_error_http_status(dialect, error);
+        hth_api_error_write(dialect, error, out);
+    }
+}
+
+static void fail_memory(hth_api_reply *reply, hth_buffer *out)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "no memory for the reply");
+    hth_api_reply_fail(reply, &error, out);
+}
+
+/* ---- text ---- */
+
+/*
+ * An id for a call that the model gave none: nine letters and digits, which is what the templates of some models demand
+ * when they see it again. A function of the reply's id, so that a reply that goes on elsewhere gives the same (FNV-1a, by
+ * G. Fowler, L. C. Noll and K.-P. Vo).
+ */
+static void make_call_id(const hth_api_reply *reply, const hth_api_choice *choice, char id[10])
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    char text[128];
+    int n = snprintf(text, sizeof(text), "%s/%zu/%zu", reply->id, choice->index, choice->n_calls - 1); /* fits */
+
+    for (int i = 0; i < n; i++)
+        hash = (hash ^ (uint8_t)text[i]) * UINT64_C(0x100000001b3);
+    hash ^= hash >> 32;
+    for (int i = 0; i < 9; i++, hash /= 36)
+        id[i] = "0123456789abcdefghijklmnopqrstuvwxyz"[hash % 36];
+    id[9] = '\0';
+}
+
+/* Remember a delta; false without memory. */
+static bool remember(const hth_api_reply *reply, hth_api_choice *choice, const hearth_chat_delta *delta)
+{
+    hth_api_call *calls;
+
+    choice->is_answering = choice->is_answering || delta->kind != HEARTH_DELTA_REASONING;
+    switch (delta->kind) {
+    case HEARTH_DELTA_REASONING:
+        hth_buffer_add(&choice->reasoning, delta->text, delta->n_bytes);
+        return !choice->reasoning.failed;
+    case HEARTH_DELTA_CONTENT:
+        hth_buffer_add(&choice->content, delta->text, delta->n_bytes);
+        return !choice->content.failed;
+    case HEARTH_DELTA_CALL:
+        calls = realloc(choice->calls, (choice->n_calls + 1) * sizeof(*calls));
+        if (!calls)
+            return false;
+        choice->calls = calls;
+        calls += choice->n_calls++;
+        *calls = (hth_api_call){ .arguments = { .text = NULL } };
+        (void)snprintf(calls->name, sizeof(calls->name), "%.256s", delta->text); /* a tool's: 64 bytes at most */
+        if (delta->id[0] && strlen(delta->id) < sizeof(calls->id))
+            (void)snprintf(calls->id, sizeof(calls->id), "%s", delta->id); /* fits */
+        else
+            make_call_id(reply, choice, calls->id);
+        return true;
+    case HEARTH_DELTA_ARGUMENTS:
+        hth_buffer_add(&choice->calls[delta->call].arguments, delta->text, delta->n_bytes);
+        return !choice->calls[delta->call].arguments.failed;
+    }
+    return true;
+}
+
+static void say(hth_api_reply *reply, hth_api_choice *choice, const hearth_chat_delta *delta, hth_buffer *out)
+{
+    if (!remember(reply, choice, delta)) {
+        fail_memory(reply, out);
+        return;
+    }
+    if (reply->request->stream) {
+        reply->writer->delta(reply, choice, delta, out);
+        reply->has_written = reply->has_written || out->n > 0;
+    }
+}
+
+static void feed(hth_api_reply *reply, hth_api_choice *choice, const char *text, size_t n, bool is_last,
+                 hth_buffer *out)
+{
+    const hearth_chat_delta *deltas = NULL;
+    size_t n_deltas = 0;
+    hearth_error err;
+
+    choice->n_text += n;
+    if (!choice->parser) {
+        if (n > 0)
+            say(reply, choice,
+                &(hearth_chat_delta){ .kind = HEARTH_DELTA_CONTENT, .text = text, .n_bytes = n, .id = "" }, out);
+        return;
+    }
+    if (hearth_chat_parser_feed(choice->parser, text, n, is_last, &deltas, &n_deltas, &err) != HEARTH_OK) {
+        hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+        hth_api_fail_status(&error, &err);
+        hth_api_reply_fail(reply, &error, out);
+        return;
+    }
+    for (size_t i = 0; i < n_deltas && !reply->has_ended; i++)
+        say(reply, choice, &deltas[i], out);
+}
+
+void hth_api_reply_text(hth_api_reply *reply, size_t i, const char *text, size_t n_bytes, hth_buffer *out)
+{
+    if (!reply->has_ended && i < reply->n_choices && !reply->choices[i].has_ended)
+        feed(reply, &reply->choices[i], text, n_bytes, false, out);
+}
+
+/* ---- tokens ---- */
+
+json_t *hth_api_logprob(float logprob)
+{
+    return json_real(isfinite(logprob) ? (double)logprob : -9999.0); /* as OpenAI writes what cannot be */
+}
+
+json_t *hth_api_token_text(hth_api_reply *reply, hearth_token token, bool *is_whole)
+{
+    char *text = NULL;
+    size_t n = 0;
+    json_t *value = NULL;
+
+    if (hearth_detokenize(reply->hearth, &token, 1, true, &text, &n, NULL) == HEARTH_OK)
+        value = json_stringn(text, n);
+    *is_whole = value && !strstr(text, "\xef\xbf\xbd");
+    hearth_free(text);
+    return value ? value : json_string("");
+}
+
+void hth_api_reply_progress(hth_api_reply *reply, size_t i, hearth_phase phase, uint32_t n_done)
+{
+    if (i >= reply->n_choices)
+        return;
+    if (phase == HEARTH_PHASE_RESTORE && n_done > reply->choices[i].n_restored)
+        reply->choices[i].n_restored = n_done;
+}
+
+void hth_api_reply_token(hth_api_reply *reply, size_t i, const hearth_token_event *event, hth_buffer *out)
+{
+    hth_api_choice *choice;
+
+    (void)out;
+    if (reply->has_ended || i >= reply->n_choices || reply->choices[i].has_ended)
+        return;
+    choice = &reply->choices[i];
+    choice->n_tokens++;
+    if (!choice->is_answering)
+        choice->n_reasoning_tokens++;
+    if (reply->request->wants_tokens) {
+        if (!choice->tokens)
+            choice->tokens = json_array();
+        json_array_append_new(choice->tokens, json_integer(event->token));
+    }
+    if (event->logprobs && reply->writer->logprobs)
+        reply->writer->logprobs(reply, choice, event);
+}
+
+/* ---- ends ---- */
+
+/*
+ * Which stop text ended a reply: the library does not tell, but the reply's tokens hold it, and its text does not. The
+ * first in the text counts.
+ */
+static const char *find_stop(const hth_api_reply *reply, const hth_api_choice *choice, const hearth_result *result)
+{
+    const hearth_request *request = &reply->prepared->requests[choice->index / reply->request->options.n];
+    const char *found = NULL, *found_at = NULL;
+    char *text = NULL;
+    size_t n = 0;
+
+    if (result->finish_reason != HEARTH_FINISH_STOP || request->n_stop == 0 || !result->tokens ||
+        hearth_detokenize(reply->hearth, result->tokens, result->stats.completion_tokens, true, &text, &n, NULL) !=
+            HEARTH_OK)
+        return NULL;
+    for (size_t i = 0; i < request->n_stop; i++) {
+        const char *at = strstr(text, request->stop[i]);
+
+        if (at && (!found_at || at < found_at)) {
+            found_at = at;
+            found = request->stop[i];
+        }
+    }
+    hearth_free(text);
+    return found;
+}
+
+/* Did it end as its client asked, in whatever way? */
+static bool ended_well(const hth_api_reply *reply, const hearth_result *result)
+{
+    return result->status == HEARTH_OK ||
+           (result->finish_reason == HEARTH_FINISH_TIMED_OUT && reply->request->options.run_timeout_ms > 0);
+}
+
+static void end_all(hth_api_reply *reply, hth_buffer *out)
+{
+    if (reply->request->stream)
+        reply->writer->end(reply, out);
+    else
+        hth_buffer_add_json_take(out, reply->writer->whole(reply));
+    reply->has_ended = true;
+}
+
+void hth_api_reply_done(hth_api_reply *reply, size_t i, const hearth_result *result, hth_buffer *out)
+{
+    hth_api_choice *choice;
+
+    if (reply->has_ended || i >= reply->n_choices || reply->choices[i].has_ended)
+        return;
+    choice = &reply->choices[i];
+    if (!ended_well(reply, result)) {
+        hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+        hth_api_fail_status(&error, &result->error);
+        hth_api_reply_fail(reply, &error, out);
+        return;
+    }
+    choice->stats = result->stats;
+    choice->finish = result->finish_reason;
+    choice->stop_text = find_stop(reply, choice, result);
+    choice->n_prompt = result->stats.prompt_tokens;
+    choice->n_restored = result->stats.cached_tokens;
+    /* What was not told piece by piece. */
+    if (result->n_bytes > choice->n_text)
+        feed(reply, choice, result->text + choice->n_text, result->n_bytes - choice->n_text, false, out);
+    if (!reply->has_ended)
+        feed(reply, choice, "", 0, true, out);
+    if (reply->has_ended)
+        return;
+    choice->has_ended = true;
+    reply->n_ended++;
+    if (reply->request->stream) {
+        reply->writer->choice_end(reply, choice, out);
+        reply->has_written = true;
+    }
+    if (reply->n_ended == reply->n_choices)
+        end_all(reply, out);
+}

@@ -1,0 +1,51 @@
+/*
+ * reply.h - what comes of a request, as the bytes that its client expects
+ *
+ * A reply is made for a prepared request and told what happens: each token, each piece of text, each end. Where the
+ * client asked for a stream, events are appended to out as things happen; otherwise one body, at the end. Both are made
+ * of the same pieces, so their contents are equal.
+ *
+ * One thread at a time, and not that of the callbacks: it asks the model for the text of tokens. i counts replies: that
+ * of prompt p and number k is p * n + k.
+ */
+#ifndef HTH_API_REPLY_H
+#define HTH_API_REPLY_H
+
+#include "api/prepare.h"
+
+typedef struct hth_api_reply hth_api_reply;
+
+typedef struct hth_api_reply_options {
+    const char *model;    /* the name that the reply bears */
+    const char *id;       /* letters and digits, at most 40, not given to any other reply: ids are made of it */
+    json_int_t created_s; /* Unix time */
+} hth_api_reply_options;
+
+/*
+ * model, request and prepared outlive the reply; strings of options are copied. NULL with error filled: no memory, or a
+ * parser that cannot be made.
+ */
+hth_api_reply *hth_api_reply_new(hearth_model *model, const hth_api_request *request, const hth_api_prepared *prepared,
+                                 const hth_api_reply_options *options, hth_api_error *error);
+void hth_api_reply_free(hth_api_reply *reply); /* accepts NULL */
+
+/* How many replies there will be: prompts times n. */
+size_t hth_api_reply_n(const hth_api_reply *reply);
+
+/* hearth_progress_fn: the first events tell how much of the prompt was cached. */
+void hth_api_reply_progress(hth_api_reply *reply, size_t i, hearth_phase phase, uint32_t n_done);
+/* hearth_token_fn, before the text that the token released. */
+void hth_api_reply_token(hth_api_reply *reply, size_t i, const hearth_token_event *event, hth_buffer *out);
+/* hearth_text_fn. Streamed or not, text is given as it comes: how it is cut can show in what a parser makes of it. */
+void hth_api_reply_text(hth_api_reply *reply, size_t i, const char *text, size_t n_bytes, hth_buffer *out);
+/* hearth_done_fn. The last of all replies writes what is still to be written. */
+void hth_api_reply_done(hth_api_reply *reply, size_t i, const hearth_result *result, hth_buffer *out);
+/* Something else went wrong: write the error, as a body or as an event. Nothing is written afterwards. */
+void hth_api_reply_fail(hth_api_reply *reply, const hth_api_error *error, hth_buffer *out);
+
+/* Nothing more will be written. */
+bool hth_api_reply_has_ended(const hth_api_reply *reply);
+/* The HTTP status, once it has ended or anything was written. 200 of a stream that failed later. */
+int hth_api_reply_http_status(const hth_api_reply *reply);
+
+#endif

@@ -1,0 +1,82 @@
+/*
+ * reply_inside.h - what the writers of the three APIs see of a reply
+ */
+#ifndef HTH_API_REPLY_INSIDE_H
+#define HTH_API_REPLY_INSIDE_H
+
+#include "api/reply.h"
+
+typedef struct hth_api_call {
+    char id[96];
+    char name[264];
+    hth_buffer arguments;
+} hth_api_call;
+
+/* One reply to one prompt, as far as it has come. */
+typedef struct hth_api_choice {
+    size_t index;
+    hearth_chat_parser *parser; /* of a conversation; NULL: all is content */
+    hth_buffer content;
+    hth_buffer reasoning;
+    hth_api_call *calls; /* [n_calls] */
+    size_t n_calls;
+    json_t *logprobs; /* not yet written, in the form of the API; NULL: not asked for */
+    json_t *tokens;   /* ids, not yet written; native only */
+    size_t n_text;    /* bytes of text that came */
+    uint32_t n_tokens;
+    uint32_t n_reasoning_tokens; /* of them, before the answer */
+    uint32_t n_prompt;           /* tokens of its prompt */
+    uint32_t n_restored;         /* of them, those that were cached, as progress told */
+    bool is_answering;           /* content or a call has begun */
+    bool has_begun;              /* the stream has told of it */
+    bool has_ended;
+    int open_block; /* Anthropic's stream: a hearth_chat_delta_kind, or -1 */
+    size_t n_blocks;
+    /* Known at its end. */
+    hearth_finish_reason finish;
+    const char *stop_text; /* which one ended it; NULL: none */
+    hearth_stats stats;
+    char *text; /* native: all of it, with its tokens */
+} hth_api_choice;
+
+/* How an API writes. None of these is called after a failure. */
+typedef struct hth_api_writer {
+    /* Stream: a choice says something. calls[delta.call] exists. */
+    void (*delta)(hth_api_reply *reply, hth_api_choice *choice, const hearth_chat_delta *delta, hth_buffer *out);
+    void (*choice_end)(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out);
+    void (*end)(hth_api_reply *reply, hth_buffer *out);
+    /* Not streamed: the whole body. NULL without memory. */
+    json_t *(*whole)(hth_api_reply *reply);
+    /* A token's log probabilities into choice->logprobs; NULL: not written. */
+    void (*logprobs)(hth_api_reply *reply, hth_api_choice *choice, const hearth_token_event *event);
+} hth_api_writer;
+
+extern const hth_api_writer hth_api_write_chat;
+extern const hth_api_writer hth_api_write_completion;
+extern const hth_api_writer hth_api_write_messages;
+extern const hth_api_writer hth_api_write_native;
+
+struct hth_api_reply {
+    hearth_model *hearth;
+    const hth_api_request *request;
+    const hth_api_prepared *prepared;
+    const hth_api_writer *writer;
+    char model[264];
+    char id[48];
+    json_int_t created_s;
+    hth_api_choice *choices; /* [n_choices] */
+    size_t n_choices;
+    size_t n_ended;
+    bool has_written; /* of a stream: it has begun */
+    bool has_ended;
+    int http_status;
+};
+
+/* The text of a token, control tokens by name: a new JSON string. *is_whole: it consists of whole characters. */
+json_t *hth_api_token_text(hth_api_reply *reply, hearth_token token, bool *is_whole);
+/* A logarithm as JSON, which knows no infinity. */
+json_t *hth_api_logprob(float logprob);
+/* choice->logprobs for an event, leaving new ones empty; NULL where none were asked for. */
+json_t *hth_api_logprobs_take(hth_api_choice *choice, json_t *(*make)(void));
+
+#endif

@@ -1,0 +1,150 @@
+/*
+ * request.c - from a body to the parser of its API
+ *
+ * Size, nesting and number of values are measured before anything is parsed.
+ */
+#include "api/request.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/request_inside.h"
+#include "base/json_bounds.h"
+
+struct hth_api_memory {
+    hth_api_memory *next;
+    max_align_t bytes[];
+};
+
+hth_api_dialect hth_api_kind_dialect(hth_api_kind kind)
+{
+    switch (kind) {
+    case HTH_API_CHAT:
+    case HTH_API_COMPLETION: return HTH_API_OPENAI;
+    case HTH_API_MESSAGES:
+    case HTH_API_COUNT_TOKENS: return HTH_API_ANTHROPIC;
+    case HTH_API_NATIVE_COMPLETION:
+    case HTH_API_TOKENIZE:
+    case HTH_API_DETOKENIZE:
+    case HTH_API_APPLY_TEMPLATE: break;
+    }
+    return HTH_API_NATIVE;
+}
+
+void *hth_api_allocate(hth_api_parse *parse, size_t n, size_t size)
+{
+    hth_api_memory *memory = NULL;
+
+    if (n <= (SIZE_MAX / 2 - sizeof(*memory)) / (size ? size : 1))
+        memory = calloc(1, sizeof(*memory) + n * size + 1);
+    if (!memory) {
+        hth_api_fail(parse->error, HTH_API_OVERLOADED, NULL, "no memory for the request");
+        return NULL;
+    }
+    memory->next = parse->request->memory;
+    parse->request->memory = memory;
+    return memory->bytes;
+}
+
+const char *hth_api_json_text(hth_api_parse *parse, const json_t *value)
+{
+    size_t n = json_dumpb(value, NULL, 0, JSON_COMPACT | JSON_ENCODE_ANY);
+    char *text = hth_api_allocate(parse, n + 1, 1);
+
+    if (text)
+        (void)json_dumpb(value, text, n, JSON_COMPACT | JSON_ENCODE_ANY); /* as long as before */
+    return text;
+}
+
+const char *hth_api_join(hth_api_parse *parse, const char *a, const char *between, const char *b)
+{
+    size_t capacity = strlen(a) + strlen(between) + strlen(b) + 1;
+    char *text = hth_api_allocate(parse, capacity, 1);
+
+    if (text)
+        (void)snprintf(text, capacity, "%s%s%s", a, between, b); /* fits */
+    return text;
+}
+
+void hth_api_request_free(hth_api_request *request)
+{
+    if (!request)
+        return;
+    while (request->memory) {
+        hth_api_memory *memory = request->memory;
+
+        request->memory = memory->next;
+        free(memory);
+    }
+    json_decref(request->body);
+    free(request);
+}
+
+static json_t *parse_json(const char *body, size_t n_bytes, const hth_api_limits *limits, hth_api_error *error)
+{
+    hth_json_bounds bounds;
+    json_error_t problem;
+    json_t *value;
+
+    if (n_bytes > limits->body_bytes_max) {
+        hth_api_fail(error, HTH_API_TOO_LARGE, NULL, "the body is %zu bytes long; at most %zu are read", n_bytes,
+                     limits->body_bytes_max);
+        return NULL;
+    }
+    bounds = hth_json_measure(body, n_bytes);
+    if (bounds.depth > limits->depth_max || bounds.n_values > limits->values_max) {
+        hth_api_fail(error, HTH_API_INVALID_JSON, NULL,
+                     "the body's JSON is nested %zu deep and has about %zu values; at most %zu and %zu are read",
+                     bounds.depth, bounds.n_values, limits->depth_max, limits->values_max);
+        return NULL;
+    }
+    value = json_loadb(body, n_bytes, JSON_REJECT_DUPLICATES, &problem);
+    if (!value)
+        hth_api_fail(error, HTH_API_INVALID_JSON, NULL, "the body is not valid JSON: %s at line %d, column %d",
+                     problem.text, problem.line, problem.column);
+    else if (!json_is_object(value)) {
+        hth_api_fail(error, HTH_API_INVALID_TYPE, NULL, "the body is %s; it must be an object",
+                     hth_json_type_name(value));
+        json_decref(value);
+        value = NULL;
+    }
+    return value;
+}
+
+hth_api_request *hth_api_request_parse(hth_api_kind kind, const char *body, size_t n_bytes,
+                                       const hth_api_limits *limits, hth_api_error *error)
+{
+    hth_api_limits defaults = hth_api_limits_default();
+    hth_api_parse parse = { .limits = limits ? limits : &defaults, .error = error };
+    hth_api_request *request = calloc(1, sizeof(*request));
+
+    *error = (hth_api_error){ .kind = HTH_API_NO_ERROR };
+    if (!request) {
+        hth_api_fail(error, HTH_API_OVERLOADED, NULL, "no memory for the request");
+        return NULL;
+    }
+    request->kind = kind;
+    request->options = hearth_request_default();
+    request->conversation = hearth_conversation_default();
+    request->body = parse_json(body, n_bytes, parse.limits, error);
+    if (request->body) {
+        parse.request = request;
+        parse.body = (hth_fields){ .object = request->body, .path = "", .error = error };
+        switch (kind) {
+        case HTH_API_CHAT:
+        case HTH_API_APPLY_TEMPLATE: hth_api_parse_chat(&parse); break;
+        case HTH_API_COMPLETION: hth_api_parse_completion(&parse); break;
+        case HTH_API_MESSAGES:
+        case HTH_API_COUNT_TOKENS: hth_api_parse_messages(&parse); break;
+        case HTH_API_NATIVE_COMPLETION: hth_api_parse_native(&parse); break;
+        case HTH_API_TOKENIZE: hth_api_parse_tokenize(&parse); break;
+        case HTH_API_DETOKENIZE: hth_api_parse_detokenize(&parse); break;
+        }
+    }
+    if (error->kind != HTH_API_NO_ERROR) {
+        hth_api_request_free(request);
+        return NULL;
+    }
+    return request;
+}

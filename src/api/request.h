@@ -1,0 +1,100 @@
+/*
+ * request.h - what a client asked for, whatever API it came by
+ *
+ * A parser (openai_request.c, anthropic_request.c, native_request.c) turns a JSON body into this, having checked every
+ * field. Nothing here has seen a model: prompts are text or a conversation, and what depends on the model is checked by
+ * prepare.c. A request owns its memory: strings are borrowed from the parsed body, which it keeps, and everything else is
+ * in its arena.
+ */
+#ifndef HTH_API_REQUEST_H
+#define HTH_API_REQUEST_H
+
+#include "api/error.h"
+
+typedef enum hth_api_kind {
+    HTH_API_CHAT,         /* OpenAI's /v1/chat/completions */
+    HTH_API_COMPLETION,   /* OpenAI's /v1/completions */
+    HTH_API_MESSAGES,     /* Anthropic's /v1/messages */
+    HTH_API_COUNT_TOKENS, /* Anthropic's /v1/messages/count_tokens */
+    HTH_API_NATIVE_COMPLETION,
+    HTH_API_TOKENIZE,
+    HTH_API_DETOKENIZE,
+    HTH_API_APPLY_TEMPLATE,
+} hth_api_kind;
+
+/* Whose API that is. */
+hth_api_dialect hth_api_kind_dialect(hth_api_kind kind);
+
+typedef struct hth_api_limits {
+    size_t body_bytes_max;
+    size_t depth_max;
+    size_t values_max;
+    size_t messages_max;
+} hth_api_limits;
+
+static inline hth_api_limits hth_api_limits_default(void)
+{
+    return (hth_api_limits){
+        .body_bytes_max = (size_t)32 << 20,
+        .depth_max = 64,
+        .values_max = 1000000,
+        .messages_max = 16384,
+    };
+}
+
+/* A piece of a prompt: text, or tokens. */
+typedef struct hth_api_piece {
+    const char *text; /* NULL: tokens */
+    const hearth_token *tokens;
+    size_t n_tokens;
+} hth_api_piece;
+
+/* One prompt of a completion: pieces that follow one another. */
+typedef struct hth_api_text_prompt {
+    const hth_api_piece *pieces;
+    size_t n_pieces;
+} hth_api_text_prompt;
+
+typedef struct hth_api_memory hth_api_memory; /* a block of the arena */
+
+typedef struct hth_api_request {
+    hth_api_kind kind;
+    const char *model; /* NULL: none was named */
+    bool is_chat;      /* conversation counts, prompts otherwise */
+    hearth_conversation conversation;
+    const hth_api_text_prompt *prompts; /* [n_prompts] */
+    size_t n_prompts;
+    hearth_request options; /* everything but the prompt and callbacks; what it points to is the request's */
+    bool has_seed;
+    bool stream;
+    bool include_usage;  /* OpenAI: a last chunk with it */
+    bool echo;           /* OpenAI's completions; the library's own echo serves it */
+    bool wants_tokens;   /* native: return_tokens */
+    bool wants_timings;  /* native: timings_per_token */
+    bool wants_thinking; /* Anthropic: reasoning is shown */
+    bool has_cache_control;
+    bool is_json; /* the content is to be JSON by options.sampling.json_schema, "any object" where it says so */
+
+    /* /tokenize and /detokenize */
+    const char *text;
+    const hearth_token *tokens;
+    size_t n_tokens;
+    bool add_special;
+    bool parse_special;
+    bool with_pieces;
+
+    json_t *body;           /* owned */
+    hth_api_memory *memory; /* owned */
+} hth_api_request;
+
+/*
+ * Parse a body. NULL, with error filled, when it is not what it should be. Release with hth_api_request_free. Any thread.
+ */
+hth_api_request *hth_api_request_parse(hth_api_kind kind, const char *body, size_t n_bytes,
+                                       const hth_api_limits *limits, hth_api_error *error);
+void hth_api_request_free(hth_api_request *request); /* accepts NULL */
+
+/* Most replies to one request: prompts times n. */
+enum { HTH_API_REPLIES_MAX = 128 };
+
+#endif

@@ -1,0 +1,55 @@
+/*
+ * request_inside.h - what the parsers of requests share
+ */
+#ifndef HTH_API_REQUEST_INSIDE_H
+#define HTH_API_REQUEST_INSIDE_H
+
+#include "api/fields.h"
+#include "api/request.h"
+
+/* What a parser has at hand. */
+typedef struct hth_api_parse {
+    hth_api_request *request;
+    const hth_api_limits *limits;
+    hth_fields body;
+    hth_api_error *error;
+} hth_api_parse;
+
+/* Zeroed memory for n items of a size, which lives as long as the request. NULL, with the error filled, without memory. */
+void *hth_api_allocate(hth_api_parse *parse, size_t n, size_t size);
+/* A copy of JSON text of value, terminated. */
+const char *hth_api_json_text(hth_api_parse *parse, const json_t *value);
+/* a and b one after the other. */
+const char *hth_api_join(hth_api_parse *parse, const char *a, const char *between, const char *b);
+
+/* One parser an API. */
+void hth_api_parse_chat(hth_api_parse *parse); /* also of /apply-template */
+void hth_api_parse_completion(hth_api_parse *parse);
+void hth_api_parse_messages(hth_api_parse *parse); /* also of count_tokens */
+void hth_api_parse_native(hth_api_parse *parse);
+void hth_api_parse_tokenize(hth_api_parse *parse);
+void hth_api_parse_detokenize(hth_api_parse *parse);
+
+/* ---- fields that several have ---- */
+
+/* session_id, parent_key, priority, cache_salt. */
+#define HTH_API_EXTRA_FIELDS "session_id", "parent_key", "priority", "cache_salt"
+void hth_api_parse_extras(hth_api_parse *parse);
+
+/* Texts that end the reply: one or, in an array, several. */
+void hth_api_parse_stop(hth_api_parse *parse, const char *name);
+/* seed; below 0, where that is allowed, and absent: none. */
+void hth_api_parse_seed(hth_api_parse *parse, json_int_t low);
+/* OpenAI's object from token ids to biases; limit is the largest. */
+void hth_api_parse_logit_bias(hth_api_parse *parse, double limit);
+/* Fields of OpenAI's two endpoints: model, stream, stream_options, n, temperature, ..., and ours. */
+void hth_api_parse_openai_common(hth_api_parse *parse);
+/* An array of token ids; NULL with the error filled. */
+const hearth_token *hth_api_parse_tokens(hth_api_parse *parse, const char *path, json_t *array);
+/*
+ * Texts or tokens, in one of the forms of prompts: text; tokens; arrays of these. mixed: an array of texts and tokens
+ * together is one prompt.
+ */
+void hth_api_parse_prompts(hth_api_parse *parse, bool mixed);
+
+#endif

@@ -1,0 +1,26 @@
+/*
+ * sse.c - see sse.h
+ */
+#include "api/sse.h"
+
+void hth_sse_add_take(hth_buffer *out, const char *name, json_t *value)
+{
+    if (name) {
+        hth_buffer_add_text(out, "event: ");
+        hth_buffer_add_text(out, name);
+        hth_buffer_add_text(out, "\n");
+    }
+    hth_buffer_add_text(out, "data: ");
+    hth_buffer_add_json_take(out, value); /* newlines in texts are escaped, so it is one line */
+    hth_buffer_add_text(out, "\n\n");
+}
+
+void hth_sse_add_done(hth_buffer *out)
+{
+    hth_buffer_add_text(out, "data: [DONE]\n\n");
+}
+
+void hth_sse_add_comment(hth_buffer *out)
+{
+    hth_buffer_add_text(out, ":\n\n");
+}

@@ -1,0 +1,16 @@
+/*
+ * sse.h - server-sent events, as the WHATWG's HTML standard frames them
+ */
+#ifndef HTH_API_SSE_H
+#define HTH_API_SSE_H
+
+#include "api/buffer.h"
+
+/* Append an event whose data is value on one line, and give the reference back. name may be NULL: an unnamed event. */
+void hth_sse_add_take(hth_buffer *out, const char *name, json_t *value);
+/* "data: [DONE]", which ends OpenAI's streams. */
+void hth_sse_add_done(hth_buffer *out);
+/* A comment, which readers pass over: keeps a connection alive. */
+void hth_sse_add_comment(hth_buffer *out);
+
+#endif

@@ -1,0 +1,59 @@
+/*
+ * usage.c - see usage.h
+ */
+#include "api/usage.h"
+
+json_t *hth_api_usage_openai(const hth_api_reply *reply)
+{
+    uint32_t n = reply->request->options.n;
+    json_int_t n_prompt = 0, n_cached = 0, n_completion = 0, n_reasoning = 0;
+
+    for (size_t i = 0; i < reply->n_choices; i++) {
+        const hth_api_choice *choice = &reply->choices[i];
+
+        n_completion += choice->stats.completion_tokens;
+        if (choice->reasoning.n > 0)
+            n_reasoning += choice->n_reasoning_tokens;
+        if (i % n == 0) { /* its siblings have the same prompt */
+            n_prompt += choice->stats.prompt_tokens;
+            n_cached += choice->stats.cached_tokens;
+        }
+    }
+    return json_pack("{s:I, s:I, s:I, s:{s:I}, s:{s:I}}", "prompt_tokens", n_prompt, "completion_tokens", n_completion,
+                     "total_tokens", n_prompt + n_completion, "prompt_tokens_details", "cached_tokens", n_cached,
+                     "completion_tokens_details", "reasoning_tokens", n_reasoning);
+}
+
+json_t *hth_api_usage_anthropic(const hth_api_reply *reply, uint32_t n_prompt, uint32_t n_cached, uint32_t n_output)
+{
+    json_int_t n_new = n_cached < n_prompt ? n_prompt - n_cached : 0;
+    bool creates = reply->request->has_cache_control;
+
+    return json_pack("{s:I, s:I, s:I, s:I}", "input_tokens", creates ? 0 : n_new, "cache_creation_input_tokens",
+                     creates ? n_new : 0, "cache_read_input_tokens", (json_int_t)n_cached, "output_tokens",
+                     (json_int_t)n_output);
+}
+
+static json_t *ms(double value)
+{
+    return json_real((double)(long long)(value * 1000 + 0.5) / 1000);
+}
+
+static json_t *ratio(double a, double b)
+{
+    return b > 0 ? ms(a / b) : json_real(0);
+}
+
+json_t *hth_api_timings(const hearth_stats *stats)
+{
+    json_int_t n_new = (json_int_t)stats->prompt_tokens - stats->cached_tokens;
+
+    return json_pack(
+        "{s:I, s:I, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:s}", "cache_n",
+        (json_int_t)stats->cached_tokens, "prompt_n", n_new, "prompt_ms", ms(stats->prefill_ms), "prompt_per_token_ms",
+        ratio(stats->prefill_ms, (double)n_new), "prompt_per_second", ratio(1000 * (double)n_new, stats->prefill_ms),
+        "predicted_n", (json_int_t)stats->completion_tokens, "predicted_ms", ms(stats->decode_ms),
+        "predicted_per_token_ms", ratio(stats->decode_ms, stats->completion_tokens), "predicted_per_second",
+        ms(stats->decode_tps), "queue_ms", ms(stats->queue_ms), "restore_ms", ms(stats->restore_ms), "ttft_ms",
+        ms(stats->ttft_ms), "hit", hearth_hit_name(stats->hit), "tier", hearth_tier_name(stats->tier));
+}

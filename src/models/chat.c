@@ -1,0 +1,134 @@
+/*
+ * chat.c - conversations to prompts
+ *
+ * What can be wrong with a conversation apart from its JSON is found here, for all engines; the rest is the engine's.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "models/model_inside.h"
+
+enum {
+    TURNS_MAX = 16384,
+    TOOLS_MAX = 128,
+    TOOL_NAME_BYTES_MAX = 64,
+    NAME_BYTES_MAX = 256,
+    CALLS_MAX = 128, /* in one turn */
+    PARTS_MAX = 16384,
+};
+
+static hearth_status check(const char *what, const char *text, hearth_error *err)
+{
+    return text ? hth_check_text(what, text, strlen(text), err) : HEARTH_OK;
+}
+
+static hearth_status check_name(const char *what, const char *text, hearth_error *err)
+{
+    if (text && strnlen(text, NAME_BYTES_MAX + 1) > NAME_BYTES_MAX)
+        return hth_fail(err, HEARTH_MISUSE, "%s is longer than %d bytes", what, NAME_BYTES_MAX);
+    return check(what, text, err);
+}
+
+static hearth_status check_turn(const hearth_chat_turn *turn, size_t i, hearth_error *err)
+{
+    hearth_status status;
+
+    if (!turn->role || !*turn->role)
+        return hth_fail(err, HEARTH_MISUSE, "turn %zu of the conversation has no role", i);
+    if ((!turn->parts && turn->n_parts > 0) || (!turn->calls && turn->n_calls > 0) || turn->n_calls > CALLS_MAX ||
+        turn->n_parts > PARTS_MAX)
+        return hth_fail(err, HEARTH_MISUSE, "turn %zu has more than %d calls or %d parts, or an array that is NULL", i,
+                        CALLS_MAX, PARTS_MAX);
+    status = check_name("a role", turn->role, err);
+    if (status == HEARTH_OK)
+        status = check("a turn's content", turn->content, err);
+    for (size_t j = 0; j < turn->n_parts && status == HEARTH_OK; j++)
+        status = turn->parts[j] ? check("a part of a turn", turn->parts[j], err)
+                                : hth_fail(err, HEARTH_MISUSE, "part %zu of turn %zu is NULL", j, i);
+    if (status == HEARTH_OK)
+        status = check("a turn's reasoning", turn->reasoning, err);
+    for (size_t j = 0; j < turn->n_calls && status == HEARTH_OK; j++) {
+        if (!turn->calls[j].name || !turn->calls[j].arguments)
+            return hth_fail(err, HEARTH_MISUSE, "call %zu of turn %zu has no name or no arguments", j, i);
+        status = check_name("the name of a call", turn->calls[j].name, err);
+        if (status == HEARTH_OK)
+            status = check("the arguments of a call", turn->calls[j].arguments, err);
+        if (status == HEARTH_OK)
+            status = check_name("the id of a call", turn->calls[j].id, err);
+    }
+    if (status == HEARTH_OK)
+        status = check_name("the id of a call", turn->call_id, err);
+    return status == HEARTH_OK ? check_name("a turn's name", turn->name, err) : status;
+}
+
+static bool is_tool_name(const char *name)
+{
+    size_t n = name ? strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") : 0;
+
+    return n >= 1 && n <= TOOL_NAME_BYTES_MAX && name[n] == '\0';
+}
+
+static hearth_status check_tool(const hearth_chat_tool *tool, size_t i, hearth_error *err)
+{
+    hearth_status status;
+
+    if (!is_tool_name(tool->name))
+        return hth_fail(err, HEARTH_MISUSE,
+                        "the name of tool %zu is not 1 to %d letters, digits, underscores and hyphens", i,
+                        TOOL_NAME_BYTES_MAX);
+    status = check("the description of a tool", tool->description, err);
+    return status == HEARTH_OK ? check("the parameters of a tool", tool->parameters, err) : status;
+}
+
+static hearth_status check_conversation(const hearth_conversation *c, hearth_error *err)
+{
+    hearth_status status = HEARTH_OK;
+
+    if (!c->turns || c->n_turns == 0 || c->n_turns > TURNS_MAX)
+        return hth_fail(err, HEARTH_MISUSE, "a conversation has 1 to %d turns, not %zu", TURNS_MAX, c->n_turns);
+    if ((!c->tools && c->n_tools > 0) || c->n_tools > TOOLS_MAX)
+        return hth_fail(err, HEARTH_MISUSE, "a conversation has at most %d tools, not %zu", TOOLS_MAX, c->n_tools);
+    if (c->tool_choice != HEARTH_TOOL_AUTO && c->tool_choice != HEARTH_TOOL_NONE &&
+        c->tool_choice != HEARTH_TOOL_REQUIRED)
+        return hth_fail(err, HEARTH_MISUSE, "tool_choice is %d, which means nothing", (int)c->tool_choice);
+    if (c->tool_choice == HEARTH_TOOL_REQUIRED && c->n_tools == 0)
+        return hth_fail(err, HEARTH_MISUSE, "a tool has to be called, but there are none");
+    if (c->tool_choice == HEARTH_TOOL_REQUIRED && c->json_schema)
+        return hth_fail(err, HEARTH_MISUSE, "a reply that has to call a tool cannot follow a JSON schema, too");
+    if (c->continue_last && c->turns[c->n_turns - 1].n_calls > 0)
+        return hth_fail(err, HEARTH_MISUSE, "the last turn calls tools, so it is no beginning of a reply");
+    for (size_t i = 0; i < c->n_turns && status == HEARTH_OK; i++)
+        status = check_turn(&c->turns[i], i, err);
+    for (size_t i = 0; i < c->n_tools && status == HEARTH_OK; i++)
+        status = check_tool(&c->tools[i], i, err);
+    if (status == HEARTH_OK)
+        status = check("the schema", c->json_schema, err);
+    return status == HEARTH_OK ? check("template_values", c->template_values, err) : status;
+}
+
+hearth_status hearth_conversation_render(hearth_model *model, const hearth_conversation *conversation,
+                                         hearth_chat_prompt *out, hearth_error *err)
+{
+    hearth_conversation given = hearth_conversation_default();
+    hearth_chat_prompt prompt = { .text = NULL };
+    hearth_status status;
+
+    if (!conversation || !out)
+        return hth_fail(err, HEARTH_MISUSE, "hearth_conversation_render: conversation or out is NULL");
+    if (conversation->struct_size < sizeof(size_t) || conversation->struct_size > sizeof(given))
+        return hth_fail(err, HEARTH_MISUSE,
+                        "hearth_conversation.struct_size is %zu; make the struct with its default function, compiled "
+                        "against this version of hearth.h",
+                        conversation->struct_size);
+    memcpy(&given, conversation, conversation->struct_size);
+    status = check_conversation(&given, err);
+    if (status == HEARTH_OK)
+        status = hth_model_enter(model, "hearth_conversation_render", err);
+    if (status != HEARTH_OK)
+        return status;
+    status = model->backend->chat_prompt(model->engine_model, &given, &prompt, err);
+    hth_model_leave(model);
+    if (status == HEARTH_OK)
+        *out = prompt;
+    return status;
+}

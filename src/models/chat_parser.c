@@ -1,0 +1,243 @@
+/*
+ * chat_parser.c - a reply as it comes, taken apart
+ *
+ * The engine reads a text from its beginning each time. Here that becomes a stream: what a reading says beyond what was
+ * given already is given now, and what it no longer says stays given.
+ *
+ * Reading again for each token would take time in the square of the reply. It is done for each piece up to STEP_FROM
+ * bytes and then whenever a 64th of the reply has come, so that all readings together cost at most 128 times the last.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "models/model_inside.h"
+
+enum {
+    STEP_FROM = 4096,
+    STEPS = 64,
+    REPLY_BYTES_MAX = 16 << 20,
+};
+
+struct hearth_chat_parser {
+    const hth_backend *backend;
+    hth_engine_chat_reader *reader;
+    char *text;
+    size_t n_text;
+    size_t capacity;
+    size_t n_read;  /* of it, when it was read last */
+    bool is_broken; /* it cannot be read; no more is tried before the end */
+    bool has_ended;
+    char *content; /* given, terminated; NULL: nothing */
+    char *reasoning;
+    char **arguments; /* given, of each call, [n_calls] */
+    size_t n_calls;
+    hth_chat_reply reply; /* of the last reading; what deltas point to */
+    hearth_chat_delta *deltas;
+    size_t n_deltas;
+    size_t deltas_capacity;
+};
+
+hearth_status hearth_chat_parser_new(hearth_model *model, const hearth_chat_prompt *prompt, hearth_chat_parser **out,
+                                     hearth_error *err)
+{
+    hearth_chat_parser *parser;
+    hearth_status status;
+
+    if (!model || !prompt || !prompt->parser || !out)
+        return hth_fail(err, HEARTH_MISUSE, "hearth_chat_parser_new: a model, a rendered prompt and out are needed");
+    parser = calloc(1, sizeof(*parser));
+    if (!parser)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a parser of replies");
+    parser->backend = model->backend; /* which is never unloaded */
+    status = parser->backend->chat_reader_new(prompt->parser, &parser->reader, err);
+    if (status != HEARTH_OK) {
+        free(parser);
+        return status;
+    }
+    *out = parser;
+    return HEARTH_OK;
+}
+
+void hearth_chat_parser_free(hearth_chat_parser *parser)
+{
+    if (!parser)
+        return;
+    parser->backend->chat_reader_free(parser->reader);
+    hth_chat_reply_clear(&parser->reply);
+    for (size_t i = 0; i < parser->n_calls; i++)
+        free(parser->arguments[i]);
+    free(parser->arguments);
+    free(parser->content);
+    free(parser->reasoning);
+    free(parser->deltas);
+    free(parser->text);
+    free(parser);
+}
+
+static bool add_delta(hearth_chat_parser *parser, hearth_chat_delta delta)
+{
+    if (parser->n_deltas == parser->deltas_capacity) {
+        size_t capacity = 2 * parser->deltas_capacity + 8;
+        hearth_chat_delta *grown = realloc(parser->deltas, capacity * sizeof(*grown));
+
+        if (!grown)
+            return false;
+        parser->deltas = grown;
+        parser->deltas_capacity = capacity;
+    }
+    parser->deltas[parser->n_deltas++] = delta;
+    return true;
+}
+
+/* Give what text, of a reading, says beyond *given, which is replaced by a copy of it. False without memory. */
+static bool give(hearth_chat_parser *parser, hearth_chat_delta_kind kind, size_t call, const char *text, char **given)
+{
+    size_t n_given = *given ? strlen(*given) : 0;
+    size_t n_text = strlen(text);
+    char *grown;
+
+    /* A reading that says something else: what was given stays, and the rest is not told until it goes on from there. */
+    if (n_text <= n_given || memcmp(text, *given ? *given : "", n_given) != 0)
+        return true;
+    grown = realloc(*given, n_text + 1);
+    if (!grown)
+        return false;
+    *given = grown;
+    memcpy(grown + n_given, text + n_given, n_text - n_given + 1);
+    return add_delta(
+        parser,
+        (hearth_chat_delta){
+            .kind = kind, .call = (uint32_t)call, .text = text + n_given, .n_bytes = n_text - n_given, .id = "" });
+}
+
+/* A call is told of when its name can no longer grow: there are arguments, or another call, or no more text. */
+static bool give_calls(hearth_chat_parser *parser, bool is_last)
+{
+    const hth_chat_reply *reply = &parser->reply;
+
+    for (size_t i = 0; i < reply->n_calls; i++) {
+        const hth_chat_reply_call *call = &reply->calls[i];
+
+        if (i >= parser->n_calls) {
+            char **grown;
+
+            if (!*call->name || (!*call->arguments && i + 1 == reply->n_calls && !is_last))
+                return true;
+            grown = realloc(parser->arguments, (i + 1) * sizeof(*grown));
+            if (!grown)
+                return false;
+            parser->arguments = grown;
+            parser->arguments[parser->n_calls++] = NULL;
+            if (!add_delta(parser, (hearth_chat_delta){ .kind = HEARTH_DELTA_CALL,
+                                                        .call = (uint32_t)i,
+                                                        .text = call->name,
+                                                        .n_bytes = strlen(call->name),
+                                                        .id = call->id }))
+                return false;
+        }
+        if (i + 1 == parser->n_calls && /* those before it are complete for the reader */
+            !give(parser, HEARTH_DELTA_ARGUMENTS, i, call->arguments, &parser->arguments[i]))
+            return false;
+    }
+    return true;
+}
+
+/*
+ * The reply has ended without the form that its template leads to expect, as where a brace in a sentence is no call. What
+ * was not given of it is content as it is; unless there are calls, whose text cannot be told from the rest.
+ */
+static bool give_rest(hearth_chat_parser *parser)
+{
+    const char *const given[] = { parser->reasoning, parser->content };
+    const char *rest = parser->text;
+    size_t n_content = parser->content ? strlen(parser->content) : 0, n_rest;
+    char *grown;
+
+    if (parser->n_calls > 0)
+        return true;
+    for (size_t i = 0; i < 2; i++) {
+        const char *at = given[i] ? strstr(rest, given[i]) : NULL;
+
+        if (given[i] && !at)
+            return true; /* it was written otherwise than it was given */
+        if (at)
+            rest = at + strlen(given[i]);
+    }
+    n_rest = strlen(rest);
+    if (n_rest == 0)
+        return true;
+    grown = realloc(parser->content, n_content + n_rest + 1);
+    if (!grown)
+        return false;
+    parser->content = grown;
+    memcpy(grown + n_content, rest, n_rest + 1);
+    return add_delta(parser,
+                     (hearth_chat_delta){ .kind = HEARTH_DELTA_CONTENT, .text = rest, .n_bytes = n_rest, .id = "" });
+}
+
+/* Read the text anew, and give what is new. */
+static hearth_status read_all(hearth_chat_parser *parser, bool is_last, hearth_error *err)
+{
+    hth_chat_reply reply = { NULL };
+    hearth_status status =
+        parser->backend->chat_read(parser->reader, parser->text, parser->n_text, is_last, &reply, err);
+    bool ok = true;
+
+    parser->n_read = parser->n_text;
+    if (status == HEARTH_NO_MEMORY)
+        return status;
+    if (status != HEARTH_OK) {
+        parser->is_broken = !is_last && parser->n_text > STEP_FROM;
+        ok = !is_last || give_rest(parser);
+        return ok ? HEARTH_OK : hth_fail(err, HEARTH_NO_MEMORY, "no memory to read a reply");
+    }
+    hth_chat_reply_clear(&parser->reply);
+    parser->reply = reply;
+    ok = give(parser, HEARTH_DELTA_REASONING, 0, reply.reasoning, &parser->reasoning) &&
+         give(parser, HEARTH_DELTA_CONTENT, 0, reply.content, &parser->content) && give_calls(parser, is_last);
+    return ok ? HEARTH_OK : hth_fail(err, HEARTH_NO_MEMORY, "no memory to read a reply");
+}
+
+static bool append(hearth_chat_parser *parser, const char *text, size_t n_bytes)
+{
+    if (parser->n_text + n_bytes + 1 > parser->capacity) {
+        size_t capacity = 2 * (parser->n_text + n_bytes) + 256;
+        char *grown = realloc(parser->text, capacity);
+
+        if (!grown)
+            return false;
+        parser->text = grown;
+        parser->capacity = capacity;
+    }
+    if (n_bytes > 0)
+        memcpy(parser->text + parser->n_text, text, n_bytes);
+    parser->n_text += n_bytes;
+    parser->text[parser->n_text] = '\0';
+    return true;
+}
+
+hearth_status hearth_chat_parser_feed(hearth_chat_parser *parser, const char *text, size_t n_bytes, bool is_last,
+                                      const hearth_chat_delta **deltas_out, size_t *n_out, hearth_error *err)
+{
+    hearth_status status = HEARTH_OK;
+    size_t n_new;
+
+    if (!parser || (!text && n_bytes > 0) || !deltas_out || !n_out)
+        return hth_fail(err, HEARTH_MISUSE, "hearth_chat_parser_feed: parser, text or an output is NULL");
+    if (parser->has_ended)
+        return hth_fail(err, HEARTH_MISUSE, "hearth_chat_parser_feed: the reply has ended already");
+    if (n_bytes > REPLY_BYTES_MAX || parser->n_text + n_bytes > REPLY_BYTES_MAX)
+        return hth_fail(err, HEARTH_TOO_LONG, "the reply is longer than %d bytes", REPLY_BYTES_MAX);
+    if (!append(parser, text, n_bytes))
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to read a reply");
+    parser->n_deltas = 0;
+    n_new = parser->n_text - parser->n_read;
+    if (is_last || (n_new > 0 && !parser->is_broken && (parser->n_text < STEP_FROM || n_new >= parser->n_text / STEPS)))
+        status = read_all(parser, is_last, err);
+    if (status != HEARTH_OK)
+        return status;
+    parser->has_ended = is_last;
+    *deltas_out = parser->deltas;
+    *n_out = parser->n_deltas;
+    return HEARTH_OK;
+}

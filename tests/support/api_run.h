@@ -1,0 +1,31 @@
+/*
+ * api_run.h - a request from its JSON to the bytes of its reply, as a server does it
+ */
+#ifndef HTH_TESTS_API_RUN_H
+#define HTH_TESTS_API_RUN_H
+
+#include <jansson.h>
+
+#include "api/reply.h"
+
+typedef struct hth_test_answer {
+    int status;
+    hth_buffer text; /* a body, or events */
+} hth_test_answer;
+
+/* Parse, prepare, submit, and write what comes. Release with hth_buffer_deinit of text. */
+hth_test_answer hth_test_api_run(hearth_model *model, hth_api_kind kind, const char *body);
+/* The same without the model's part: these texts, in order, are the reply's; the last one ends it. NULL ends the list. */
+hth_test_answer hth_test_api_script(hearth_model *model, hth_api_kind kind, const char *body, const char *const *texts,
+                                    hearth_finish_reason finish);
+
+/* The JSON of a body; ends the test where it is none. */
+json_t *hth_test_json(const char *text);
+/* The JSON of the events of a stream, in an array; each name, where there is one, as its member "(event)". */
+json_t *hth_test_events(const char *text);
+/* The value at a path of names and numbers, "choices.0.message.content"; NULL where there is none. Borrowed. */
+json_t *hth_test_at(json_t *value, const char *path);
+/* Its text, "" where it is none. */
+const char *hth_test_text_at(json_t *value, const char *path);
+
+#endif

@@ -1,0 +1,91 @@
+/*
+ * chat.c - see chat.h
+ */
+#include "support/chat.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/cmocka_all.h"
+
+/* Text that kinds of deltas are joined in. */
+typedef struct transcript {
+    char *text;
+    size_t n;
+    size_t capacity;
+    int kind; /* of the last delta, -1 before */
+} transcript;
+
+static void add(transcript *t, const char *text, size_t n)
+{
+    if (t->n + n + 1 > t->capacity) {
+        t->capacity = 2 * (t->n + n) + 256;
+        t->text = realloc(t->text, t->capacity);
+        assert_non_null(t->text);
+    }
+    memcpy(t->text + t->n, text, n);
+    t->n += n;
+    t->text[t->n] = '\0';
+}
+
+static void add_delta(transcript *t, const hearth_chat_delta *delta)
+{
+    static const char *const names[] = { "R:", "C:", "F:", "A:" };
+
+    assert_int_equal(strlen(delta->text), delta->n_bytes);
+    if (t->kind != (int)delta->kind || delta->kind == HEARTH_DELTA_CALL) {
+        if (t->kind >= 0)
+            add(t, "\n", 1);
+        add(t, names[delta->kind], 2);
+    }
+    t->kind = (int)delta->kind;
+    add(t, delta->text, delta->n_bytes);
+    if (delta->kind == HEARTH_DELTA_CALL) {
+        add(t, "(", 1);
+        add(t, delta->id, strlen(delta->id));
+        add(t, ")", 1);
+    }
+}
+
+char *hth_test_chat_read(hearth_model *model, const hearth_chat_prompt *prompt, const char *text, size_t n_piece)
+{
+    transcript t = { .kind = -1 };
+    hearth_chat_parser *parser = NULL;
+    hearth_error err = { .message = "" };
+    size_t n_text = strlen(text), at = 0;
+
+    if (hearth_chat_parser_new(model, prompt, &parser, &err) != HEARTH_OK)
+        fail_msg("%s", err.message);
+    add(&t, "", 0);
+    for (;;) {
+        const hearth_chat_delta *deltas = NULL;
+        size_t n_deltas = 0, n = n_text - at < n_piece ? n_text - at : n_piece;
+        bool is_last;
+
+        while (at + n < n_text && ((unsigned char)text[at + n] & 0xc0) == 0x80)
+            n++;
+        is_last = at + n == n_text;
+        if (hearth_chat_parser_feed(parser, text + at, n, is_last, &deltas, &n_deltas, &err) != HEARTH_OK)
+            fail_msg("%s", err.message);
+        for (size_t i = 0; i < n_deltas; i++)
+            add_delta(&t, &deltas[i]);
+        at += n;
+        if (is_last)
+            break;
+    }
+    if (t.kind >= 0)
+        add(&t, "\n", 1);
+    hearth_chat_parser_free(parser);
+    return t.text;
+}
+
+hearth_chat_prompt hth_test_chat_render(hearth_model *model, const hearth_conversation *conversation)
+{
+    hearth_chat_prompt prompt = { .text = NULL };
+    hearth_error err = { .message = "" };
+
+    if (hearth_conversation_render(model, conversation, &prompt, &err) != HEARTH_OK)
+        fail_msg("%s", err.message);
+    return prompt;
+}

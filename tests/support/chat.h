@@ -1,0 +1,18 @@
+/*
+ * chat.h - what the tests of conversations share: a parser fed in pieces, and its deltas as one text
+ */
+#ifndef HTH_TESTS_CHAT_H
+#define HTH_TESTS_CHAT_H
+
+#include "hearth.h"
+
+/*
+ * What a parser for prompt says of text, fed in pieces of n_piece bytes at most, cut at characters: reasoning, content
+ * and calls as "R:...", "C:...", "F:name(id)", "A:...", pieces of one kind joined, each ended by a newline. A new string.
+ */
+char *hth_test_chat_read(hearth_model *model, const hearth_chat_prompt *prompt, const char *text, size_t n_piece);
+
+/* The prompt of a conversation; ends the test where that fails. */
+hearth_chat_prompt hth_test_chat_render(hearth_model *model, const hearth_conversation *conversation);
+
+#endif

@@ -1,0 +1,342 @@
+/*
+ * api_anthropic_test.c - Anthropic's messages: blocks, events, and what usage counts
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/answers.h"
+#include "support/api.h"
+#include "support/api_run.h"
+#include "support/cmocka_all.h"
+#include "support/support.h"
+
+typedef struct fixture {
+    char *directory;
+    hearth_runtime *runtime;
+    hearth_model *model;
+} fixture;
+
+static int set_up(void **state)
+{
+    fixture *f = calloc(1, sizeof(*f));
+    hearth_runtime_options options;
+
+    f->directory = hth_test_directory_new();
+    options = hth_test_runtime_options(f->directory);
+    f->runtime = hth_test_runtime_open(&options);
+    f->model = hth_test_model_load(f->runtime, "stub:", NULL);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    fixture *f = *state;
+
+    hearth_model_unref(f->model);
+    hearth_runtime_close(f->runtime);
+    hth_test_directory_remove(f->directory);
+    free(f);
+    return 0;
+}
+
+#define HEAD "\"model\":\"m\",\"max_tokens\":30"
+#define MESSAGES "\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]"
+#define TOOLS                                                                                              \
+    "\"tools\":[{\"name\":\"weather\",\"input_schema\":{\"type\":\"object\"},\"cache_control\":{\"type\":" \
+    "\"ephemeral\"}}]"
+
+static hth_api_request *parsed(const char *body)
+{
+    hth_api_error error;
+    hth_api_request *request = hth_api_request_parse(HTH_API_MESSAGES, body, strlen(body), NULL, &error);
+
+    if (!request)
+        fail_msg("%s: %s", body, error.message);
+    return request;
+}
+
+static void blocks_become_turns_of_those_who_speak(void **state)
+{
+    hth_api_request *r = parsed(
+        "{" HEAD ",\"system\":[{\"type\":\"text\",\"text\":\"Be brief.\",\"cache_control\":{\"type\":\"ephemeral\"}}],"
+        "\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"},"
+        "{\"role\":\"assistant\",\"content\":[{\"type\":\"thinking\",\"thinking\":\"hm\",\"signature\":\"\"},"
+        "{\"type\":\"redacted_thinking\",\"data\":\"x\"},{\"type\":\"text\",\"text\":\"I look.\"},"
+        "{\"type\":\"tool_use\",\"id\":\"t1\",\"name\":\"weather\",\"input\":{\"city\":\"Oslo\"}}]},"
+        "{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"tool_use_id\":\"t1\",\"content\":[{\"type\":"
+        "\"text\","
+        "\"text\":\"rain\"}]},{\"type\":\"text\",\"text\":\"and\"},{\"type\":\"text\",\"text\":\"now?\"}]}]," TOOLS
+        ",\"tool_choice\":{\"type\":\"any\",\"disable_parallel_tool_use\":true},\"stop_sequences\":[\"x\"],"
+        "\"thinking\":{\"type\":\"enabled\",\"budget_tokens\":1024},\"temperature\":0.5,\"top_k\":3,\"top_p\":0.5,"
+        "\"metadata\":{\"user_id\":\"u\"},\"session_id\":\"s\"}");
+    const hearth_conversation *c = &r->conversation;
+
+    (void)state;
+    assert_int_equal(c->n_turns, 5);
+    assert_string_equal(c->turns[0].role, "system");
+    assert_string_equal(c->turns[0].parts[0], "Be brief.");
+    assert_string_equal(c->turns[1].content, "Hi");
+    assert_string_equal(c->turns[2].reasoning, "hm");
+    assert_string_equal(c->turns[2].parts[0], "I look.");
+    assert_string_equal(c->turns[2].calls[0].arguments, "{\"city\":\"Oslo\"}");
+    assert_string_equal(c->turns[3].role, "tool");
+    assert_string_equal(c->turns[3].call_id, "t1");
+    assert_string_equal(c->turns[3].parts[0], "rain");
+    assert_string_equal(c->turns[4].role, "user");
+    assert_int_equal(c->turns[4].n_parts, 2);
+    assert_string_equal(c->turns[4].parts[1], "now?");
+    assert_int_equal(c->tool_choice, HEARTH_TOOL_REQUIRED);
+    assert_false(c->parallel_calls || c->no_thinking || c->continue_last);
+    assert_true(r->wants_thinking && r->has_cache_control);
+    assert_int_equal(r->options.n_predict, 30);
+    assert_int_equal(r->options.sampling.top_k, 3);
+    assert_int_equal(r->options.n_stop, 1);
+    hth_api_request_free(r);
+
+    r = parsed("{" HEAD
+               ",\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"},{\"role\":\"assistant\",\"content\":\"Yo\"}]}");
+    assert_true(r->conversation.continue_last && r->conversation.no_thinking);
+    assert_false(r->has_cache_control);
+    hth_api_request_free(r);
+}
+
+static void what_is_wrong_is_an_error_of_anthropics_shape(void **state)
+{
+    static const struct {
+        const char *body, *words;
+        int status;
+    } rows[] = {
+        { "[", "not valid JSON", 400 },
+        { "{" MESSAGES ",\"max_tokens\":1}", "'model' is missing", 400 },
+        { "{" MESSAGES ",\"model\":\"m\"}", "'max_tokens' is missing", 400 },
+        { "{" HEAD "}", "'messages' is missing", 400 },
+        { "{" HEAD ",\"messages\":[]}", "'messages' is empty", 400 },
+        { "{" HEAD "," MESSAGES ",\"extra\":1}", "'extra' is not a known field", 400 },
+        { "{" HEAD ",\"messages\":[{\"role\":\"system\",\"content\":\"a\"}]}", "'messages[0].role' is 'system'", 400 },
+        { "{" HEAD ",\"messages\":[{\"role\":\"user\",\"content\":[]}]}", "'messages[0].content' is empty", 400 },
+        { "{" HEAD ",\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image\"}]}]}", "'image'", 400 },
+        { "{" HEAD ",\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\"}]}]}",
+          "'messages[0].content[0].tool_use_id' is missing", 400 },
+        { "{" HEAD
+          ",\"messages\":[{\"role\":\"assistant\",\"content\":[{\"type\":\"tool_use\",\"id\":\"a\",\"name\":\"b\","
+          "\"input\":\"c\"}]}]}",
+          "'messages[0].content[0].input' is a text", 400 },
+        { "{" HEAD "," MESSAGES ",\"temperature\":1.5}", "'temperature' is 1.5", 400 },
+        { "{" HEAD "," MESSAGES ",\"tools\":[{\"type\":\"web_search_20250305\",\"name\":\"w\"}]}", "tools[0].type",
+          400 },
+        { "{" HEAD "," MESSAGES ",\"tools\":[{\"name\":\"w\"}]}", "'tools[0].input_schema' is missing", 400 },
+        { "{" HEAD "," MESSAGES ",\"tool_choice\":{\"type\":\"any\"}}", "no 'tools'", 400 },
+        { "{" HEAD "," MESSAGES "," TOOLS ",\"tool_choice\":{\"type\":\"tool\",\"name\":\"x\"}}", "not in 'tools'",
+          400 },
+        { "{" HEAD "," MESSAGES ",\"thinking\":{\"type\":\"enabled\"}}", "budget_tokens' is missing", 400 },
+        { "{" HEAD "," MESSAGES ",\"thinking\":{\"type\":\"much\"}}", "'much'", 400 },
+        { "{" HEAD "," MESSAGES ",\"stop_sequences\":[7]}", "'stop_sequences' is a number", 400 },
+        { "{" HEAD "," MESSAGES ",\"mcp_servers\":[]}", "'mcp_servers' is not supported", 400 },
+    };
+    const fixture *f = *state;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        hth_test_answer answer = hth_test_api_run(f->model, HTH_API_MESSAGES, rows[i].body);
+        json_t *body = hth_test_json(hth_buffer_text(&answer.text));
+
+        if (answer.status != rows[i].status || strcmp(hth_test_text_at(body, "type"), "error") != 0 ||
+            strcmp(hth_test_text_at(body, "error.type"), "invalid_request_error") != 0 ||
+            !strstr(hth_test_text_at(body, "error.message"), rows[i].words))
+            fail_msg("row %zu: %s gives %d %s", i, rows[i].body, answer.status, hth_buffer_text(&answer.text));
+        json_decref(body);
+        hth_buffer_deinit(&answer.text);
+    }
+}
+
+static const char *const pieces[] = { "<think>",   "hm</think>", "I lo", "ok.<ca", "ll>weather {\"city\":",
+                                      "\"Oslo\"}", "</call>",    NULL };
+#define THINKING ",\"thinking\":{\"type\":\"adaptive\"}"
+
+static void a_message_has_a_block_for_each_thing_said(void **state)
+{
+    const fixture *f = *state;
+    hth_test_answer answer = hth_test_api_script(
+        f->model, HTH_API_MESSAGES, "{" HEAD "," MESSAGES "," TOOLS THINKING "}", pieces, HEARTH_FINISH_STOP);
+    json_t *body = hth_test_json(hth_buffer_text(&answer.text));
+    json_t *wanted = hth_test_json(
+        "{\"id\":\"msg_0123\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"m\",\"content\":["
+        "{\"type\":\"thinking\",\"thinking\":\"hm\",\"signature\":\"\"},{\"type\":\"text\",\"text\":\"I look.\"},"
+        "{\"type\":\"tool_use\",\"id\":\"(id)\",\"name\":\"weather\",\"input\":{\"city\":\"Oslo\"}}],"
+        "\"stop_reason\":\"tool_use\",\"stop_sequence\":null,\"usage\":{\"input_tokens\":0,"
+        "\"cache_creation_input_tokens\":10,\"cache_read_input_tokens\":40,\"output_tokens\":7}}");
+
+    assert_int_equal(strlen(hth_test_text_at(body, "content.2.id")), 9);
+    json_object_set_new(hth_test_at(body, "content.2"), "id", json_string("(id)"));
+    if (!json_equal(body, wanted))
+        fail_msg("%s", hth_buffer_text(&answer.text));
+    json_decref(body);
+    json_decref(wanted);
+    hth_buffer_deinit(&answer.text);
+}
+
+static void without_being_asked_for_thinking_is_not_shown(void **state)
+{
+    const fixture *f = *state;
+    static const char *const said[] = { "<think>hm</think>Yes.", NULL };
+    hth_test_answer answer =
+        hth_test_api_script(f->model, HTH_API_MESSAGES, "{" HEAD "," MESSAGES "}", said, HEARTH_FINISH_LENGTH);
+    json_t *body = hth_test_json(hth_buffer_text(&answer.text));
+
+    assert_int_equal(json_array_size(hth_test_at(body, "content")), 1);
+    assert_string_equal(hth_test_text_at(body, "content.0.text"), "Yes.");
+    assert_string_equal(hth_test_text_at(body, "stop_reason"), "max_tokens");
+    assert_int_equal(json_integer_value(hth_test_at(body, "usage.input_tokens")), 10);
+    assert_int_equal(json_integer_value(hth_test_at(body, "usage.cache_creation_input_tokens")), 0);
+    json_decref(body);
+    hth_buffer_deinit(&answer.text);
+}
+
+static void events_open_and_close_one_block_after_the_other(void **state)
+{
+    static const char *const wanted[] = {
+        "message_start",
+        "content_block_start thinking",
+        "content_block_delta thinking_delta",
+        "content_block_delta signature_delta",
+        "content_block_stop",
+        "content_block_start text",
+        "content_block_delta text_delta",
+        "content_block_delta text_delta",
+        "content_block_stop",
+        "content_block_start tool_use",
+        "content_block_delta input_json_delta",
+        "content_block_delta input_json_delta",
+        "content_block_stop",
+        "message_delta",
+        "message_stop",
+    };
+    const fixture *f = *state;
+    hth_test_answer answer =
+        hth_test_api_script(f->model, HTH_API_MESSAGES, "{" HEAD "," MESSAGES "," TOOLS THINKING ",\"stream\":true}",
+                            pieces, HEARTH_FINISH_STOP);
+    json_t *events = hth_test_events(hth_buffer_text(&answer.text)), *event;
+    hth_buffer input = { .text = NULL };
+    size_t i;
+
+    assert_int_equal(json_array_size(events), sizeof(wanted) / sizeof(wanted[0]));
+    json_array_foreach(events, i, event)
+    {
+        char got[96];
+
+        assert_string_equal(hth_test_text_at(event, "(event)"), hth_test_text_at(event, "type"));
+        snprintf(got, sizeof(got), "%s%s%s%s", hth_test_text_at(event, "type"),
+                 hth_test_at(event, "content_block") || *hth_test_text_at(event, "delta.type") ? " " : "",
+                 hth_test_text_at(event, "content_block.type"), hth_test_text_at(event, "delta.type"));
+        assert_string_equal(got, wanted[i]);
+        hth_buffer_add_text(&input, hth_test_text_at(event, "delta.partial_json"));
+    }
+    assert_string_equal(hth_buffer_text(&input), "{\"city\":\"Oslo\"}");
+    assert_int_equal(json_integer_value(hth_test_at(events, "0.message.usage.cache_read_input_tokens")), 40);
+    assert_in_range(json_integer_value(hth_test_at(events, "0.message.usage.cache_creation_input_tokens")), 1, 200);
+    assert_string_equal(hth_test_text_at(events, "13.delta.stop_reason"), "tool_use");
+    assert_int_equal(json_integer_value(hth_test_at(events, "13.usage.output_tokens")), 7);
+    hth_buffer_deinit(&input);
+    json_decref(events);
+    hth_buffer_deinit(&answer.text);
+}
+
+static void a_models_stream_says_what_its_message_says_and_which_text_stopped_it(void **state)
+{
+    const fixture *f = *state;
+    const char *request =
+        "{\"model\":\"m\",\"max_tokens\":200,\"stop_sequences\":[\"q\",\"a\",\"e\",\"t\",\"k\"]," MESSAGES "%s}";
+    char text[512];
+    hth_test_answer whole, stream;
+    json_t *body, *events, *event;
+    hth_buffer said = { .text = NULL };
+    size_t i;
+
+    /* Draws depend on the seed of the run, which is the same for both. */
+    snprintf(text, sizeof(text), request, "");
+    whole = hth_test_api_run(f->model, HTH_API_MESSAGES, text);
+    snprintf(text, sizeof(text), request, ",\"stream\":true");
+    stream = hth_test_api_run(f->model, HTH_API_MESSAGES, text);
+    body = hth_test_json(hth_buffer_text(&whole.text));
+    events = hth_test_events(hth_buffer_text(&stream.text));
+    json_array_foreach(events, i, event) hth_buffer_add_text(&said, hth_test_text_at(event, "delta.text"));
+    assert_string_equal(hth_buffer_text(&said), hth_test_text_at(body, "content.0.text"));
+    assert_string_equal(hth_test_text_at(body, "stop_reason"), "stop_sequence");
+    assert_int_equal(strlen(hth_test_text_at(body, "stop_sequence")), 1);
+    assert_null(strstr(hth_test_text_at(body, "content.0.text"), hth_test_text_at(body, "stop_sequence")));
+    event = json_array_get(events, json_array_size(events) - 2);
+    assert_string_equal(hth_test_text_at(event, "delta.stop_sequence"), hth_test_text_at(body, "stop_sequence"));
+    hth_buffer_deinit(&said);
+    json_decref(body);
+    json_decref(events);
+    hth_buffer_deinit(&whole.text);
+    hth_buffer_deinit(&stream.text);
+}
+
+static void counted_tokens_are_those_that_a_message_uses(void **state)
+{
+    const fixture *f = *state;
+    const char *question = "{\"model\":\"m\"," MESSAGES "," TOOLS "}";
+    hth_api_error error;
+    hth_buffer out = { .text = NULL };
+    hth_api_request *request = hth_api_request_parse(HTH_API_COUNT_TOKENS, question, strlen(question), NULL, &error);
+    hth_test_answer answer =
+        hth_test_api_run(f->model, HTH_API_MESSAGES, "{\"model\":\"m\",\"max_tokens\":1," MESSAGES "," TOOLS "}");
+    json_t *counted, *body = hth_test_json(hth_buffer_text(&answer.text));
+    json_int_t n = json_integer_value(hth_test_at(body, "usage.input_tokens")) +
+                   json_integer_value(hth_test_at(body, "usage.cache_creation_input_tokens")) +
+                   json_integer_value(hth_test_at(body, "usage.cache_read_input_tokens"));
+
+    assert_non_null(request);
+    assert_true(hth_api_answer(f->model, request, &out, &error));
+    counted = hth_test_json(hth_buffer_text(&out));
+    assert_in_range(n, 20, 500);
+    assert_int_equal(json_integer_value(hth_test_at(counted, "input_tokens")), n);
+    json_decref(counted);
+    json_decref(body);
+    hth_buffer_deinit(&out);
+    hth_buffer_deinit(&answer.text);
+    hth_api_request_free(request);
+}
+
+static void an_error_in_a_stream_is_its_last_event(void **state)
+{
+    static const hth_api_dialect dialects[] = { HTH_API_OPENAI, HTH_API_ANTHROPIC, HTH_API_NATIVE };
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    (void)state;
+    hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "the queue is full");
+    hth_api_fail(&error, HTH_API_INTERNAL, NULL, "another one"); /* the first counts */
+    for (size_t i = 0; i < 3; i++) {
+        hth_buffer out = { .text = NULL };
+        json_t *events;
+
+        hth_api_error_write_event(dialects[i], &error, &out);
+        events = hth_test_events(hth_buffer_text(&out));
+        assert_int_equal(json_array_size(events), 1);
+        assert_string_equal(hth_test_text_at(events, "0.error.message"), "the queue is full");
+        assert_string_equal(hth_test_text_at(events, "0.(event)"), i == 1 ? "error" : "");
+        json_decref(events);
+        hth_buffer_deinit(&out);
+    }
+    assert_int_equal(hth_api_error_http_status(HTH_API_OPENAI, &error), 503);
+    assert_int_equal(hth_api_error_http_status(HTH_API_ANTHROPIC, &error), 529);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(blocks_become_turns_of_those_who_speak),
+        cmocka_unit_test_setup_teardown(what_is_wrong_is_an_error_of_anthropics_shape, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_message_has_a_block_for_each_thing_said, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(without_being_asked_for_thinking_is_not_shown, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(events_open_and_close_one_block_after_the_other, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_models_stream_says_what_its_message_says_and_which_text_stopped_it, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(counted_tokens_are_those_that_a_message_uses, set_up, tear_down),
+        cmocka_unit_test(an_error_in_a_stream_is_its_last_event),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,599 @@
+/*
+ * api_openai_test.c - OpenAI's chat completions: what is read, what is refused, and what comes back
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/api.h"
+#include "support/api_run.h"
+#include "support/cmocka_all.h"
+#include "support/support.h"
+
+typedef struct fixture {
+    char *directory;
+    hearth_runtime *runtime;
+    hearth_model *model;
+} fixture;
+
+static int set_up(void **state)
+{
+    fixture *f = calloc(1, sizeof(*f));
+    hearth_runtime_options options;
+
+    f->directory = hth_test_directory_new();
+    options = hth_test_runtime_options(f->directory);
+    f->runtime = hth_test_runtime_open(&options);
+    f->model = hth_test_model_load(f->runtime, "stub:", NULL);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    fixture *f = *state;
+
+    hearth_model_unref(f->model);
+    hearth_runtime_close(f->runtime);
+    hth_test_directory_remove(f->directory);
+    free(f);
+    return 0;
+}
+
+#define MESSAGES "\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]"
+#define TOOLS                                                                                                      \
+    "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"weather\",\"parameters\":{\"type\":\"object\"}}}," \
+    "{\"type\":\"function\",\"function\":{\"name\":\"now\"}}]"
+
+static hth_api_request *parsed(hth_api_kind kind, const char *body)
+{
+    hth_api_error error;
+    hth_api_request *request = hth_api_request_parse(kind, body, strlen(body), NULL, &error);
+
+    if (!request)
+        fail_msg("%s: %s", body, error.message);
+    return request;
+}
+
+static void every_field_of_a_chat_arrives(void **state)
+{
+    hth_api_request *r = parsed(
+        HTH_API_CHAT,
+        "{\"model\":\"m\",\"messages\":[{\"role\":\"developer\",\"content\":\"Be brief.\"},"
+        "{\"role\":\"user\",\"name\":\"Ann\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"text\","
+        "\"text\":\"b\"}]},"
+        "{\"role\":\"assistant\",\"content\":null,\"reasoning_content\":\"hm\",\"refusal\":null,\"tool_calls\":[{"
+        "\"id\":\"c1\","
+        "\"type\":\"function\",\"function\":{\"name\":\"weather\",\"arguments\":\"\"}}]},"
+        "{\"role\":\"tool\",\"tool_call_id\":\"c1\",\"content\":\"rain\"}]," TOOLS ","
+        "\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"now\"}},\"parallel_tool_calls\":false,"
+        "\"stream\":true,\"stream_options\":{\"include_usage\":true},\"max_completion_tokens\":9,\"max_tokens\":5,"
+        "\"temperature\":0.5,\"top_p\":0.25,\"frequency_penalty\":-1,\"presence_penalty\":1,\"n\":3,\"seed\":-4,"
+        "\"stop\":[\"x\",\"y\"],\"logprobs\":true,\"top_logprobs\":2,\"logit_bias\":{\"17\":-100,\"18\":2.5},"
+        "\"reasoning_effort\":\"high\",\"chat_template_kwargs\":{\"k\":1},\"user\":\"u\",\"metadata\":{\"a\":\"b\"},"
+        "\"top_k\":7,\"min_p\":0.5,\"repeat_penalty\":1.5,\"priority\":-3,\"cache_salt\":\"s\","
+        "\"parent_key\":\"00000000000000000000000000000000000000000000000000000000000000FF\"}");
+    const hearth_conversation *c = &r->conversation;
+    const hearth_sampling *s = &r->options.sampling;
+
+    (void)state;
+    assert_string_equal(r->model, "m");
+    assert_int_equal(c->n_turns, 4);
+    assert_string_equal(c->turns[0].role, "developer");
+    assert_string_equal(c->turns[1].name, "Ann");
+    assert_int_equal(c->turns[1].n_parts, 2);
+    assert_string_equal(c->turns[1].parts[1], "b");
+    assert_string_equal(c->turns[2].reasoning, "hm");
+    assert_string_equal(c->turns[2].calls[0].arguments, "{}");
+    assert_string_equal(c->turns[3].call_id, "c1");
+    assert_int_equal(c->n_tools, 1);
+    assert_string_equal(c->tools[0].name, "now");
+    assert_int_equal(c->tool_choice, HEARTH_TOOL_REQUIRED);
+    assert_false(c->parallel_calls);
+    assert_false(c->no_thinking);
+    assert_non_null(strstr(c->template_values, "\"reasoning_effort\":\"high\""));
+    assert_non_null(strstr(c->template_values, "\"k\":1"));
+    assert_true(r->stream && r->include_usage && r->has_seed);
+    assert_int_equal(r->options.n_predict, 9);
+    assert_true(s->temperature == 0.5f && s->top_p == 0.25f && s->frequency_penalty == -1 && s->presence_penalty == 1);
+    assert_true(s->top_k == 7 && s->min_p == 0.5f && s->repeat_penalty == 1.5f);
+    assert_int_equal((int64_t)s->seed, -4);
+    assert_int_equal(r->options.n, 3);
+    assert_int_equal(r->options.n_stop, 2);
+    assert_string_equal(r->options.stop[1], "y");
+    assert_true(r->options.logprobs);
+    assert_int_equal(r->options.n_top_logprobs, 2);
+    assert_int_equal(s->n_logit_bias, 2);
+    for (size_t i = 0; i < 2; i++)
+        assert_true(s->logit_bias[i].token == 17 ? s->logit_bias[i].bias == -INFINITY : s->logit_bias[i].bias == 2.5f);
+    assert_int_equal(r->options.priority, -3);
+    assert_string_equal(r->options.cache_salt, "s");
+    assert_int_equal(r->options.parent_key[31], 0xff);
+    hth_api_request_free(r);
+}
+
+static void what_is_not_given_has_the_defaults_of_the_api(void **state)
+{
+    hth_api_request *r = parsed(HTH_API_CHAT, "{" MESSAGES ",\"temperature\":null,\"stop\":null,\"tools\":[]}");
+
+    (void)state;
+    assert_true(r->options.sampling.temperature == 1 && r->options.sampling.top_p == 1);
+    assert_int_equal(r->options.sampling.top_k, 0);
+    assert_int_equal(r->options.n_predict, -1);
+    assert_int_equal(r->options.n, 1);
+    assert_false(r->stream || r->has_seed || r->options.logprobs);
+    hth_api_request_free(r);
+}
+
+static void what_is_wrong_is_named_with_its_field_and_code(void **state)
+{
+    static const struct {
+        const char *body, *param, *code;
+        int status;
+    } rows[] = {
+        { "", "", "invalid_json", 400 },
+        { "{", "", "invalid_json", 400 },
+        { "[]", "", "invalid_type", 400 },
+        { "{\"messages\":[{\"role\":\"user\",\"content\":\"\\u0000\"}]}", "", "invalid_json", 400 },
+        { "{\"messages\":[{\"role\":\"user\",\"content\":\"\xff\"}]}", "", "invalid_json", 400 },
+        { "{" MESSAGES "," MESSAGES "}", "", "invalid_json", 400 },
+        { "{\"\\\\\xc7\xbd", "", "invalid_json", 400 }, /* the parser's message ends inside a character */
+        { "{}", "messages", "missing_required_parameter", 400 },
+        { "{\"messages\":null}", "messages", "missing_required_parameter", 400 },
+        { "{\"messages\":{}}", "messages", "invalid_type", 400 },
+        { "{\"messages\":[]}", "messages", "invalid_value", 400 },
+        { "{\"messages\":[1]}", "messages", "invalid_type", 400 },
+        { "{\"messages\":[{\"content\":\"a\"}]}", "messages[0].role", "missing_required_parameter", 400 },
+        { "{\"messages\":[{\"role\":\"king\",\"content\":\"a\"}]}", "messages[0].role", "invalid_value", 400 },
+        { "{\"messages\":[{\"role\":\"user\"}]}", "messages[0].content", "missing_required_parameter", 400 },
+        { "{\"messages\":[{\"role\":\"user\",\"content\":1}]}", "messages[0].content", "invalid_type", 400 },
+        { "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\"}]}]}", "messages[0].content",
+          "unsupported_parameter", 400 },
+        { "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\"}]}]}", "messages[0].content[0].text",
+          "missing_required_parameter", 400 },
+        { "{\"messages\":[{\"role\":\"user\",\"content\":\"a\",\"x\":1}]}", "messages[0].x", "unknown_parameter", 400 },
+        { "{\"messages\":[{\"role\":\"tool\",\"content\":\"a\"}]}", "messages[0].tool_call_id",
+          "missing_required_parameter", 400 },
+        { "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"function\":{}}]}]}",
+          "messages[0].tool_calls[0].function.name", "missing_required_parameter", 400 },
+        { "{" MESSAGES ",\"foo\":1}", "foo", "unknown_parameter", 400 },
+        { "{" MESSAGES ",\"functions\":[]}", "functions", "unsupported_parameter", 400 },
+        { "{" MESSAGES ",\"stream\":\"yes\"}", "stream", "invalid_type", 400 },
+        { "{" MESSAGES ",\"stream_options\":{\"include_usage\":true}}", "stream_options", "invalid_value", 400 },
+        { "{" MESSAGES ",\"temperature\":\"hot\"}", "temperature", "invalid_type", 400 },
+        { "{" MESSAGES ",\"temperature\":2.1}", "temperature", "invalid_value", 400 },
+        { "{" MESSAGES ",\"temperature\":1e999}", "", "invalid_json", 400 },
+        { "{" MESSAGES ",\"max_tokens\":0}", "max_tokens", "invalid_value", 400 },
+        { "{" MESSAGES ",\"max_tokens\":1.5}", "max_tokens", "invalid_type", 400 },
+        { "{" MESSAGES ",\"n\":129}", "n", "invalid_value", 400 },
+        { "{" MESSAGES ",\"stop\":[1]}", "stop", "invalid_type", 400 },
+        { "{" MESSAGES ",\"stop\":\"\"}", "stop", "invalid_value", 400 },
+        { "{" MESSAGES ",\"top_logprobs\":2}", "top_logprobs", "invalid_value", 400 },
+        { "{" MESSAGES ",\"logit_bias\":{\"a\":1}}", "logit_bias", "invalid_value", 400 },
+        { "{" MESSAGES ",\"logit_bias\":{\"1\":101}}", "logit_bias.1", "invalid_value", 400 },
+        { "{" MESSAGES ",\"tools\":[{\"type\":\"web\"}]}", "tools[0].type", "unsupported_parameter", 400 },
+        { "{" MESSAGES ",\"tool_choice\":\"required\"}", "tool_choice", "invalid_value", 400 },
+        { "{" MESSAGES "," TOOLS ",\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"x\"}}}",
+          "tool_choice", "invalid_value", 400 },
+        { "{" MESSAGES ",\"response_format\":{\"type\":\"xml\"}}", "response_format.type", "invalid_value", 400 },
+        { "{" MESSAGES ",\"modalities\":[\"audio\"]}", "modalities", "unsupported_parameter", 400 },
+        { "{" MESSAGES ",\"parent_key\":\"abc\"}", "parent_key", "invalid_value", 400 },
+        { "{" MESSAGES ",\"session_id\":\"\"}", "session_id", "invalid_value", 400 },
+        { "{" MESSAGES ",\"priority\":101}", "priority", "invalid_value", 400 },
+        /* what only the model's side can know */
+        { "{" MESSAGES ",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"a b\"}}]}", "", "invalid_value",
+          400 },
+    };
+    const fixture *f = *state;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        hth_test_answer answer = hth_test_api_run(f->model, HTH_API_CHAT, rows[i].body);
+        json_t *body = hth_test_json(hth_buffer_text(&answer.text));
+
+        if (strcmp(hth_test_text_at(body, "error.code"), rows[i].code) != 0 || answer.status != rows[i].status ||
+            strcmp(hth_test_text_at(body, "error.param"), rows[i].param) != 0 ||
+            !*hth_test_text_at(body, "error.message"))
+            fail_msg("row %zu: %s gives %d %s", i, rows[i].body, answer.status, hth_buffer_text(&answer.text));
+        json_decref(body);
+        hth_buffer_deinit(&answer.text);
+    }
+}
+
+/* A text of n bytes in a body: "...%s..."; released with free. */
+static char *long_body(const char *format, size_t n)
+{
+    char *text = malloc(n + 1), *body = malloc(n + strlen(format) + 1);
+
+    memset(text, 'a', n);
+    text[n] = '\0';
+    sprintf(body, format, text);
+    free(text);
+    return body;
+}
+
+static void what_does_not_fit_the_context_is_an_error_or_cut(void **state)
+{
+    static const struct {
+        hth_api_kind kind;
+        const char *format, *path, *wanted;
+    } rows[] = {
+        { HTH_API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"%s\"}]}", "error.code",
+          "context_length_exceeded" },
+        { HTH_API_COMPLETION, "{\"prompt\":\"%s\"}", "error.code", "context_length_exceeded" },
+        { HTH_API_MESSAGES, "{\"model\":\"m\",\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":\"%s\"}]}",
+          "error.type", "invalid_request_error" },
+        { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"%s\"}", "error.type", "exceed_context_size_error" },
+    };
+    const fixture *f = *state;
+    hth_test_answer answer;
+    json_t *body;
+    char *text;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        text = long_body(rows[i].format, 100000);
+        answer = hth_test_api_run(f->model, rows[i].kind, text);
+        body = hth_test_json(hth_buffer_text(&answer.text));
+        assert_int_equal(answer.status, 400);
+        assert_string_equal(hth_test_text_at(body, rows[i].path), rows[i].wanted);
+        json_decref(body);
+        hth_buffer_deinit(&answer.text);
+        free(text);
+    }
+    /* A reply may be as long as it likes: it ends where the context does. */
+    text = long_body("{\"prompt\":\"%s\",\"max_tokens\":100000,\"logit_bias\":{\"257\":-100,\"259\":-100}}", 4000);
+    answer = hth_test_api_run(f->model, HTH_API_COMPLETION, text);
+    body = hth_test_json(hth_buffer_text(&answer.text));
+    assert_int_equal(answer.status, 200);
+    assert_in_range(json_integer_value(hth_test_at(body, "usage.completion_tokens")), 1, 97);
+    json_decref(body);
+    hth_buffer_deinit(&answer.text);
+    free(text);
+}
+
+static void limits_hold_before_anything_is_parsed(void **state)
+{
+    hth_api_limits limits = hth_api_limits_default();
+    hth_api_error error;
+    char deep[4096];
+
+    (void)state;
+    limits.body_bytes_max = 10;
+    assert_null(hth_api_request_parse(HTH_API_CHAT, "{" MESSAGES "}", strlen("{" MESSAGES "}"), &limits, &error));
+    assert_int_equal(error.kind, HTH_API_TOO_LARGE);
+    assert_int_equal(hth_api_error_http_status(HTH_API_OPENAI, &error), 413);
+    limits = hth_api_limits_default();
+    memset(deep, '[', sizeof(deep));
+    assert_null(hth_api_request_parse(HTH_API_CHAT, deep, sizeof(deep), &limits, &error));
+    assert_int_equal(error.kind, HTH_API_INVALID_JSON);
+    assert_non_null(strstr(error.message, "nested 4096 deep"));
+    limits.messages_max = 1;
+    assert_null(hth_api_request_parse(HTH_API_CHAT, "{\"messages\":[{},{}]}", 20, &limits, &error));
+    assert_string_equal(error.param, "messages");
+}
+
+/* ---- replies ---- */
+
+static const char *const pieces[] = { "<think>",
+                                      "Let me ",
+                                      "see.</think>",
+                                      "I lo",
+                                      "ok.<ca",
+                                      "ll>weather {\"city\":",
+                                      "\"Oslo\"",
+                                      "}</call><call>now {}</call>",
+                                      NULL };
+
+static void a_reply_has_content_reasoning_calls_and_usage_in_their_places(void **state)
+{
+    const fixture *f = *state;
+    hth_test_answer answer =
+        hth_test_api_script(f->model, HTH_API_CHAT, "{" MESSAGES "," TOOLS "}", pieces, HEARTH_FINISH_STOP);
+    json_t *body = hth_test_json(hth_buffer_text(&answer.text));
+    json_t *message = hth_test_at(body, "choices.0.message");
+
+    assert_int_equal(answer.status, 200);
+    assert_string_equal(hth_test_text_at(body, "id"), "chatcmpl-0123");
+    assert_string_equal(hth_test_text_at(body, "object"), "chat.completion");
+    assert_int_equal(json_integer_value(hth_test_at(body, "created")), 1700000000);
+    assert_string_equal(hth_test_text_at(message, "role"), "assistant");
+    assert_string_equal(hth_test_text_at(message, "content"), "I look.");
+    assert_string_equal(hth_test_text_at(message, "reasoning_content"), "Let me see.");
+    assert_int_equal(strspn(hth_test_text_at(message, "tool_calls.0.id"), "0123456789abcdefghijklmnopqrstuvwxyz"), 9);
+    assert_string_not_equal(hth_test_text_at(message, "tool_calls.0.id"), hth_test_text_at(message, "tool_calls.1.id"));
+    assert_string_equal(hth_test_text_at(message, "tool_calls.0.type"), "function");
+    assert_string_equal(hth_test_text_at(message, "tool_calls.0.function.name"), "weather");
+    assert_string_equal(hth_test_text_at(message, "tool_calls.0.function.arguments"), "{\"city\":\"Oslo\"}");
+    assert_string_equal(hth_test_text_at(message, "tool_calls.1.function.name"), "now");
+    assert_string_equal(hth_test_text_at(body, "choices.0.finish_reason"), "tool_calls");
+    assert_int_equal(json_integer_value(hth_test_at(body, "usage.prompt_tokens")), 50);
+    assert_int_equal(json_integer_value(hth_test_at(body, "usage.completion_tokens")), 8);
+    assert_int_equal(json_integer_value(hth_test_at(body, "usage.total_tokens")), 58);
+    assert_int_equal(json_integer_value(hth_test_at(body, "usage.prompt_tokens_details.cached_tokens")), 40);
+    assert_int_equal(json_integer_value(hth_test_at(body, "usage.completion_tokens_details.reasoning_tokens")), 4);
+    json_decref(body);
+    hth_buffer_deinit(&answer.text);
+}
+
+static void a_stream_tells_the_same_in_deltas(void **state)
+{
+    const fixture *f = *state;
+    hth_test_answer answer = hth_test_api_script(
+        f->model, HTH_API_CHAT, "{" MESSAGES "," TOOLS ",\"stream\":true,\"stream_options\":{\"include_usage\":true}}",
+        pieces, HEARTH_FINISH_STOP);
+    json_t *events = hth_test_events(hth_buffer_text(&answer.text)), *event;
+    hth_buffer content = { .text = NULL }, reasoning = { .text = NULL }, arguments[2] = { { .text = NULL } };
+    size_t i, n = json_array_size(events), n_names = 0;
+
+    assert_string_equal(hth_test_text_at(events, "0.choices.0.delta.role"), "assistant");
+    json_array_foreach(events, i, event)
+    {
+        json_t *delta = hth_test_at(event, "choices.0.delta");
+        json_t *call = hth_test_at(delta, "tool_calls.0");
+
+        hth_buffer_add_text(&content, hth_test_text_at(delta, "content"));
+        hth_buffer_add_text(&reasoning, hth_test_text_at(delta, "reasoning_content"));
+        if (call)
+            hth_buffer_add_text(&arguments[json_integer_value(json_object_get(call, "index"))],
+                                hth_test_text_at(call, "function.arguments"));
+        n_names += *hth_test_text_at(call, "function.name") != '\0';
+        if (i < n - 2)
+            assert_true(json_is_null(hth_test_at(event, "usage")));
+    }
+    assert_string_equal(hth_buffer_text(&content), "I look.");
+    assert_string_equal(hth_buffer_text(&reasoning), "Let me see.");
+    assert_string_equal(hth_buffer_text(&arguments[0]), "{\"city\":\"Oslo\"}");
+    assert_string_equal(hth_buffer_text(&arguments[1]), "{}");
+    assert_int_equal(n_names, 2);
+    assert_string_equal(hth_test_text_at(json_array_get(events, n - 3), "choices.0.finish_reason"), "tool_calls");
+    assert_int_equal(json_array_size(hth_test_at(json_array_get(events, n - 2), "choices")), 0);
+    assert_int_equal(json_integer_value(hth_test_at(json_array_get(events, n - 2), "usage.total_tokens")), 58);
+    assert_string_equal(json_string_value(json_array_get(events, n - 1)), "[DONE]");
+    hth_buffer_deinit(&content);
+    hth_buffer_deinit(&reasoning);
+    hth_buffer_deinit(&arguments[0]);
+    hth_buffer_deinit(&arguments[1]);
+    json_decref(events);
+    hth_buffer_deinit(&answer.text);
+}
+
+static void a_reply_that_was_cut_short_says_length(void **state)
+{
+    static const char *const cut[] = { "I lo", NULL };
+    const fixture *f = *state;
+    hth_test_answer answer = hth_test_api_script(f->model, HTH_API_CHAT, "{" MESSAGES "}", cut, HEARTH_FINISH_LENGTH);
+    json_t *body = hth_test_json(hth_buffer_text(&answer.text));
+
+    assert_string_equal(hth_test_text_at(body, "choices.0.finish_reason"), "length");
+    json_decref(body);
+    hth_buffer_deinit(&answer.text);
+}
+
+/* Streams' contents of each choice, joined; released by the caller. */
+static void join_stream(json_t *events, hth_buffer *contents, size_t n)
+{
+    json_t *event;
+    size_t i;
+
+    json_array_foreach(events, i, event)
+    {
+        size_t index = (size_t)json_integer_value(hth_test_at(event, "choices.0.index"));
+
+        assert_in_range(index, 0, n - 1);
+        hth_buffer_add_text(&contents[index], hth_test_text_at(event, "choices.0.delta.content"));
+    }
+}
+
+static void a_models_streamed_replies_are_those_that_are_not_streamed(void **state)
+{
+    static const char *const bodies[] = {
+        "{" MESSAGES ",\"n\":3,\"seed\":5,\"max_tokens\":40%s}",
+        "{" MESSAGES ",\"n\":3,\"seed\":6,\"max_tokens\":40," TOOLS "%s}",
+        "{" MESSAGES ",\"n\":3,\"seed\":7,\"max_tokens\":40,\"stop\":[\"a\",\"e\"]%s}",
+    };
+    const fixture *f = *state;
+
+    for (size_t k = 0; k < sizeof(bodies) / sizeof(bodies[0]); k++) {
+        char text[1024];
+        hth_test_answer whole, stream;
+        hth_buffer contents[3] = { { .text = NULL } };
+        json_t *body, *events;
+
+        snprintf(text, sizeof(text), bodies[k], "");
+        whole = hth_test_api_run(f->model, HTH_API_CHAT, text);
+        snprintf(text, sizeof(text), bodies[k], ",\"stream\":true");
+        stream = hth_test_api_run(f->model, HTH_API_CHAT, text);
+        assert_int_equal(whole.status, 200);
+        body = hth_test_json(hth_buffer_text(&whole.text));
+        events = hth_test_events(hth_buffer_text(&stream.text));
+        join_stream(events, contents, 3);
+        assert_int_equal(json_array_size(hth_test_at(body, "choices")), 3);
+        for (size_t i = 0; i < 3; i++) {
+            json_t *choice = json_array_get(hth_test_at(body, "choices"), i);
+
+            assert_string_equal(hth_buffer_text(&contents[i]), hth_test_text_at(choice, "message.content"));
+            hth_buffer_deinit(&contents[i]);
+        }
+        json_decref(body);
+        json_decref(events);
+        hth_buffer_deinit(&whole.text);
+        hth_buffer_deinit(&stream.text);
+    }
+}
+
+static void a_prompt_that_was_seen_before_is_reported_as_cached(void **state)
+{
+    const fixture *f = *state;
+    const char *body = "{\"messages\":[{\"role\":\"user\",\"content\":\"A question that is long enough to be kept.\"}],"
+                       "\"max_tokens\":4,\"temperature\":0}";
+    hth_test_answer first = hth_test_api_run(f->model, HTH_API_CHAT, body);
+    hth_test_answer second = hth_test_api_run(f->model, HTH_API_CHAT, body);
+    json_t *a = hth_test_json(hth_buffer_text(&first.text)), *b = hth_test_json(hth_buffer_text(&second.text));
+    json_int_t n = json_integer_value(hth_test_at(b, "usage.prompt_tokens"));
+
+    assert_in_range(n, 40, 200);
+    assert_int_equal(json_integer_value(hth_test_at(a, "usage.prompt_tokens_details.cached_tokens")), 0);
+    assert_int_equal(json_integer_value(hth_test_at(b, "usage.prompt_tokens_details.cached_tokens")), n);
+    assert_true(json_equal(hth_test_at(a, "choices"), hth_test_at(b, "choices")));
+    json_decref(a);
+    json_decref(b);
+    hth_buffer_deinit(&first.text);
+    hth_buffer_deinit(&second.text);
+}
+
+static void each_token_has_its_log_probabilities_streamed_or_not(void **state)
+{
+    const fixture *f = *state;
+    hth_test_answer whole = hth_test_api_run(
+        f->model, HTH_API_CHAT, "{" MESSAGES ",\"max_tokens\":12,\"seed\":3,\"logprobs\":true,\"top_logprobs\":2}");
+    hth_test_answer stream = hth_test_api_run(
+        f->model, HTH_API_CHAT,
+        "{" MESSAGES ",\"max_tokens\":12,\"seed\":3,\"logprobs\":true,\"top_logprobs\":2,\"stream\":true}");
+    json_t *body = hth_test_json(hth_buffer_text(&whole.text));
+    json_t *events = hth_test_events(hth_buffer_text(&stream.text)), *all = json_array(), *event;
+    json_t *wanted = hth_test_at(body, "choices.0.logprobs.content");
+    size_t i;
+
+    json_array_foreach(events, i, event) json_array_extend(all, hth_test_at(event, "choices.0.logprobs.content"));
+    assert_int_equal(json_array_size(wanted), json_integer_value(hth_test_at(body, "usage.completion_tokens")));
+    assert_int_equal(json_array_size(hth_test_at(wanted, "0.top_logprobs")), 2);
+    assert_true(json_equal(all, wanted));
+    json_decref(all);
+    json_decref(body);
+    json_decref(events);
+    hth_buffer_deinit(&whole.text);
+    hth_buffer_deinit(&stream.text);
+}
+
+/* ---- completions ---- */
+
+static void prompts_of_completions_have_all_four_forms(void **state)
+{
+    hth_api_request *r = parsed(HTH_API_COMPLETION, "{\"prompt\":\"a\"}");
+
+    (void)state;
+    assert_int_equal(r->n_prompts, 1);
+    assert_string_equal(r->prompts[0].pieces[0].text, "a");
+    assert_int_equal(r->options.n_predict, 16);
+    hth_api_request_free(r);
+    r = parsed(HTH_API_COMPLETION, "{\"prompt\":[\"a\",\"b\"],\"n\":2}");
+    assert_int_equal(r->n_prompts, 2);
+    assert_string_equal(r->prompts[1].pieces[0].text, "b");
+    hth_api_request_free(r);
+    r = parsed(HTH_API_COMPLETION, "{\"prompt\":[1,2,3]}");
+    assert_int_equal(r->n_prompts, 1);
+    assert_int_equal(r->prompts[0].pieces[0].n_tokens, 3);
+    hth_api_request_free(r);
+    r = parsed(HTH_API_COMPLETION, "{\"prompt\":[[1,2],[3]]}");
+    assert_int_equal(r->n_prompts, 2);
+    assert_int_equal(r->prompts[1].pieces[0].tokens[0], 3);
+    hth_api_request_free(r);
+}
+
+static void what_is_wrong_with_a_completion_is_named(void **state)
+{
+    static const struct {
+        const char *body, *param, *code;
+    } rows[] = {
+        { "{}", "prompt", "missing_required_parameter" },
+        { "{\"prompt\":[]}", "prompt", "invalid_value" },
+        { "{\"prompt\":[1,\"a\"]}", "prompt", "invalid_type" },
+        { "{\"prompt\":[-1]}", "prompt", "invalid_value" },
+        { "{\"prompt\":7}", "prompt", "invalid_type" },
+        { "{\"prompt\":[\"a\",\"b\"],\"n\":100}", "n", "invalid_value" },
+        { "{\"prompt\":\"a\",\"suffix\":\"b\"}", "suffix", "unsupported_parameter" },
+        { "{\"prompt\":\"a\",\"best_of\":2}", "best_of", "unsupported_parameter" },
+        { "{\"prompt\":\"a\",\"max_tokens\":0}", "max_tokens", "invalid_value" },
+        { "{\"prompt\":\"a\",\"logprobs\":6}", "logprobs", "invalid_value" },
+        { "{\"prompt\":\"a\",\"messages\":[]}", "messages", "unknown_parameter" },
+        { "{\"prompt\":[99999]}", "", "invalid_value" },
+    };
+    const fixture *f = *state;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        hth_test_answer answer = hth_test_api_run(f->model, HTH_API_COMPLETION, rows[i].body);
+        json_t *body = hth_test_json(hth_buffer_text(&answer.text));
+
+        if (answer.status != 400 || strcmp(hth_test_text_at(body, "error.code"), rows[i].code) != 0 ||
+            strcmp(hth_test_text_at(body, "error.param"), rows[i].param) != 0)
+            fail_msg("row %zu: %s gives %d %s", i, rows[i].body, answer.status, hth_buffer_text(&answer.text));
+        json_decref(body);
+        hth_buffer_deinit(&answer.text);
+    }
+}
+
+static void completions_of_several_prompts_are_told_apart_by_their_index(void **state)
+{
+    const fixture *f = *state;
+    const char *request = "{\"prompt\":[\"one\",\"two\"],\"n\":2,\"max_tokens\":20,\"seed\":9,\"echo\":true%s}";
+    char text[256];
+    hth_test_answer whole, stream;
+    hth_buffer contents[4] = { { .text = NULL } };
+    json_t *body, *events, *event;
+    size_t i;
+
+    snprintf(text, sizeof(text), request, "");
+    whole = hth_test_api_run(f->model, HTH_API_COMPLETION, text);
+    snprintf(text, sizeof(text), request, ",\"stream\":true");
+    stream = hth_test_api_run(f->model, HTH_API_COMPLETION, text);
+    assert_int_equal(whole.status, 200);
+    body = hth_test_json(hth_buffer_text(&whole.text));
+    events = hth_test_events(hth_buffer_text(&stream.text));
+    json_array_foreach(events, i, event)
+        hth_buffer_add_text(&contents[json_integer_value(hth_test_at(event, "choices.0.index"))],
+                            hth_test_text_at(event, "choices.0.text"));
+    for (i = 0; i < 4; i++) {
+        json_t *choice = json_array_get(hth_test_at(body, "choices"), i);
+
+        assert_int_equal(json_integer_value(hth_test_at(choice, "index")), i);
+        assert_memory_equal(hth_test_text_at(choice, "text"), i < 2 ? "one" : "two", 3);
+        assert_string_equal(hth_buffer_text(&contents[i]), hth_test_text_at(choice, "text"));
+        hth_buffer_deinit(&contents[i]);
+    }
+    json_decref(body);
+    json_decref(events);
+    hth_buffer_deinit(&whole.text);
+    hth_buffer_deinit(&stream.text);
+}
+
+static void log_probabilities_of_a_completion_are_arrays_side_by_side(void **state)
+{
+    const fixture *f = *state;
+    hth_test_answer answer = hth_test_api_run(f->model, HTH_API_COMPLETION,
+                                              "{\"prompt\":\"abc\",\"max_tokens\":8,\"seed\":2,\"logprobs\":2}");
+    json_t *body = hth_test_json(hth_buffer_text(&answer.text));
+    json_t *logprobs = hth_test_at(body, "choices.0.logprobs");
+    json_int_t n = json_integer_value(hth_test_at(body, "usage.completion_tokens"));
+
+    assert_int_equal(json_array_size(hth_test_at(logprobs, "tokens")), n);
+    assert_int_equal(json_array_size(hth_test_at(logprobs, "token_logprobs")), n);
+    assert_int_equal(json_array_size(hth_test_at(logprobs, "top_logprobs")), n);
+    assert_int_equal(json_array_size(hth_test_at(logprobs, "text_offset")), n);
+    json_decref(body);
+    hth_buffer_deinit(&answer.text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_field_of_a_chat_arrives),
+        cmocka_unit_test(what_is_not_given_has_the_defaults_of_the_api),
+        cmocka_unit_test_setup_teardown(what_is_wrong_is_named_with_its_field_and_code, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_does_not_fit_the_context_is_an_error_or_cut, set_up, tear_down),
+        cmocka_unit_test(limits_hold_before_anything_is_parsed),
+        cmocka_unit_test_setup_teardown(a_reply_has_content_reasoning_calls_and_usage_in_their_places, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_stream_tells_the_same_in_deltas, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_reply_that_was_cut_short_says_length, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_models_streamed_replies_are_those_that_are_not_streamed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_prompt_that_was_seen_before_is_reported_as_cached, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(each_token_has_its_log_probabilities_streamed_or_not, set_up, tear_down),
+        cmocka_unit_test(prompts_of_completions_have_all_four_forms),
+        cmocka_unit_test_setup_teardown(what_is_wrong_with_a_completion_is_named, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(completions_of_several_prompts_are_told_apart_by_their_index, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(log_probabilities_of_a_completion_are_arrays_side_by_side, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

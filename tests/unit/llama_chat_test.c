@@ -1,0 +1,388 @@
+/*
+ * llama_chat_test.c - the engine's own templates: calls of every family of models are found, hostile ones are survived
+ *
+ * Templates are those of the engine's source tree; where that is gone (the engine is kept without it), what needs them is
+ * skipped.
+ */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/api.h"
+#include "support/chat.h"
+#include "support/cmocka_all.h"
+#include "support/support.h"
+
+#define MODEL HTH_TEST_MODELS "/hearth-tiny.gguf"
+
+typedef struct fixture {
+    char *directory;
+    hearth_runtime *runtime;
+} fixture;
+
+static int set_up(void **state)
+{
+    fixture *f = calloc(1, sizeof(*f));
+    hearth_runtime_options options;
+
+    f->directory = hth_test_directory_new();
+    options = hth_test_runtime_options(f->directory);
+    f->runtime = hth_test_runtime_open(&options);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    fixture *f = *state;
+
+    hearth_runtime_close(f->runtime);
+    hth_test_directory_remove(f->directory);
+    free(f);
+    return 0;
+}
+
+/* The text of a template file, or NULL. */
+static char *template_text(const char *name)
+{
+    char path[4096];
+    char *text = calloc(1, 1 << 20);
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/%s", HTH_TEST_TEMPLATES, name);
+    file = fopen(path, "r");
+    if (!file || fread(text, 1, (1 << 20) - 1, file) == 0) {
+        free(text);
+        text = NULL;
+    }
+    if (file)
+        fclose(file);
+    return text;
+}
+
+static hearth_model *model_with(const fixture *f, const char *text)
+{
+    hearth_model_options options = hearth_model_options_default();
+
+    options.chat_template = text;
+    options.n_ctx = 512;
+    options.n_parallel = 1;
+    options.n_threads = 1;
+    return hth_test_model_load(f->runtime, MODEL, &options);
+}
+
+static hearth_model *model_of(const fixture *f, const char *name)
+{
+    char *text = template_text(name);
+    hearth_model *model;
+
+    if (!text)
+        skip();
+    model = model_with(f, text);
+    free(text);
+    return model;
+}
+
+static const hearth_chat_tool tools[] = {
+    { .name = "get_weather",
+      .description = "Tells the weather",
+      .parameters = "{\"type\":\"object\",\"properties\":{\"city\":{\"type\":\"string\"}},\"required\":[\"city\"]}" },
+    { .name = "now" },
+};
+static const hearth_chat_turn question = { .role = "user", .content = "How is the weather in Oslo?" };
+
+static hearth_conversation asking(void)
+{
+    hearth_conversation c = hearth_conversation_default();
+
+    c.turns = &question;
+    c.n_turns = 1;
+    c.tools = tools;
+    c.n_tools = 2;
+    return c;
+}
+
+static void calls_of_every_family_are_found_in_their_notation(void **state)
+{
+    static const struct {
+        const char *name, *reply, *wanted;
+    } rows[] = {
+        { "Qwen-Qwen2.5-7B-Instruct.jinja",
+          "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>",
+          "F:get_weather()\nA:{\"city\": \"Oslo\"}\n" },
+        { "Qwen-Qwen3-0.6B.jinja",
+          "<think>\nOslo, then.\n</think>\n\nLet me look.\n<tool_call>\n{\"name\": \"get_weather\", \"arguments\": "
+          "{\"city\": \"Oslo\"}}\n</tool_call>",
+          "R:Oslo, then.\n\nC:Let me look.\n\nF:get_weather()\nA:{\"city\": \"Oslo\"}\n" },
+        { "mistralai-Mistral-Nemo-Instruct-2407.jinja",
+          "[TOOL_CALLS][{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}, \"id\": \"123456789\"}]",
+          "F:get_weather()\nA:{\"city\": \"Oslo\"}\n" },
+        { "meta-llama-Llama-3.1-8B-Instruct.jinja", "{\"name\": \"get_weather\", \"parameters\": {\"city\": \"Oslo\"}}",
+          "F:get_weather()\nA:{\"city\": \"Oslo\"}\n" },
+        { "openai-gpt-oss-120b.jinja",
+          "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>commentary to=functions.get_weather "
+          "<|constrain|>json<|message|>{\"city\": \"Oslo\"}",
+          "R:hm\nF:get_weather()\nA:{\"city\": \"Oslo\"}\n" },
+    };
+    const fixture *f = *state;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        hearth_model *model = model_of(f, rows[i].name);
+        hearth_conversation c = asking();
+        hearth_chat_prompt prompt = hth_test_chat_render(model, &c);
+
+        assert_non_null(strstr(prompt.text, "get_weather"));
+        assert_true(prompt.grammar_is_lazy || !prompt.grammar);
+        for (size_t n_piece = 1; n_piece < 1000; n_piece = 3 * n_piece + 1) {
+            char *got = hth_test_chat_read(model, &prompt, rows[i].reply, n_piece);
+
+            char *id = strstr(got, "123456789"); /* known at the beginning where the piece is the whole */
+
+            if (id)
+                memmove(id, id + 9, strlen(id + 9) + 1);
+            assert_string_equal(got, rows[i].wanted);
+            free(got);
+        }
+        hearth_chat_prompt_free(&prompt);
+        hearth_model_unref(model);
+    }
+}
+
+static void several_calls_of_one_reply_are_told_apart(void **state)
+{
+    const fixture *f = *state;
+    hearth_model *model = model_of(f, "Qwen-Qwen2.5-7B-Instruct.jinja");
+    hearth_conversation c = asking();
+    hearth_chat_prompt prompt = hth_test_chat_render(model, &c);
+    char *got = hth_test_chat_read(
+        model, &prompt,
+        "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>\n"
+        "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>",
+        5);
+
+    assert_string_equal(got, "F:get_weather()\nA:{\"city\": \"Oslo\"}\nF:now()\nA:{}\n");
+    free(got);
+    hearth_chat_prompt_free(&prompt);
+    hearth_model_unref(model);
+}
+
+static void what_is_remembered_of_a_template_changes_no_prompt(void **state)
+{
+    const fixture *f = *state;
+    const hearth_chat_turn turns[] = {
+        { .role = "system", .content = "Be brief." },
+        { .role = "user", .content = "And Bergen?" },
+    };
+    hearth_model *warm = model_of(f, "Qwen-Qwen3-0.6B.jinja");
+    hearth_model *cold = model_of(f, "Qwen-Qwen3-0.6B.jinja");
+    hearth_conversation c = asking();
+    hearth_chat_prompt first = hth_test_chat_render(warm, &c), second, other;
+
+    c.turns = turns;
+    c.n_turns = 2;
+    second = hth_test_chat_render(warm, &c);
+    other = hth_test_chat_render(cold, &c);
+    assert_string_not_equal(first.text, second.text);
+    assert_string_equal(second.text, other.text);
+    assert_string_equal(second.grammar, other.grammar);
+    assert_string_equal(second.parser, other.parser);
+    assert_int_equal(second.n_triggers, other.n_triggers);
+    hearth_chat_prompt_free(&first);
+    hearth_chat_prompt_free(&other);
+
+    /* Another tool is another grammar. */
+    c.n_tools = 1;
+    other = hth_test_chat_render(warm, &c);
+    assert_string_not_equal(second.grammar, other.grammar);
+    hearth_chat_prompt_free(&second);
+    hearth_chat_prompt_free(&other);
+    hearth_model_unref(warm);
+    hearth_model_unref(cold);
+}
+
+static void a_brace_that_is_no_call_loses_nothing_of_the_reply(void **state)
+{
+    const fixture *f = *state;
+    hearth_model *model = model_of(f, "meta-llama-Llama-3.1-8B-Instruct.jinja");
+    hearth_conversation c = asking();
+    hearth_chat_prompt prompt = hth_test_chat_render(model, &c);
+
+    for (size_t n_piece = 1; n_piece < 40; n_piece += 3) {
+        char *got = hth_test_chat_read(model, &prompt, "Write {a: 1}, I think.", n_piece);
+
+        assert_string_equal(got, "C:Write {a: 1}, I think.\n");
+        free(got);
+    }
+    hearth_chat_prompt_free(&prompt);
+    hearth_model_unref(model);
+}
+
+static void a_call_that_is_required_is_a_grammar_from_the_first_token_on(void **state)
+{
+    const fixture *f = *state;
+    hearth_model *model = model_of(f, "Qwen-Qwen2.5-7B-Instruct.jinja");
+    hearth_conversation c = asking();
+    hearth_chat_prompt prompt;
+
+    c.tool_choice = HEARTH_TOOL_REQUIRED;
+    prompt = hth_test_chat_render(model, &c);
+    assert_non_null(prompt.grammar);
+    assert_false(prompt.grammar_is_lazy);
+    assert_string_equal(prompt.grammar_prefix, "<|im_start|>assistant\n");
+    hearth_chat_prompt_free(&prompt);
+    hearth_model_unref(model);
+}
+
+static void every_template_of_the_engine_survives_tools_and_nonsense(void **state)
+{
+    static const char *const nonsense[] = {
+        "",
+        "Hello, world. It rains.",
+        "<tool_call>\n{\"name\": \"nobody\", \"arguments\": }}}}]]]",
+        "<think><think></think></think><tool_call><tool_call>",
+        "[TOOL_CALLS][[[{{\"name\": 1}]",
+        "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>commentary to=functions.now",
+        "{\"name\": \"now\", \"parameters\": {\"a\": \"\\ud800\"}}",
+        "<function=get_weather><parameter=city>Oslo</parameter></function>",
+        "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80",
+    };
+    const fixture *f = *state;
+    DIR *directory = opendir(HTH_TEST_TEMPLATES);
+    const struct dirent *entry;
+    unsigned n = 0;
+
+    if (!directory)
+        skip();
+    while ((entry = readdir(directory))) {
+        hearth_model *model;
+        hearth_conversation c = asking();
+        hearth_chat_prompt prompt = { .text = NULL };
+        hearth_error err;
+
+        if (!strstr(entry->d_name, ".jinja"))
+            continue;
+        model = model_of(f, entry->d_name);
+        if (hearth_conversation_render(model, &c, &prompt, &err) == HEARTH_OK) {
+            for (size_t i = 0; i < sizeof(nonsense) / sizeof(nonsense[0]); i++)
+                free(hth_test_chat_read(model, &prompt, nonsense[i], 2)); /* it fails the test itself */
+            n++;
+        }
+        hearth_chat_prompt_free(&prompt);
+        hearth_model_unref(model);
+    }
+    closedir(directory);
+    assert_in_range(n, 50, 1000);
+}
+
+static void a_reply_of_nothing_but_brackets_ends_no_process(void **state)
+{
+    enum { N = 300000 };
+    static const char *const beginnings[] = {
+        "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": ",
+        "",
+    };
+    const fixture *f = *state;
+    hearth_model *model = model_of(f, "Qwen-Qwen2.5-7B-Instruct.jinja");
+    hearth_conversation c = asking();
+    hearth_chat_prompt prompt = hth_test_chat_render(model, &c);
+
+    for (size_t i = 0; i < 2; i++)
+        for (size_t depth = 64; depth < N; depth *= 8) {
+            char *text = calloc(1, N + 256), *got;
+            size_t n = strlen(beginnings[i]);
+
+            memcpy(text, beginnings[i], n);
+            memset(text + n, '[', depth);
+            got = hth_test_chat_read(model, &prompt, text, 997);
+            free(got);
+            free(text);
+        }
+    hearth_chat_prompt_free(&prompt);
+    hearth_model_unref(model);
+}
+
+static void schemas_beyond_the_limits_are_refused_by_name(void **state)
+{
+    enum { N = 20000 };
+    const fixture *f = *state;
+    hearth_model *model = model_of(f, "Qwen-Qwen2.5-7B-Instruct.jinja");
+    char *deep = malloc(N), *wide = malloc(N);
+    hearth_chat_tool tool = { .name = "f" };
+    hearth_conversation c = asking();
+    hearth_chat_prompt prompt;
+    hearth_error err;
+    size_t n = 0;
+
+    strcpy(deep, "{\"a\":");
+    memset(deep + 5, '[', N - 6);
+    deep[N - 1] = '\0';
+    n = (size_t)snprintf(wide, N, "{\"properties\":{");
+    for (int i = 0; i < 300; i++)
+        n += (size_t)snprintf(wide + n, N - n, "%s\"p%d\":{}", i ? "," : "", i);
+    snprintf(wide + n, N - n, "}}");
+
+    c.tools = &tool;
+    c.n_tools = 1;
+    tool.parameters = deep;
+    assert_int_equal(hearth_conversation_render(model, &c, &prompt, &err), HEARTH_MISUSE);
+    assert_non_null(strstr(err.message, "nested deeper"));
+    tool.parameters = wide;
+    assert_int_equal(hearth_conversation_render(model, &c, &prompt, &err), HEARTH_MISUSE);
+    assert_non_null(strstr(err.message, "200 members"));
+    tool.parameters = "{\"type\":";
+    assert_int_equal(hearth_conversation_render(model, &c, &prompt, &err), HEARTH_MISUSE);
+    assert_non_null(strstr(err.message, "not valid JSON"));
+    free(deep);
+    free(wide);
+    hearth_model_unref(model);
+}
+
+static void hostile_templates_are_refused_or_fail_with_a_status(void **state)
+{
+    enum { N = 700000 };
+    const fixture *f = *state;
+    char *text = malloc(N + 1);
+    hearth_model_options options = hearth_model_options_default();
+    hearth_model *model = NULL;
+    hearth_conversation c = asking();
+    hearth_chat_prompt prompt;
+    hearth_error err;
+
+    options.chat_template = text;
+    strcpy(text, "{{ ");
+    memset(text + 3, '(', 5000);
+    text[5003] = '\0';
+    assert_int_equal(hearth_model_load(f->runtime, MODEL, &options, &model, &err), HEARTH_MISUSE);
+    memset(text, ' ', N);
+    text[N] = '\0';
+    assert_int_equal(hearth_model_load(f->runtime, MODEL, &options, &model, &err), HEARTH_MISUSE);
+    text[0] = '\0';
+    for (int i = 0; i < 1000; i++)
+        strcat(text, "{% if x %}");
+    assert_int_equal(hearth_model_load(f->runtime, MODEL, &options, &model, &err), HEARTH_MISUSE);
+
+    strcpy(text, "{{ raise_exception('no') }}");
+    model = model_with(f, text);
+    assert_int_equal(hearth_conversation_render(model, &c, &prompt, &err), HEARTH_ENGINE);
+    hearth_model_unref(model);
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(calls_of_every_family_are_found_in_their_notation, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(several_calls_of_one_reply_are_told_apart, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_brace_that_is_no_call_loses_nothing_of_the_reply, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_remembered_of_a_template_changes_no_prompt, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_call_that_is_required_is_a_grammar_from_the_first_token_on, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(every_template_of_the_engine_survives_tools_and_nonsense, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_reply_of_nothing_but_brackets_ends_no_process, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(schemas_beyond_the_limits_are_refused_by_name, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(hostile_templates_are_refused_or_fail_with_a_status, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
