@@ -146,7 +146,7 @@ static uint32_t rule_of_name(reader *r, const char *text, uint32_t n_bytes)
     for (uint32_t i = 0; i < n_bytes; i++)
         hash = (hash ^ (uint8_t)text[i]) * 16777619u;
     bucket = &r->buckets[hash % N_BUCKETS];
-    for (uint32_t i = *bucket; i != NONE; i = r->names[i].next)
+    for (uint32_t i = r->names ? *bucket : NONE; i != NONE; i = r->names[i].next)
         if (r->names[i].n_bytes == n_bytes && memcmp(r->names[i].text, text, n_bytes) == 0)
             return r->names[i].rule;
     if (!reserve(r, (void **)&r->names, r->n_names, &r->names_capacity, sizeof(r->names[0]), HTH_GBNF_RULES_MAX,
@@ -191,7 +191,7 @@ static const char *here(const reader *r, char text[24])
 static void skip_space(reader *r, bool newline_too)
 {
     for (; r->at < r->end; r->at++) {
-        int c = *r->at;
+        int c = (unsigned char)*r->at;
 
         if (c == '#') {
             while (r->at + 1 < r->end && r->at[1] != '\n' && r->at[1] != '\r')
@@ -699,6 +699,7 @@ static void check_names(reader *r)
     for (size_t i = 0; i < r->n_names && !failed(r); i++) {
         const rule_name *name = &r->names[i];
 
+        /* Set when the name was. NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult) */
         if (r->grammar->rules[name->rule] == NONE)
             FAIL(r, "line %u: the rule '%.*s' is not defined", name->line,
                  (int)(name->n_bytes < 60 ? name->n_bytes : 60), name->text);

@@ -57,6 +57,18 @@ struct refused : std::runtime_error {
     throw refused("at " + (path.size() > 120 ? path.substr(0, 120) + "..." : path) + ": " + why);
 }
 
+/* The path of what is called name in path's member key. */
+std::string below(const std::string &path, const std::string &key, const std::string &name)
+{
+    std::string at = path;
+
+    at += '/';
+    at += key;
+    at += '/';
+    at += name;
+    return at;
+}
+
 std::string quoted(const std::string &text)
 {
     return "'" + (text.size() > 60 ? text.substr(0, 60) + "..." : text) + "'";
@@ -641,7 +653,7 @@ class rewriter
         if (key == "oneOf")
             check_one_of(alternatives, path);
         for (size_t i = 0; i < alternatives.size(); i++)
-            out.push_back(rewrite_node(alternatives.at(i), path + "/" + key + "/" + std::to_string(i)));
+            out.push_back(rewrite_node(alternatives.at(i), below(path, key, std::to_string(i))));
         any["anyOf"] = out;
         return any;
     }
@@ -746,7 +758,7 @@ class rewriter
             if (has_more && (name.size() > beside_more_bytes_max || name.find_first_of("]\\^\"") != std::string::npos))
                 refuse(path, "'additionalProperties' cannot be honoured next to the property " + quoted(name) +
                                  ", which is too long or has one of ] \\ ^ \"");
-            properties[name] = rewrite_node(entry.value(), path + "/properties/" + name);
+            properties[name] = rewrite_node(entry.value(), below(path, "properties", name));
         }
         n_optional = schema.at("properties").size() - required.size();
         if (n_optional > optional_max)

@@ -503,7 +503,7 @@ static marks no_marks(void)
 
 static uint64_t begin_of(const marks *m)
 {
-    for (int i = 1; i <= GROUPS_MAX; i++)
+    for (size_t i = 1; i <= GROUPS_MAX; i++)
         if (m->at[2 * i] != UINT64_MAX && m->at[2 * i + 1] != UINT64_MAX && m->at[2 * i + 1] > m->at[2 * i])
             return m->at[2 * i];
     return m->at[0];

@@ -9,6 +9,7 @@
  */
 #include "engine/sampler.h"
 
+#include <assert.h>
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -389,6 +390,7 @@ static bool cut_prefix(const hth_engine_sampler *s, const float *logits, size_t 
     const hearth_sampling *sampling = &s->sampling;
     size_t n_kept;
 
+    assert(s->candidates);
     if (sampling->typical_p < 1)
         return false;
     if (sampling->top_p < 1) {
@@ -444,6 +446,8 @@ static hearth_status select_candidates(hth_engine_sampler *s, const float *value
     hearth_status status = HEARTH_OK;
     bool binds = s->grammar != NULL;
 
+    assert(s->logits); /* made with the first choice */
+    assert(s->candidates);
     *logits_out = values;
     if (!binds && !s->penalties && s->n_bias == 0 && s->n_forced == 0 && !forbids_end) {
         *n_out = hth_filter_likeliest(values, s->n_vocab, s->candidates, k);
@@ -511,6 +515,7 @@ hearth_status hth_sampler_apply(hth_engine_sampler *s, const float *values, cons
     if (n == 0)
         return hth_fail(err, HEARTH_ENGINE, "sampling left no token; %s",
                         s->grammar ? "the grammar has come to a dead end" : "logit_bias forbids all of them");
+    assert(s->candidates);
     if (s->sampling.temperature <= 0) {
         n = 1;
         s->candidates[0].probability = 1;

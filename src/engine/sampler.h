@@ -37,9 +37,9 @@ hearth_status hth_sampler_new(const hearth_sampling *sampling, const hth_sampler
                               hearth_error *err);
 
 /* As the functions of hth_backend. */
-void hth_sampler_free(hth_engine_sampler *sampler);
-hearth_status hth_sampler_accept(hth_engine_sampler *sampler, hearth_token token, bool is_reply, hearth_error *err);
-hearth_status hth_sampler_apply(hth_engine_sampler *sampler, const float *logits, const hth_sample_at *at,
+void hth_sampler_free(hth_engine_sampler *s);
+hearth_status hth_sampler_accept(hth_engine_sampler *s, hearth_token token, bool is_reply, hearth_error *err);
+hearth_status hth_sampler_apply(hth_engine_sampler *s, const float *values, const hth_sample_at *at,
                                 const hth_candidate **out, size_t *n_out, hearth_error *err);
 
 #endif

@@ -4,6 +4,7 @@
  * Everything that can be wrong with a request is found here, on the caller's thread: its options, its prompt, its grammar.
  * What reaches the scheduler can run.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -143,6 +144,7 @@ static hearth_status make_slot(hearth_model *model, const hearth_request *given,
     hearth_token *copied = malloc(n_tokens * sizeof(*copied));
     hearth_status status;
 
+    assert(tokens);
     if (!copied)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a prompt of %zu tokens", n_tokens);
     memcpy(copied, tokens, n_tokens * sizeof(*copied));

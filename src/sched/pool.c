@@ -203,6 +203,7 @@ hearth_status hth_pool_seat(hth_pool *pool, const hth_guest *guest, hth_seat **o
     hth_seat *seat = seat_to_take(pool, guest, donor, n);
     hearth_status status;
 
+    assert(seat);
     if (seat == donor) {
         if (n < hth_sequence_n_tokens(seat->sequence))
             save_if_not_yet(pool, seat);

@@ -460,7 +460,7 @@ hearth_status hth_scheduler_save(hth_scheduler *scheduler, hearth_save_reason re
     uint64_t n_lost = cache ? hth_cache_n_lost(cache) : 0;
     order *one = order_new(ORDER_SAVE);
     uint64_t spent_ms;
-    bool done, found;
+    bool done = false, found = false;
     hearth_status status;
 
     if (!one)
@@ -484,7 +484,7 @@ hearth_status hth_scheduler_end_session(hth_scheduler *scheduler, const uint8_t 
 {
     hth_request *other;
     order *one = order_new(ORDER_END_SESSION);
-    bool done, found, busy = false;
+    bool done = false, found = false, busy = false;
     hearth_status status;
 
     if (!one)

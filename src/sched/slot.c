@@ -321,7 +321,7 @@ static hearth_status attempt(hth_slot *slot, hth_restore_result *result)
             hth_cache_touch(slot->place->cache, &slot->lookup.rows[slot->lookup.n_rows - 1].meta.id, 1);
         return HEARTH_OK;
     }
-    live = hth_sequence_shorten(sequence, live / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS);
+    (void)hth_sequence_shorten(sequence, live / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS);
     slot->restore = hth_restore_begin(sequence, &slot->lookup, slot->tokens);
     *result = slot->restore ? HTH_RESTORE_MORE : HTH_RESTORE_FAILED;
     slot->seat->is_partial = slot->restore && !hth_sequence_can_be_shortened(sequence);
