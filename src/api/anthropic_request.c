@@ -259,13 +259,10 @@ static void parse_messages(hth_api_parse *parse)
     }
     for (size_t i = 0; i < json_array_size(array) && parse->error->kind == HTH_API_NO_ERROR; i++) {
         char path[HTH_PATH_BYTES];
-        hth_fields fields = { .object = json_array_get(array, i), .path = path, .error = parse->error };
+        hth_fields fields;
 
-        (void)snprintf(path, sizeof(path), "messages[%zu].", i); /* fits */
-        if (!json_is_object(fields.object)) {
-            hth_fail_type(parse->error, "messages", "an array of objects", fields.object);
+        if (!hth_fields_item("messages", array, i, parse->error, path, &fields))
             return;
-        }
         parse_message(parse, &fields, &turns);
     }
     parse->request->conversation.turns = turns.turns;
@@ -364,13 +361,10 @@ static void parse_tools(hth_api_parse *parse)
 
     for (size_t i = 0; tools && i < json_array_size(array) && parse->error->kind == HTH_API_NO_ERROR; i++) {
         char path[HTH_PATH_BYTES];
-        hth_fields fields = { .object = json_array_get(array, i), .path = path, .error = parse->error };
+        hth_fields fields;
 
-        (void)snprintf(path, sizeof(path), "tools[%zu].", i); /* fits */
-        if (!json_is_object(fields.object)) {
-            hth_fail_type(parse->error, "tools", "an array of objects", fields.object);
+        if (!hth_fields_item("tools", array, i, parse->error, path, &fields))
             return;
-        }
         parse_tool(parse, &fields, &tools[i]);
     }
     parse->request->conversation.tools = tools;

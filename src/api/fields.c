@@ -193,6 +193,17 @@ json_t *hth_fields_object(const hth_fields *fields, const char *name)
     return value;
 }
 
+bool hth_fields_item(const char *name, const json_t *array, size_t i, hth_api_error *error, char path[HTH_PATH_BYTES],
+                     hth_fields *out)
+{
+    *out = (hth_fields){ .object = json_array_get(array, i), .path = path, .error = error };
+    (void)snprintf(path, HTH_PATH_BYTES, "%s[%zu].", name, i); /* names are ours, and short */
+    if (json_is_object(out->object))
+        return true;
+    hth_fail_type(error, name, "an array of objects", out->object);
+    return false;
+}
+
 static bool is_among(const char *name, const char *const *names)
 {
     for (; *names; names++)

@@ -37,6 +37,12 @@ void hth_fields_u32(const hth_fields *fields, const char *name, json_int_t low, 
 void hth_fields_string(const hth_fields *fields, const char *name, size_t bytes_max, const char **out);
 json_t *hth_fields_array(const hth_fields *fields, const char *name, size_t n_max);
 json_t *hth_fields_object(const hth_fields *fields, const char *name);
+/*
+ * A reader of element i of the body's array of that name, with its path in the caller's buffer. False, with the error
+ * filled, where the element is no object.
+ */
+bool hth_fields_item(const char *name, const json_t *array, size_t i, hth_api_error *error, char path[HTH_PATH_BYTES],
+                     hth_fields *out);
 
 /* Refuse members of the object that are none of these; the list ends with NULL. */
 void hth_fields_only(const hth_fields *fields, const char *const *known);

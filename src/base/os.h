@@ -16,6 +16,10 @@
 
 /* A clock that never goes back, the same for all processes of this boot. */
 uint64_t hth_os_monotonic_ns(void);
+static inline uint64_t hth_ms_to_ns(uint32_t ms)
+{
+    return (uint64_t)ms * 1000000u;
+}
 /* Wall clock. */
 uint64_t hth_os_unix_seconds(void);
 /* Times of a file, nanoseconds since 1970. */

@@ -1007,7 +1007,7 @@ static hth_wait_result look(hth_index *index, const hth_row_id *id)
 
 hth_wait_result hth_index_wait(hth_index *index, const hth_row_id *id, uint32_t timeout_ms)
 {
-    uint64_t now = hth_os_monotonic_ns(), end = now + (uint64_t)timeout_ms * 1000000u;
+    uint64_t now = hth_os_monotonic_ns(), end = now + hth_ms_to_ns(timeout_ms);
 
     for (;;) {
         uint32_t seen = hth_bell_count(index->bell);

@@ -415,48 +415,36 @@ static hearth_miss why(question *q, bool of_all)
     return miss;
 }
 
-static void answer(question *q, bool of_all, hth_why_answer *out)
+static void answer(hth_cache *cache, const hth_keyspace *keyspace, const hth_lookup *lookup, const hth_policy *policy,
+                   const hearth_token *prompt, size_t n_prompt, uint32_t n_known, bool of_all, hth_why_answer *out)
 {
-    uint32_t n_lookup = q->lookup->n_cached, n_agreed = q->lookup->n_agreed;
+    question q = {
+        .cache = cache,
+        .keyspace = keyspace,
+        .lookup = lookup,
+        .policy = policy,
+        .prompt = prompt,
+        .n_prompt = (uint32_t)n_prompt,
+        .n_blocks = (uint32_t)n_prompt / HTH_BLOCK_TOKENS,
+        .n_known = lookup->n_cached > n_known ? lookup->n_cached : n_known,
+    };
 
-    q->n_blocks = q->n_prompt / HTH_BLOCK_TOKENS;
-    q->n_known = n_lookup > q->n_known ? n_lookup : q->n_known;
-    if (q->n_known > q->n_prompt)
-        q->n_known = q->n_prompt;
-    q->left_at = n_agreed > q->n_known ? n_agreed : q->n_known;
-    out->miss = why(q, of_all);
-    out->left_at = q->left_at < q->n_prompt ? q->left_at : q->n_prompt;
-    out->gone_time = out->miss == HEARTH_MISS_EVICTED || out->miss == HEARTH_MISS_DAMAGED ? q->gone.time : 0;
+    if (q.n_known > q.n_prompt)
+        q.n_known = q.n_prompt;
+    q.left_at = lookup->n_agreed > q.n_known ? lookup->n_agreed : q.n_known;
+    out->miss = why(&q, of_all);
+    out->left_at = q.left_at < q.n_prompt ? q.left_at : q.n_prompt;
+    out->gone_time = out->miss == HEARTH_MISS_EVICTED || out->miss == HEARTH_MISS_DAMAGED ? q.gone.time : 0;
 }
 
 void hth_why(hth_cache *cache, const hth_keyspace *keyspace, const hth_lookup *lookup, const hth_policy *policy,
              const hearth_token *prompt, size_t n_prompt, uint32_t n_known, hth_why_answer *out)
 {
-    question q = {
-        .cache = cache,
-        .keyspace = keyspace,
-        .lookup = lookup,
-        .policy = policy,
-        .prompt = prompt,
-        .n_prompt = (uint32_t)n_prompt,
-        .n_known = n_known,
-    };
-
-    answer(&q, false, out);
+    answer(cache, keyspace, lookup, policy, prompt, n_prompt, n_known, false, out);
 }
 
 void hth_why_of_all(hth_cache *cache, const hth_keyspace *keyspace, const hth_lookup *lookup, const hth_policy *policy,
                     const hearth_token *prompt, size_t n_prompt, uint32_t n_known, hth_why_answer *out)
 {
-    question q = {
-        .cache = cache,
-        .keyspace = keyspace,
-        .lookup = lookup,
-        .policy = policy,
-        .prompt = prompt,
-        .n_prompt = (uint32_t)n_prompt,
-        .n_known = n_known,
-    };
-
-    answer(&q, true, out);
+    answer(cache, keyspace, lookup, policy, prompt, n_prompt, n_known, true, out);
 }

@@ -792,7 +792,7 @@ class rewriter
                 refuse(path,
                        "a list of items has exactly as many as are given; 'minItems' or 'maxItems' says otherwise");
             for (size_t i = 0; i < given.size(); i++)
-                items.push_back(rewrite_node(given.at(i), path + "/prefixItems/" + std::to_string(i)));
+                items.push_back(rewrite_node(given.at(i), below(path, "prefixItems", std::to_string(i))));
             out["prefixItems"] = items;
             return out;
         }

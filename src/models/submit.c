@@ -135,9 +135,10 @@ static hearth_status find_parent(hth_request *request, hearth_error *err)
     return HEARTH_OK;
 }
 
-/* One of the replies of a request. */
+/* One of the replies of a request. *n_parent is what find_parent found for the first of them, for the others. */
 static hearth_status make_slot(hearth_model *model, const hearth_request *given, const hearth_token *tokens,
-                               size_t n_tokens, uint64_t id, uint32_t i, hth_slot **out, hearth_error *err)
+                               size_t n_tokens, uint64_t id, uint32_t i, uint32_t *n_parent, hth_slot **out,
+                               hearth_error *err)
 {
     hearth_request one = *given;
     hth_request *request;
@@ -154,8 +155,10 @@ static hearth_status make_slot(hearth_model *model, const hearth_request *given,
         return status;
     request->keyspace = hth_model_keyspace(model, given->cache_salt);
     status = check_stop_tokens(model, request, err);
-    if (status == HEARTH_OK)
+    request->n_parent = *n_parent;
+    if (status == HEARTH_OK && i == 0)
         status = find_parent(request, err);
+    *n_parent = request->n_parent;
     if (status == HEARTH_OK)
         status = hth_slot_new(hth_scheduler_workplace(model->scheduler), request, &one.sampling, out, err);
     if (status != HEARTH_OK)
@@ -196,6 +199,7 @@ static hearth_status make_slots(hearth_model *model, const hearth_request *given
 {
     hearth_token *tokens = NULL;
     size_t n_tokens = 0;
+    uint32_t n_parent = 0;
     hearth_status status = hth_model_prompt_tokens(model, given, &tokens, &n_tokens, err);
 
     if (status == HEARTH_OK)
@@ -203,7 +207,7 @@ static hearth_status make_slots(hearth_model *model, const hearth_request *given
     if (status == HEARTH_OK)
         *id_out = hth_runtime_next_request_ids(model->runtime, given->n);
     for (uint32_t i = 0; status == HEARTH_OK && i < given->n; i++)
-        status = make_slot(model, given, tokens, n_tokens, *id_out + i, i, &slots[i], err);
+        status = make_slot(model, given, tokens, n_tokens, *id_out + i, i, &n_parent, &slots[i], err);
     free(tokens);
     return status;
 }

@@ -103,7 +103,7 @@ uint32_t hth_batch_n_rows(const hth_batch *batch)
 /* Tokens of prompts that fit into a tick's time: whole minimal chunks, at least one. */
 static uint32_t n_in_time(const hth_batch *batch, const hth_schedule *schedule)
 {
-    uint64_t tick_ns = (uint64_t)schedule->max_tick_ms * 1000000u;
+    uint64_t tick_ns = hth_ms_to_ns(schedule->max_tick_ms);
     uint64_t n;
 
     if (batch->row_ns == 0)

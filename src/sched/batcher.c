@@ -72,7 +72,7 @@ const hth_workplace *hth_batcher_workplace(const hth_batcher *batcher)
 
 static uint64_t session_until(const hth_batcher *batcher)
 {
-    return now_of(batcher) + (uint64_t)batcher->schedule.session_idle_ms * 1000000u;
+    return now_of(batcher) + hth_ms_to_ns(batcher->schedule.session_idle_ms);
 }
 
 static void end(hth_batcher *batcher, hth_slot *slot)
@@ -123,7 +123,7 @@ static void end_complete(hth_batcher *batcher)
 
 static bool is_past(uint64_t begin_ns, uint32_t limit_ms, uint64_t now)
 {
-    return limit_ms > 0 && now - begin_ns >= (uint64_t)limit_ms * 1000000u;
+    return limit_ms > 0 && now - begin_ns >= hth_ms_to_ns(limit_ms);
 }
 
 /* A reader that has paused the request for too long is gone. */
@@ -131,14 +131,14 @@ static bool is_stalled(hth_batcher *batcher, hth_slot *slot, uint64_t now)
 {
     unsigned n_pauses = atomic_load_explicit(&slot->request->n_pauses, memory_order_relaxed);
 
-    if (!atomic_load_explicit(&slot->request->paused, memory_order_relaxed)) {
+    if (!hth_slot_is_paused(slot)) {
         slot->paused_ns = 0;
         return false;
     }
     if (slot->paused_ns == 0 || slot->n_pauses != n_pauses)
         slot->paused_ns = now ? now : 1;
     slot->n_pauses = n_pauses;
-    return now - slot->paused_ns >= (uint64_t)batcher->schedule.stalled_ms * 1000000u;
+    return now - slot->paused_ns >= hth_ms_to_ns(batcher->schedule.stalled_ms);
 }
 
 /* End a slot that was cancelled or whose time is over; true when it ended. */
@@ -158,7 +158,7 @@ static bool end_if_due(hth_batcher *batcher, hth_slot *slot, uint64_t now)
     else if (waits && !slot->has_begun && is_past(request->submitted_ns, request->queue_timeout_ms, now))
         problem = "the request has waited for its queue_timeout_ms";
     else if (!waits && request->run_timeout_ms > 0 &&
-             slot->ran_ns + now - slot->started_ns >= (uint64_t)request->run_timeout_ms * 1000000u)
+             slot->ran_ns + now - slot->started_ns >= hth_ms_to_ns(request->run_timeout_ms))
         problem = "the request has run for its run_timeout_ms";
     else if ((!waits || slot->has_begun) && is_stalled(batcher, slot, now))
         problem = "the request's reader has taken nothing for too long";
@@ -226,7 +226,7 @@ static hth_queue_place place_of(const hth_slot *slot, uint64_t now)
 
 static uint64_t aging_of(const hth_batcher *batcher)
 {
-    return (uint64_t)batcher->schedule.aging_ms * 1000000u;
+    return hth_ms_to_ns(batcher->schedule.aging_ms);
 }
 
 static bool is_before(const hth_batcher *batcher, const hth_slot *a, const hth_slot *b, uint64_t now)
@@ -239,7 +239,7 @@ static bool is_before(const hth_batcher *batcher, const hth_slot *a, const hth_s
 /* What made room because nobody reads it does not come back before somebody does. */
 static bool is_parked(const hth_slot *slot)
 {
-    return slot->has_begun && atomic_load_explicit(&slot->request->paused, memory_order_relaxed);
+    return slot->has_begun && hth_slot_is_paused(slot);
 }
 
 /* Whose turn it is; n_waiting: nobody's. */
@@ -261,14 +261,13 @@ static uint32_t n_in_common(const hth_batcher *batcher, const hth_slot *slot, co
 {
     hth_guest mine = hth_slot_guest(slot), theirs = hth_slot_guest(other);
     uint32_t end = mine.n_tokens < theirs.n_tokens ? mine.n_tokens : theirs.n_tokens;
-    uint32_t n = 0;
+    uint32_t n;
 
     if (memcmp(mine.keyspace->fingerprint, theirs.keyspace->fingerprint, sizeof(mine.keyspace->fingerprint)) != 0)
         return 0;
     if (end > mine.n_limit)
         end = mine.n_limit;
-    while (n < end && mine.tokens[n] == theirs.tokens[n])
-        n++;
+    n = hth_tokens_common(mine.tokens, theirs.tokens, end);
     /* Rows are all that such a model can pass on: blocks, and what is saved where the prompt ends. */
     if (batcher->place.kind != HTH_MODEL_PLAIN && !(n == mine.n_tokens && n == theirs.n_tokens))
         n = n / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS;
@@ -286,7 +285,7 @@ static uint32_t n_evaluated(const hth_slot *slot)
  */
 static bool can_lead(const hth_slot *leader, const hth_slot *slot)
 {
-    if (leader == slot || leader->was_prefilled || atomic_load_explicit(&leader->request->paused, memory_order_relaxed))
+    if (leader == slot || leader->was_prefilled || hth_slot_is_paused(leader))
         return false;
     return leader->state == HTH_SLOT_RESTORE || leader->state == HTH_SLOT_EVALUATE ||
            (leader->state == HTH_SLOT_PREFIX && leader->number < slot->number);
@@ -361,7 +360,7 @@ static uint32_t n_needed(const hth_batcher *batcher, const hth_slot *slot)
 static bool may_push_out(const hth_batcher *batcher, const hth_slot *waiting, const hth_slot *running)
 {
     return running->request->priority < waiting->request->priority && !running->cannot_suspend &&
-           is_before(batcher, waiting, running, now_of(batcher));
+           is_before(batcher, waiting, running, batcher->looked_ns);
 }
 
 /* The running slot that makes room first for a waiting one: of the lowest priority, the youngest. NULL: none does. */
@@ -455,10 +454,7 @@ static bool admit_one(hth_batcher *batcher, uint64_t now)
             return false;
         n_cells = n_needed(batcher, slot); /* what it shared may no longer be held */
     }
-    i = 0;
-    while (batcher->waiting[i] != slot) /* what made room was appended; the order has not changed */
-        i++;
-    remove_at(batcher->waiting, &batcher->n_waiting, i);
+    remove_at(batcher->waiting, &batcher->n_waiting, i); /* what made room was appended behind it */
     slot->n_needed = n_cells;
     slot->started_ns = now ? now : 1;
     if (!slot->has_begun)
@@ -506,7 +502,7 @@ static bool waits_for_parent(const hth_batcher *batcher, hth_slot *slot, uint64_
 {
     const hth_workplace *place = &batcher->place;
     const hth_request *request = slot->request;
-    uint64_t wait_ns = (uint64_t)place->resume_wait_ms * 1000000u;
+    uint64_t wait_ns = hth_ms_to_ns(place->resume_wait_ms);
     uint32_t changes;
 
     if (!request->has_parent_key || slot->waited_for_parent || !place->cache || !hth_cache_is_shared(place->cache) ||
@@ -579,7 +575,7 @@ static bool anybody_streams(const hth_batcher *batcher)
 /* Bring everything that is beginning as far as it comes without an evaluation. */
 static void advance(hth_batcher *batcher)
 {
-    uint64_t slice_ns = (uint64_t)batcher->schedule.max_tick_ms * 1000000u / HTH_RESTORE_PART;
+    uint64_t slice_ns = hth_ms_to_ns(batcher->schedule.max_tick_ms) / HTH_RESTORE_PART;
 
     for (uint32_t i = 0; i < batcher->n_running; i++) {
         hth_slot *slot = batcher->running[i];
@@ -617,7 +613,7 @@ static void grow_room(hth_batcher *batcher, hth_slot *slot)
 
 static bool is_paused(const hth_slot *slot)
 {
-    return slot->was_prefilled && atomic_load_explicit(&slot->request->paused, memory_order_relaxed);
+    return slot->was_prefilled && hth_slot_is_paused(slot);
 }
 
 /*
@@ -796,7 +792,7 @@ bool hth_batcher_tick(hth_batcher *batcher)
 
 static void wake_before(uint64_t *wake, uint64_t begin_ns, uint32_t limit_ms)
 {
-    uint64_t due = begin_ns + (uint64_t)limit_ms * 1000000u;
+    uint64_t due = begin_ns + hth_ms_to_ns(limit_ms);
 
     if (limit_ms > 0 && due < *wake)
         *wake = due;

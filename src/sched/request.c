@@ -154,10 +154,10 @@ hearth_status hth_request_new(const hearth_request *from, hearth_token *tokens_t
     return HEARTH_OK;
 }
 
-bool hth_request_shares_session(const hth_request *a, const hth_request *b)
+bool hth_request_is_of_session(const hth_request *request, const uint8_t fingerprint[32], const char *session)
 {
-    return a->session && b->session && strcmp(a->session, b->session) == 0 &&
-           memcmp(a->keyspace.fingerprint, b->keyspace.fingerprint, sizeof(a->keyspace.fingerprint)) == 0;
+    return session && request->session && strcmp(request->session, session) == 0 &&
+           memcmp(request->keyspace.fingerprint, fingerprint, sizeof(request->keyspace.fingerprint)) == 0;
 }
 
 void hth_request_free(hth_request *request)

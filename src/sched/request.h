@@ -68,7 +68,7 @@ hearth_status hth_request_new(const hearth_request *from, hearth_token *tokens_t
                               hth_request **out, hearth_error *err);
 void hth_request_free(hth_request *request); /* accepts NULL */
 
-/* Do two requests belong to the same session? */
-bool hth_request_shares_session(const hth_request *a, const hth_request *b);
+/* Is it one of that session, of that effective fingerprint? session may be NULL: none. */
+bool hth_request_is_of_session(const hth_request *request, const uint8_t fingerprint[32], const char *session);
 
 #endif

@@ -289,14 +289,15 @@ const hth_workplace *hth_scheduler_workplace(const hth_scheduler *scheduler)
     return hth_batcher_workplace(scheduler->batcher);
 }
 
-static bool session_is_busy_locked(const hth_scheduler *scheduler, const hth_request *request)
+/* Has the session a request that has not ended? Without a session (NULL) there is none. */
+static bool session_is_busy_locked(const hth_scheduler *scheduler, const uint8_t fingerprint[32], const char *session)
 {
-    const hth_request *other;
+    const hth_request *request;
 
-    if (!request->session)
+    if (!session)
         return false;
-    DL_FOREACH(scheduler->known, other)
-    if (hth_request_shares_session(request, other))
+    DL_FOREACH(scheduler->known, request)
+    if (hth_request_is_of_session(request, fingerprint, session))
         return true;
     return false;
 }
@@ -316,6 +317,7 @@ static hearth_status refuse_busy(const hth_scheduler *scheduler, hearth_error *e
 static hearth_status check_submit_locked(hth_scheduler *scheduler, hth_slot *const *slots, size_t n, hearth_error *err)
 {
     size_t n_max = (size_t)scheduler->queue_max + scheduler->n_parallel;
+    const hth_request *first = slots[0]->request;
 
     if (scheduler->refusing)
         return hth_fail(err, HEARTH_CANCELLED, "the model is being unloaded and takes no new requests");
@@ -325,10 +327,10 @@ static hearth_status check_submit_locked(hth_scheduler *scheduler, hth_slot *con
                         n_max);
     if (scheduler->n_known + n > n_max)
         return refuse_busy(scheduler, err);
-    if (session_is_busy_locked(scheduler, slots[0]->request))
+    if (session_is_busy_locked(scheduler, first->keyspace.fingerprint, first->session))
         return hth_fail(err, HEARTH_BUSY,
                         "session_id '%s' has a request that has not ended; wait for it, or use another session_id",
-                        slots[0]->request->session);
+                        first->session);
     return HEARTH_OK;
 }
 
@@ -482,9 +484,8 @@ hearth_status hth_scheduler_save(hth_scheduler *scheduler, hearth_save_reason re
 hearth_status hth_scheduler_end_session(hth_scheduler *scheduler, const uint8_t fingerprint[32], const char *session,
                                         hearth_error *err)
 {
-    hth_request *other;
     order *one = order_new(ORDER_END_SESSION);
-    bool done = false, found = false, busy = false;
+    bool done = false, found = false, busy;
     hearth_status status;
 
     if (!one)
@@ -492,9 +493,7 @@ hearth_status hth_scheduler_end_session(hth_scheduler *scheduler, const uint8_t 
     memcpy(one->fingerprint, fingerprint, sizeof(one->fingerprint));
     memcpy(one->session, session, strlen(session) + 1); /* its length was checked */
     pthread_mutex_lock(&scheduler->lock);
-    DL_FOREACH(scheduler->known, other)
-    busy = busy || (other->session && strcmp(other->session, session) == 0 &&
-                    memcmp(other->keyspace.fingerprint, fingerprint, sizeof(other->keyspace.fingerprint)) == 0);
+    busy = session_is_busy_locked(scheduler, fingerprint, session);
     pthread_mutex_unlock(&scheduler->lock);
     if (busy) {
         one->holders = 1;

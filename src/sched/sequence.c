@@ -61,11 +61,8 @@ uint32_t hth_sequence_id(const hth_sequence *sequence)
 
 uint32_t hth_sequence_common(const hth_sequence *sequence, const hearth_token *tokens, size_t n_tokens)
 {
-    uint32_t n = 0;
-
-    while (n < sequence->n_tokens && n < n_tokens && sequence->tokens[n] == tokens[n])
-        n++;
-    return n;
+    return hth_tokens_common(sequence->tokens, tokens,
+                             n_tokens < sequence->n_tokens ? (uint32_t)n_tokens : sequence->n_tokens);
 }
 
 bool hth_sequence_has_blocks(const hth_sequence *sequence)
@@ -121,8 +118,7 @@ static void empty(hth_sequence *sequence)
 
 uint32_t hth_sequence_count_shared(const hth_sequence *sequence, uint32_t n_tokens)
 {
-    if (n_tokens >= sequence->n_tokens)
-        return 0;
+    assert(n_tokens <= sequence->n_tokens);
     return hth_cells_count_held_twice(sequence->books->cells, sequence->cells + n_tokens,
                                       sequence->n_tokens - n_tokens);
 }

@@ -80,6 +80,16 @@ uint32_t hth_sequence_id(const hth_sequence *sequence);
 hearth_status hth_sequence_set_keyspace(hth_sequence *sequence, const hth_keyspace *keyspace, hearth_error *err);
 bool hth_sequence_has_fingerprint(const hth_sequence *sequence, const uint8_t fingerprint[32]);
 
+/* Leading tokens that two arrays of n_max have in common. */
+static inline uint32_t hth_tokens_common(const hearth_token *a, const hearth_token *b, uint32_t n_max)
+{
+    uint32_t n = 0;
+
+    while (n < n_max && a[n] == b[n])
+        n++;
+    return n;
+}
+
 /* Leading tokens that the sequence and those given have in common. */
 uint32_t hth_sequence_common(const hth_sequence *sequence, const hearth_token *tokens, size_t n_tokens);
 

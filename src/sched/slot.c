@@ -31,7 +31,18 @@ bool hth_slot_is_cancelled(const hth_slot *slot)
     return atomic_load_explicit(&slot->request->cancelled, memory_order_relaxed);
 }
 
+bool hth_slot_is_paused(const hth_slot *slot)
+{
+    return atomic_load_explicit(&slot->request->paused, memory_order_relaxed);
+}
+
 /* ---- making ---- */
+
+static void drop_saved_logits(hth_slot *slot)
+{
+    free(slot->saved_logits);
+    slot->saved_logits = NULL;
+}
 
 void hth_slot_free(hth_slot *slot)
 {
@@ -41,7 +52,7 @@ void hth_slot_free(hth_slot *slot)
     hth_restore_end(slot->restore);
     hth_lookup_deinit(&slot->lookup);
     hth_reply_free(slot->reply);
-    free(slot->saved_logits);
+    drop_saved_logits(slot);
     free(slot->tokens);
     hth_request_free(slot->request);
     free(slot);
@@ -144,9 +155,7 @@ static void abandon_restore(hth_slot *slot)
     hth_restore_end(slot->restore);
     slot->restore = NULL;
     hth_lookup_deinit(&slot->lookup);
-    slot->lookup = (hth_lookup){ .n_tokens = 0 };
-    free(slot->saved_logits);
-    slot->saved_logits = NULL;
+    drop_saved_logits(slot);
     slot->logits = NULL;
     if (slot->seat)
         slot->seat->is_partial = false;
@@ -228,8 +237,7 @@ static bool take_saved_logits(hth_slot *slot)
     if (slot->saved_logits &&
         hth_sequence_restore_logits(slot->seat->sequence, &slot->lookup, slot->saved_logits, &slot->restored))
         return true;
-    free(slot->saved_logits);
-    slot->saved_logits = NULL;
+    drop_saved_logits(slot);
     return false;
 }
 
@@ -288,7 +296,6 @@ static hearth_status attempt(hth_slot *slot, hth_restore_result *result)
         slot->restored = (hth_restored){ .tier = HEARTH_TIER_NONE };
     *result = HTH_RESTORE_DONE;
     hth_lookup_deinit(&slot->lookup);
-    slot->lookup = (hth_lookup){ .n_tokens = 0 };
     status =
         hth_sequence_lookup(sequence, slot->tokens, slot->n_tokens, slot->n_limit, reads, &slot->lookup, &reply->error);
     if (status != HEARTH_OK) {
@@ -385,8 +392,7 @@ static void begun(hth_slot *slot, hth_restore_result result)
     slot->logits = NULL;
     if (n_known == slot->n_tokens && slot->saved_logits)
         hth_sequence_keep_logits(sequence, slot->saved_logits);
-    free(slot->saved_logits);
-    slot->saved_logits = NULL;
+    drop_saved_logits(slot);
     if (n_known == slot->n_tokens && needs_logits(slot))
         slot->logits = hth_sequence_end_logits(sequence);
     if (n_known == slot->n_tokens && !slot->logits)
@@ -396,7 +402,6 @@ static void begun(hth_slot *slot, hth_restore_result result)
         note_miss(slot, n_known, result);
     }
     hth_lookup_deinit(&slot->lookup);
-    slot->lookup = (hth_lookup){ .n_tokens = 0 };
     slot->has_begun = true;
     slot->state = HTH_SLOT_EVALUATE;
     if (n_known >= slot->request->n_prompt)

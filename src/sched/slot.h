@@ -100,6 +100,8 @@ hth_guest hth_slot_guest(const hth_slot *slot);
 /* Tokens that it will have in the context, as far as is expected. */
 uint32_t hth_slot_n_expected(const hth_slot *slot);
 bool hth_slot_is_cancelled(const hth_slot *slot);
+/* Its reader asked it to wait. */
+bool hth_slot_is_paused(const hth_slot *slot);
 
 /* Take a seat and begin to bring in what is known. Ends in RESTORE, EVALUATE, or ENDING where it failed. */
 void hth_slot_begin(hth_slot *slot, hth_pool *pool);

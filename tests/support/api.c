@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "support/cmocka_all.h"
+#include "support/support.h"
 
 enum { PATIENCE_MS = 60000, PATH_BYTES = 4096 };
 
@@ -40,6 +41,31 @@ hearth_model *hth_test_model_load(hearth_runtime *runtime, const char *path, con
     if (hearth_model_load(runtime, path, options, &model, &err) != HEARTH_OK)
         fail_msg("%s", err.message);
     return model;
+}
+
+int hth_test_stub_set_up(void **state)
+{
+    hth_test_stub *stub = calloc(1, sizeof(*stub));
+    hearth_runtime_options options;
+
+    assert_non_null(stub);
+    stub->directory = hth_test_directory_new();
+    options = hth_test_runtime_options(stub->directory);
+    stub->runtime = hth_test_runtime_open(&options);
+    stub->model = hth_test_model_load(stub->runtime, "stub:", NULL);
+    *state = stub;
+    return 0;
+}
+
+int hth_test_stub_tear_down(void **state)
+{
+    hth_test_stub *stub = *state;
+
+    hearth_model_unref(stub->model);
+    hearth_runtime_close(stub->runtime);
+    hth_test_directory_remove(stub->directory);
+    free(stub);
+    return 0;
 }
 
 hearth_request hth_test_greedy(const char *prompt, int32_t n_predict)

@@ -15,6 +15,15 @@ hearth_runtime *hth_test_runtime_open(const hearth_runtime_options *options);
 /* options may be NULL. */
 hearth_model *hth_test_model_load(hearth_runtime *runtime, const char *path, const hearth_model_options *options);
 
+/* What most tests of a model need; to be a test's fixture, released by hth_test_stub_tear_down. */
+typedef struct hth_test_stub {
+    char *directory; /* of the cache */
+    hearth_runtime *runtime;
+    hearth_model *model; /* "stub:" */
+} hth_test_stub;
+int hth_test_stub_set_up(void **state);
+int hth_test_stub_tear_down(void **state);
+
 /* The likeliest n_predict tokens, whatever they are. */
 hearth_request hth_test_greedy(const char *prompt, int32_t n_predict);
 hearth_result hth_test_complete(hearth_model *model, const hearth_request *request);

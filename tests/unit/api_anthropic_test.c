@@ -11,36 +11,6 @@
 #include "support/cmocka_all.h"
 #include "support/support.h"
 
-typedef struct fixture {
-    char *directory;
-    hearth_runtime *runtime;
-    hearth_model *model;
-} fixture;
-
-static int set_up(void **state)
-{
-    fixture *f = calloc(1, sizeof(*f));
-    hearth_runtime_options options;
-
-    f->directory = hth_test_directory_new();
-    options = hth_test_runtime_options(f->directory);
-    f->runtime = hth_test_runtime_open(&options);
-    f->model = hth_test_model_load(f->runtime, "stub:", NULL);
-    *state = f;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    fixture *f = *state;
-
-    hearth_model_unref(f->model);
-    hearth_runtime_close(f->runtime);
-    hth_test_directory_remove(f->directory);
-    free(f);
-    return 0;
-}
-
 #define HEAD "\"model\":\"m\",\"max_tokens\":30"
 #define MESSAGES "\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]"
 #define TOOLS                                                                                              \
@@ -135,7 +105,7 @@ static void what_is_wrong_is_an_error_of_anthropics_shape(void **state)
         { "{" HEAD "," MESSAGES ",\"stop_sequences\":[7]}", "'stop_sequences' is a number", 400 },
         { "{" HEAD "," MESSAGES ",\"mcp_servers\":[]}", "'mcp_servers' is not supported", 400 },
     };
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         hth_test_answer answer = hth_test_api_run(f->model, HTH_API_MESSAGES, rows[i].body);
@@ -156,7 +126,7 @@ static const char *const pieces[] = { "<think>",   "hm</think>", "I lo", "ok.<ca
 
 static void a_message_has_a_block_for_each_thing_said(void **state)
 {
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
     hth_test_answer answer = hth_test_api_script(
         f->model, HTH_API_MESSAGES, "{" HEAD "," MESSAGES "," TOOLS THINKING "}", pieces, HEARTH_FINISH_STOP);
     json_t *body = hth_test_json(hth_buffer_text(&answer.text));
@@ -178,7 +148,7 @@ static void a_message_has_a_block_for_each_thing_said(void **state)
 
 static void without_being_asked_for_thinking_is_not_shown(void **state)
 {
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
     static const char *const said[] = { "<think>hm</think>Yes.", NULL };
     hth_test_answer answer =
         hth_test_api_script(f->model, HTH_API_MESSAGES, "{" HEAD "," MESSAGES "}", said, HEARTH_FINISH_LENGTH);
@@ -212,7 +182,7 @@ static void events_open_and_close_one_block_after_the_other(void **state)
         "message_delta",
         "message_stop",
     };
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
     hth_test_answer answer =
         hth_test_api_script(f->model, HTH_API_MESSAGES, "{" HEAD "," MESSAGES "," TOOLS THINKING ",\"stream\":true}",
                             pieces, HEARTH_FINISH_STOP);
@@ -244,7 +214,7 @@ static void events_open_and_close_one_block_after_the_other(void **state)
 
 static void a_models_stream_says_what_its_message_says_and_which_text_stopped_it(void **state)
 {
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
     const char *request =
         "{\"model\":\"m\",\"max_tokens\":200,\"stop_sequences\":[\"q\",\"a\",\"e\",\"t\",\"k\"]," MESSAGES "%s}";
     char text[512];
@@ -276,7 +246,7 @@ static void a_models_stream_says_what_its_message_says_and_which_text_stopped_it
 
 static void counted_tokens_are_those_that_a_message_uses(void **state)
 {
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
     const char *question = "{\"model\":\"m\"," MESSAGES "," TOOLS "}";
     hth_api_error error;
     hth_buffer out = { .text = NULL };
@@ -328,13 +298,18 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_become_turns_of_those_who_speak),
-        cmocka_unit_test_setup_teardown(what_is_wrong_is_an_error_of_anthropics_shape, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_message_has_a_block_for_each_thing_said, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(without_being_asked_for_thinking_is_not_shown, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(events_open_and_close_one_block_after_the_other, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_models_stream_says_what_its_message_says_and_which_text_stopped_it, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(counted_tokens_are_those_that_a_message_uses, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_wrong_is_an_error_of_anthropics_shape, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(a_message_has_a_block_for_each_thing_said, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(without_being_asked_for_thinking_is_not_shown, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(events_open_and_close_one_block_after_the_other, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(a_models_stream_says_what_its_message_says_and_which_text_stopped_it,
+                                        hth_test_stub_set_up, hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(counted_tokens_are_those_that_a_message_uses, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
         cmocka_unit_test(an_error_in_a_stream_is_its_last_event),
     };
 

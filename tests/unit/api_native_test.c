@@ -12,36 +12,6 @@
 #include "support/cmocka_all.h"
 #include "support/support.h"
 
-typedef struct fixture {
-    char *directory;
-    hearth_runtime *runtime;
-    hearth_model *model;
-} fixture;
-
-static int set_up(void **state)
-{
-    fixture *f = calloc(1, sizeof(*f));
-    hearth_runtime_options options;
-
-    f->directory = hth_test_directory_new();
-    options = hth_test_runtime_options(f->directory);
-    f->runtime = hth_test_runtime_open(&options);
-    f->model = hth_test_model_load(f->runtime, "stub:", NULL);
-    *state = f;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    fixture *f = *state;
-
-    hearth_model_unref(f->model);
-    hearth_runtime_close(f->runtime);
-    hth_test_directory_remove(f->directory);
-    free(f);
-    return 0;
-}
-
 static void every_option_of_sampling_arrives(void **state)
 {
     static const char body[] =
@@ -103,7 +73,7 @@ static void what_is_wrong_is_an_error_of_llama_cpps_shape(void **state)
         { HTH_API_DETOKENIZE, "{\"tokens\":[\"a\"]}", "invalid_request_error", 400 },
         { HTH_API_APPLY_TEMPLATE, "{\"messages\":[]}", "invalid_request_error", 400 },
     };
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         hth_test_answer answer = hth_test_api_run(f->model, rows[i].kind, rows[i].body);
@@ -119,7 +89,7 @@ static void what_is_wrong_is_an_error_of_llama_cpps_shape(void **state)
 
 static void a_completion_tells_what_it_did_streamed_or_not(void **state)
 {
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
     const char *request = "{\"prompt\":\"A prompt that is long enough to be kept in the cache.\",\"n_predict\":30,"
                           "\"seed\":4,\"return_tokens\":true,\"n_probs\":1,\"ignore_eos\":true%s}";
     char text[512];
@@ -162,7 +132,7 @@ static void a_completion_tells_what_it_did_streamed_or_not(void **state)
 
 static void a_stop_text_is_named(void **state)
 {
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
     hth_test_answer answer = hth_test_api_run(
         f->model, HTH_API_NATIVE_COMPLETION,
         "{\"prompt\":\"abc\",\"seed\":1,\"ignore_eos\":true,\"n_predict\":2000,\"stop\":[\"zzzzzz\",\"e\"]}");
@@ -177,7 +147,7 @@ static void a_stop_text_is_named(void **state)
 
 static void several_prompts_are_answered_in_their_order(void **state)
 {
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
     hth_test_answer answer = hth_test_api_run(f->model, HTH_API_NATIVE_COMPLETION,
                                               "{\"prompt\":[\"one\",\"two\",[116,104]],\"n_predict\":3,\"seed\":1}");
     json_t *body = hth_test_json(hth_buffer_text(&answer.text));
@@ -191,7 +161,7 @@ static void several_prompts_are_answered_in_their_order(void **state)
 }
 
 /* The body of an answer at once. */
-static json_t *ask(const fixture *f, hth_api_kind kind, const char *body)
+static json_t *ask(const hth_test_stub *f, hth_api_kind kind, const char *body)
 {
     hth_api_error error;
     hth_buffer out = { .text = NULL };
@@ -208,7 +178,7 @@ static json_t *ask(const fixture *f, hth_api_kind kind, const char *body)
 
 static void texts_become_tokens_and_tokens_texts(void **state)
 {
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
     json_t *got = ask(f, HTH_API_TOKENIZE, "{\"content\":\"ab\"}"), *wanted = hth_test_json("{\"tokens\":[97,98]}");
 
     assert_true(json_equal(got, wanted));
@@ -232,7 +202,7 @@ static void texts_become_tokens_and_tokens_texts(void **state)
 
 static void a_model_is_described_by_models_props_slots_and_health(void **state)
 {
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
     hearth_model_info info = { .struct_size = sizeof(info) };
     hth_api_listed_model listed[] = { { .name = "a", .created_s = 5, .info = &info }, { .name = "b" } };
     hth_buffer out = { .text = NULL };
@@ -268,12 +238,17 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_option_of_sampling_arrives),
-        cmocka_unit_test_setup_teardown(what_is_wrong_is_an_error_of_llama_cpps_shape, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_completion_tells_what_it_did_streamed_or_not, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_stop_text_is_named, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(several_prompts_are_answered_in_their_order, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(texts_become_tokens_and_tokens_texts, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_model_is_described_by_models_props_slots_and_health, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_wrong_is_an_error_of_llama_cpps_shape, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(a_completion_tells_what_it_did_streamed_or_not, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(a_stop_text_is_named, hth_test_stub_set_up, hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(several_prompts_are_answered_in_their_order, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(texts_become_tokens_and_tokens_texts, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(a_model_is_described_by_models_props_slots_and_health, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

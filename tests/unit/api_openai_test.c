@@ -11,36 +11,6 @@
 #include "support/cmocka_all.h"
 #include "support/support.h"
 
-typedef struct fixture {
-    char *directory;
-    hearth_runtime *runtime;
-    hearth_model *model;
-} fixture;
-
-static int set_up(void **state)
-{
-    fixture *f = calloc(1, sizeof(*f));
-    hearth_runtime_options options;
-
-    f->directory = hth_test_directory_new();
-    options = hth_test_runtime_options(f->directory);
-    f->runtime = hth_test_runtime_open(&options);
-    f->model = hth_test_model_load(f->runtime, "stub:", NULL);
-    *state = f;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    fixture *f = *state;
-
-    hearth_model_unref(f->model);
-    hearth_runtime_close(f->runtime);
-    hth_test_directory_remove(f->directory);
-    free(f);
-    return 0;
-}
-
 #define MESSAGES "\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]"
 #define TOOLS                                                                                                      \
     "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"weather\",\"parameters\":{\"type\":\"object\"}}}," \
@@ -185,7 +155,7 @@ static void what_is_wrong_is_named_with_its_field_and_code(void **state)
         { "{" MESSAGES ",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"a b\"}}]}", "", "invalid_value",
           400 },
     };
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         hth_test_answer answer = hth_test_api_run(f->model, HTH_API_CHAT, rows[i].body);
@@ -225,7 +195,7 @@ static void what_does_not_fit_the_context_is_an_error_or_cut(void **state)
           "error.type", "invalid_request_error" },
         { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"%s\"}", "error.type", "exceed_context_size_error" },
     };
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
     hth_test_answer answer;
     json_t *body;
     char *text;
@@ -286,7 +256,7 @@ static const char *const pieces[] = { "<think>",
 
 static void a_reply_has_content_reasoning_calls_and_usage_in_their_places(void **state)
 {
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
     hth_test_answer answer =
         hth_test_api_script(f->model, HTH_API_CHAT, "{" MESSAGES "," TOOLS "}", pieces, HEARTH_FINISH_STOP);
     json_t *body = hth_test_json(hth_buffer_text(&answer.text));
@@ -317,7 +287,7 @@ static void a_reply_has_content_reasoning_calls_and_usage_in_their_places(void *
 
 static void a_stream_tells_the_same_in_deltas(void **state)
 {
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
     hth_test_answer answer = hth_test_api_script(
         f->model, HTH_API_CHAT, "{" MESSAGES "," TOOLS ",\"stream\":true,\"stream_options\":{\"include_usage\":true}}",
         pieces, HEARTH_FINISH_STOP);
@@ -360,7 +330,7 @@ static void a_stream_tells_the_same_in_deltas(void **state)
 static void a_reply_that_was_cut_short_says_length(void **state)
 {
     static const char *const cut[] = { "I lo", NULL };
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
     hth_test_answer answer = hth_test_api_script(f->model, HTH_API_CHAT, "{" MESSAGES "}", cut, HEARTH_FINISH_LENGTH);
     json_t *body = hth_test_json(hth_buffer_text(&answer.text));
 
@@ -391,7 +361,7 @@ static void a_models_streamed_replies_are_those_that_are_not_streamed(void **sta
         "{" MESSAGES ",\"n\":3,\"seed\":6,\"max_tokens\":40," TOOLS "%s}",
         "{" MESSAGES ",\"n\":3,\"seed\":7,\"max_tokens\":40,\"stop\":[\"a\",\"e\"]%s}",
     };
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
 
     for (size_t k = 0; k < sizeof(bodies) / sizeof(bodies[0]); k++) {
         char text[1024];
@@ -423,7 +393,7 @@ static void a_models_streamed_replies_are_those_that_are_not_streamed(void **sta
 
 static void a_prompt_that_was_seen_before_is_reported_as_cached(void **state)
 {
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
     const char *body = "{\"messages\":[{\"role\":\"user\",\"content\":\"A question that is long enough to be kept.\"}],"
                        "\"max_tokens\":4,\"temperature\":0}";
     hth_test_answer first = hth_test_api_run(f->model, HTH_API_CHAT, body);
@@ -443,7 +413,7 @@ static void a_prompt_that_was_seen_before_is_reported_as_cached(void **state)
 
 static void each_token_has_its_log_probabilities_streamed_or_not(void **state)
 {
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
     hth_test_answer whole = hth_test_api_run(
         f->model, HTH_API_CHAT, "{" MESSAGES ",\"max_tokens\":12,\"seed\":3,\"logprobs\":true,\"top_logprobs\":2}");
     hth_test_answer stream = hth_test_api_run(
@@ -508,7 +478,7 @@ static void what_is_wrong_with_a_completion_is_named(void **state)
         { "{\"prompt\":\"a\",\"messages\":[]}", "messages", "unknown_parameter" },
         { "{\"prompt\":[99999]}", "", "invalid_value" },
     };
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         hth_test_answer answer = hth_test_api_run(f->model, HTH_API_COMPLETION, rows[i].body);
@@ -524,7 +494,7 @@ static void what_is_wrong_with_a_completion_is_named(void **state)
 
 static void completions_of_several_prompts_are_told_apart_by_their_index(void **state)
 {
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
     const char *request = "{\"prompt\":[\"one\",\"two\"],\"n\":2,\"max_tokens\":20,\"seed\":9,\"echo\":true%s}";
     char text[256];
     hth_test_answer whole, stream;
@@ -558,7 +528,7 @@ static void completions_of_several_prompts_are_told_apart_by_their_index(void **
 
 static void log_probabilities_of_a_completion_are_arrays_side_by_side(void **state)
 {
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
     hth_test_answer answer = hth_test_api_run(f->model, HTH_API_COMPLETION,
                                               "{\"prompt\":\"abc\",\"max_tokens\":8,\"seed\":2,\"logprobs\":2}");
     json_t *body = hth_test_json(hth_buffer_text(&answer.text));
@@ -578,21 +548,30 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_field_of_a_chat_arrives),
         cmocka_unit_test(what_is_not_given_has_the_defaults_of_the_api),
-        cmocka_unit_test_setup_teardown(what_is_wrong_is_named_with_its_field_and_code, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_does_not_fit_the_context_is_an_error_or_cut, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_wrong_is_named_with_its_field_and_code, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(what_does_not_fit_the_context_is_an_error_or_cut, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
         cmocka_unit_test(limits_hold_before_anything_is_parsed),
-        cmocka_unit_test_setup_teardown(a_reply_has_content_reasoning_calls_and_usage_in_their_places, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_stream_tells_the_same_in_deltas, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_reply_that_was_cut_short_says_length, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_models_streamed_replies_are_those_that_are_not_streamed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_prompt_that_was_seen_before_is_reported_as_cached, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(each_token_has_its_log_probabilities_streamed_or_not, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_reply_has_content_reasoning_calls_and_usage_in_their_places,
+                                        hth_test_stub_set_up, hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(a_stream_tells_the_same_in_deltas, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(a_reply_that_was_cut_short_says_length, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(a_models_streamed_replies_are_those_that_are_not_streamed, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(a_prompt_that_was_seen_before_is_reported_as_cached, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(each_token_has_its_log_probabilities_streamed_or_not, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
         cmocka_unit_test(prompts_of_completions_have_all_four_forms),
-        cmocka_unit_test_setup_teardown(what_is_wrong_with_a_completion_is_named, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(completions_of_several_prompts_are_told_apart_by_their_index, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(log_probabilities_of_a_completion_are_arrays_side_by_side, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_wrong_with_a_completion_is_named, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(completions_of_several_prompts_are_told_apart_by_their_index,
+                                        hth_test_stub_set_up, hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(log_probabilities_of_a_completion_are_arrays_side_by_side, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

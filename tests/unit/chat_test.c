@@ -10,36 +10,6 @@
 #include "support/cmocka_all.h"
 #include "support/support.h"
 
-typedef struct fixture {
-    char *directory;
-    hearth_runtime *runtime;
-    hearth_model *model;
-} fixture;
-
-static int set_up(void **state)
-{
-    fixture *f = calloc(1, sizeof(*f));
-    hearth_runtime_options options;
-
-    f->directory = hth_test_directory_new();
-    options = hth_test_runtime_options(f->directory);
-    f->runtime = hth_test_runtime_open(&options);
-    f->model = hth_test_model_load(f->runtime, "stub:", NULL);
-    *state = f;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    fixture *f = *state;
-
-    hearth_model_unref(f->model);
-    hearth_runtime_close(f->runtime);
-    hth_test_directory_remove(f->directory);
-    free(f);
-    return 0;
-}
-
 static const hearth_chat_tool weather = { .name = "weather", .parameters = "{\"type\":\"object\"}" };
 static const hearth_chat_turn question = { .role = "user", .content = "How is the weather?" };
 
@@ -56,7 +26,7 @@ static hearth_conversation asking(void)
 
 static void every_part_of_a_conversation_is_in_its_prompt(void **state)
 {
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
     const char *const parts[] = { "a", "b" };
     const hearth_chat_call call = { .id = "x1", .name = "weather", .arguments = "{\"city\":\"Oslo\"}" };
     const hearth_chat_turn turns[] = {
@@ -91,7 +61,7 @@ static void every_part_of_a_conversation_is_in_its_prompt(void **state)
 
 static void a_grammar_comes_with_tools_and_is_lazy_unless_one_must_be_called(void **state)
 {
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
     hearth_conversation c = asking();
     hearth_chat_prompt prompt = hth_test_chat_render(f->model, &c);
 
@@ -128,7 +98,7 @@ static void a_reply_reads_the_same_whatever_pieces_it_comes_in(void **state)
         { "<call>weather {\"city\":", "F:weather()\nA:{\"city\":\n" },
         { "a <call", "C:a <call\n" },
     };
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
     hearth_conversation c = asking();
     hearth_chat_prompt prompt = hth_test_chat_render(f->model, &c);
 
@@ -144,7 +114,7 @@ static void a_reply_reads_the_same_whatever_pieces_it_comes_in(void **state)
 
 static void marks_are_content_where_they_were_not_asked_for(void **state)
 {
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
     hearth_conversation c = asking();
     hearth_chat_prompt prompt;
     char *got;
@@ -161,7 +131,7 @@ static void marks_are_content_where_they_were_not_asked_for(void **state)
 static void a_long_reply_is_read_in_steps_and_nothing_of_it_is_lost(void **state)
 {
     enum { N = 200000 };
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
     hearth_conversation c = asking();
     hearth_chat_prompt prompt = hth_test_chat_render(f->model, &c);
     char *text = malloc(N + 64), *got;
@@ -178,7 +148,7 @@ static void a_long_reply_is_read_in_steps_and_nothing_of_it_is_lost(void **state
 
 static void what_is_wrong_with_a_conversation_is_named(void **state)
 {
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
     hearth_chat_turn turn = question;
     hearth_chat_tool tool = weather;
     hearth_conversation c = asking();
@@ -224,7 +194,7 @@ static void what_is_wrong_with_a_conversation_is_named(void **state)
 
 static void control_tokens_are_part_of_the_text_where_they_are_asked_for(void **state)
 {
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
     const hearth_token shown[] = { 258 };
     hearth_request request = hth_test_greedy("abc", 2);
     hearth_result result;
@@ -262,15 +232,20 @@ static void json_is_measured_without_parsing_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(every_part_of_a_conversation_is_in_its_prompt, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_grammar_comes_with_tools_and_is_lazy_unless_one_must_be_called, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_reply_reads_the_same_whatever_pieces_it_comes_in, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(marks_are_content_where_they_were_not_asked_for, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_long_reply_is_read_in_steps_and_nothing_of_it_is_lost, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_wrong_with_a_conversation_is_named, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(control_tokens_are_part_of_the_text_where_they_are_asked_for, set_up,
-                                        tear_down),
+        cmocka_unit_test_setup_teardown(every_part_of_a_conversation_is_in_its_prompt, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(a_grammar_comes_with_tools_and_is_lazy_unless_one_must_be_called,
+                                        hth_test_stub_set_up, hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(a_reply_reads_the_same_whatever_pieces_it_comes_in, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(marks_are_content_where_they_were_not_asked_for, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(a_long_reply_is_read_in_steps_and_nothing_of_it_is_lost, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(what_is_wrong_with_a_conversation_is_named, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(control_tokens_are_part_of_the_text_where_they_are_asked_for,
+                                        hth_test_stub_set_up, hth_test_stub_tear_down),
         cmocka_unit_test(json_is_measured_without_parsing_it),
     };
 
