@@ -18,7 +18,8 @@ for layer in base cache engine sched models api server cli; do
 done
 
 # header:folder
-for pair in lmdb.h:cache llama.h:engine ggml.h:engine isa-l.h:base openssl/evp.h:base liburing.h:base; do
+for pair in lmdb.h:cache llama.h:engine ggml.h:engine isa-l.h:base openssl/evp.h:base liburing.h:base event2/[a-z_]*.h:server \
+  curl/curl.h:server seccomp.h:server ucl.h:cli; do
   header=${pair%%:*}; home=${pair##*:}
   for file in $(grep -rlE "^# *include *<$header>" . || true); do
     case $file in ./$home/*) ;; *) fail "src/${file#./} includes <$header>, whose home is src/$home" ;; esac

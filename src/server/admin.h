@@ -1,0 +1,45 @@
+/*
+ * admin.h - pages for operators: /health, /ready, /metrics, /admin/...
+ *
+ *   GET  /health              200 while the front lives and every model can be had; 503 names those that are broken
+ *   GET  /ready               200 when requests are taken; 503 while starting or draining
+ *   GET  /metrics             Prometheus
+ *   GET  /admin/models        workers: state, pid, restarts, last death, cache and scheduler in numbers
+ *   POST /admin/models/NAME/restart
+ *   POST /admin/explain       why a prompt is cold: a body as that of the endpoint named by ?endpoint=/v1/chat/completions
+ *                             (default), relayed to the worker
+ *   GET  /admin/config        what is in force, without secrets
+ *   POST /admin/drain         as SIGTERM; POST /admin/reload as SIGHUP
+ *
+ * Which listener and key they need is the front's business. Event loop only.
+ */
+#ifndef HTH_SERVER_ADMIN_H
+#define HTH_SERVER_ADMIN_H
+
+#include "api/buffer.h"
+#include "server/http.h"
+#include "server/metrics.h"
+#include "server/options.h"
+#include "server/supervisor.h"
+
+typedef struct hth_admin {
+    const hth_server_options *options; /* in force */
+    hth_supervisor *supervisor;
+    hth_metrics *metrics;
+    hth_http_server *http;
+    bool is_draining;
+    size_t n_requests; /* pending */
+    void (*drain)(void *user_data);
+    bool (*reload)(void *user_data, hearth_error *err);
+    void *user_data;
+} hth_admin;
+
+/* /health and /ready, which anybody may ask. False: it is neither. */
+bool hth_admin_answer_public(const hth_admin *admin, hth_http_exchange *exchange);
+/* /metrics and /admin/..., to somebody who may. False: there is no such page (explain is the front's to relay). */
+bool hth_admin_answer(const hth_admin *admin, hth_http_exchange *exchange);
+
+/* The options as UCL's JSON, for /admin/config; without keys' hashes and salts. */
+void hth_admin_write_options(const hth_server_options *options, hth_buffer *out);
+
+#endif

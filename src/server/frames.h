@@ -1,0 +1,96 @@
+/*
+ * frames.h - what a worker tells the front beyond the bytes for the client
+ *
+ * A reply that can go on in another worker is sent as frames, when the request has the header Hearth-Frames. A frame is
+ *
+ *   0  u32  bytes of the payload, little-endian, at most HTH_FRAME_BYTES_MAX
+ *   4  u8   kind
+ *   5       payload
+ *
+ *   HEAD  u16 status, u8 1 for a stream, u8 0, u32 Retry-After in seconds (0: none), the content type: before any bytes
+ *   STEP  u32 reply, u8 1 when that reply has ended, u8[3] 0, u32 n, n tokens as i32, bytes for the client: what these
+ *         tokens released, all of it
+ *   END   a summary (hth_frame_summary): nothing follows
+ *
+ * The front forwards a frame's bytes once it has the whole frame, and remembers its tokens. When the worker dies, those
+ * bytes are exactly what the tokens remembered have released, so that a new worker that reads the tokens as known and
+ * throws away what they release goes on with the next byte. The tokens of a reply that goes on are given to it as STEP
+ * frames without bytes, before the client's body (header Hearth-Known: how many bytes of them).
+ */
+#ifndef HTH_SERVER_FRAMES_H
+#define HTH_SERVER_FRAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "api/buffer.h"
+#include "hearth.h"
+
+#define HTH_FRAMES_CONTENT_TYPE "application/vnd.hearth.frames"
+
+/* Headers from the front to a worker. A worker believes them: only its owner can reach its socket. */
+#define HTH_HEADER_FRAMES "Hearth-Frames"    /* "1" */
+#define HTH_HEADER_KNOWN "Hearth-Known"      /* bytes of frames before the body */
+#define HTH_HEADER_ID "Hearth-Id"            /* letters and digits, the reply's id */
+#define HTH_HEADER_CREATED "Hearth-Created"  /* Unix time in seconds */
+#define HTH_HEADER_SEED "Hearth-Seed"        /* where the client gave none */
+#define HTH_HEADER_SALT "Hearth-Salt"        /* of the client's key; combined with the request's own */
+#define HTH_HEADER_REQUEST_ID "X-Request-Id" /* for logs */
+
+enum { HTH_FRAME_BYTES_MAX = 64 << 20, HTH_FRAME_HEAD_BYTES = 5 };
+
+typedef enum hth_frame_kind { HTH_FRAME_HEAD = 1, HTH_FRAME_STEP = 2, HTH_FRAME_END = 3 } hth_frame_kind;
+
+/* What became of a request, all its replies together, for logs and metrics. */
+typedef struct hth_frame_summary {
+    uint32_t status;          /* HTTP status, also of a stream that failed later */
+    uint32_t n_prompt_tokens; /* each prompt once */
+    uint32_t n_cached_tokens;
+    uint32_t n_reply_tokens;
+    uint32_t hit; /* hearth_hit, hearth_tier, hearth_miss, hearth_finish_reason of the first reply */
+    uint32_t tier;
+    uint32_t miss;
+    uint32_t finish;
+    double queue_ms; /* of the first reply, too */
+    double restore_ms;
+    double prefill_ms;
+    double ttft_ms;
+    double decode_ms;
+} hth_frame_summary;
+
+typedef struct hth_frame {
+    hth_frame_kind kind;
+    /* HEAD */
+    int status;
+    bool is_stream;
+    uint32_t retry_after_s;
+    char content_type[64];
+    /* STEP */
+    uint32_t reply;
+    bool reply_has_ended;
+    uint32_t n_tokens;
+    const uint8_t *tokens; /* [n_tokens] i32, not aligned: hth_frame_token */
+    const char *bytes;     /* [n_bytes], borrowed from what was read */
+    size_t n_bytes;
+    /* END */
+    hth_frame_summary summary;
+} hth_frame;
+
+hearth_token hth_frame_token(const hth_frame *frame, uint32_t i);
+
+/* Append a frame to out (out->failed without memory). content_type is cut at 63 bytes. */
+void hth_frame_add_head(hth_buffer *out, int status, bool is_stream, uint32_t retry_after_s, const char *content_type);
+void hth_frame_add_step(hth_buffer *out, uint32_t reply, bool reply_has_ended, const hearth_token *tokens, uint32_t n,
+                        const void *bytes, size_t n_bytes);
+void hth_frame_add_end(hth_buffer *out, const hth_frame_summary *summary);
+
+typedef enum hth_frame_result { HTH_FRAME_OK, HTH_FRAME_PART, HTH_FRAME_BAD } hth_frame_result;
+
+/*
+ * Read the frame that begins at bytes, [n]. OK: *used_out bytes were it. PART: more bytes are needed. BAD: it is none.
+ * Never reads beyond n. Pure.
+ */
+hth_frame_result hth_frame_read(const void *bytes, size_t n, hth_frame *out, size_t *used_out);
+
+#endif

@@ -1,0 +1,130 @@
+/*
+ * http.h - the HTTP server that front and workers have: connections, limits, time-outs, streams
+ *
+ * libevent's evhttp does the protocol. What it leaves open is closed here: a client that goes away (or only closes its
+ * writing half) while its request is pending is noticed at once; a request has a deadline for its head and its body, so
+ * that nobody holds a connection by sending a byte a minute; connections are counted and limited; errors of the protocol
+ * have a JSON body, too; and a writer learns how much its client has not taken yet.
+ *
+ * Everything runs on the thread of the event base, without a lock. An exchange, one request and its reply, begins with the
+ * handler and ends with the reply's end or with on_close; after either it must not be used again.
+ */
+#ifndef HTH_SERVER_HTTP_H
+#define HTH_SERVER_HTTP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "hearth.h"
+
+struct event_base;
+struct ssl_ctx_st;
+
+typedef struct hth_http_server hth_http_server;
+typedef struct hth_http_exchange hth_http_exchange;
+
+typedef struct hth_http_options {
+    size_t headers_bytes_max;
+    size_t body_bytes_max;
+    uint32_t connections_max;
+    uint32_t idle_timeout_ms;    /* of a connection without a request */
+    uint32_t request_timeout_ms; /* from a request's first byte to its last */
+    uint32_t write_timeout_ms;   /* a client that takes no byte of a reply for so long is cut off */
+    const char *server_name;     /* of the header Server; NULL: none */
+} hth_http_options;
+
+static inline hth_http_options hth_http_options_default(void)
+{
+    return (hth_http_options){
+        .headers_bytes_max = 32 << 10,
+        .body_bytes_max = (size_t)32 << 20,
+        .connections_max = 16384,
+        .idle_timeout_ms = 300000,
+        .request_timeout_ms = 30000,
+        .write_timeout_ms = 60000,
+    };
+}
+
+/* A request is complete. It is answered now or later, by hth_http_reply or a stream. */
+typedef void (*hth_http_handler)(hth_http_exchange *exchange, void *user_data);
+/* The body of a reply that the protocol's own failure (400, 413, 431, 501) gets; NUL-terminated, valid for the call. */
+typedef const char *(*hth_http_error_fn)(int status, const char *path, void *user_data);
+
+hearth_status hth_http_server_new(struct event_base *base, const hth_http_options *options, hth_http_handler handler,
+                                  void *user_data, hth_http_server **out, hearth_error *err);
+/* Cut every connection; on_close of pending exchanges is called. Accepts NULL. */
+void hth_http_server_free(hth_http_server *server);
+/* New limits, for connections to come. */
+void hth_http_server_set_options(hth_http_server *server, const hth_http_options *options);
+void hth_http_server_set_errors(hth_http_server *server, hth_http_error_fn write_error);
+
+typedef struct hth_http_listener hth_http_listener;
+/* Returns the TLS context to use for a new connection: asked each time, so that certificates can be reloaded. */
+typedef struct ssl_ctx_st *(*hth_http_tls_fn)(void *user_data);
+
+/*
+ * Listen on a TCP address; host is a name or an address, IPv4 or IPv6; port 0: any free one, which *port_out says. Several
+ * listeners may be added. tag is told by hth_http_tag of their exchanges. tls NULL: plain.
+ */
+hearth_status hth_http_listen_tcp(hth_http_server *server, const char *host, uint16_t port, int tag,
+                                  hth_http_tls_fn tls, void *tls_user_data, uint16_t *port_out, hth_http_listener **out,
+                                  hearth_error *err);
+/*
+ * Listen on a unix socket, mode 0600 from its first moment. A socket file that nobody listens on is replaced; one that is
+ * in use is HEARTH_BUSY; anything else in its place is HEARTH_FAILED and stays. The file goes with the listener.
+ */
+hearth_status hth_http_listen_unix(hth_http_server *server, const char *path, int tag, hth_http_listener **out,
+                                   hearth_error *err);
+void hth_http_listener_close(hth_http_listener *listener); /* established connections stay; accepts NULL */
+
+/* Close connections as they become idle, and answer with "Connection: close" from now on: the server is stopping. */
+void hth_http_server_drain(hth_http_server *server);
+
+typedef struct hth_http_numbers {
+    uint32_t n_connections;
+    uint32_t n_exchanges; /* pending */
+    uint64_t n_accepted;
+    uint64_t n_refused;   /* beyond connections_max */
+    uint64_t n_timed_out; /* while a request was awaited, read or written */
+} hth_http_numbers;
+hth_http_numbers hth_http_server_numbers(const hth_http_server *server);
+
+/* ---- a request ---- */
+
+const char *hth_http_method(const hth_http_exchange *exchange); /* "POST" */
+const char *hth_http_path(const hth_http_exchange *exchange);   /* decoded, without query */
+const char *hth_http_query(const hth_http_exchange *exchange,
+                           const char *name); /* decoded value; NULL: none. Until the next call */
+const char *hth_http_header(const hth_http_exchange *exchange, const char *name); /* any case; NULL: none */
+/* The whole body, contiguous, until the exchange ends. */
+const char *hth_http_body(hth_http_exchange *exchange, size_t *n_out);
+const char *hth_http_peer(const hth_http_exchange *exchange); /* "127.0.0.1", "unix" */
+int hth_http_tag(const hth_http_exchange *exchange);
+
+/* Who keeps the exchange beyond the handler sets these. Not called after the reply's end. */
+typedef struct hth_http_watch {
+    void (*on_close)(void *user_data); /* the client is gone: the exchange ends with this call. May be NULL */
+    void (*on_room)(void *user_data);  /* a stream's backlog fell below half of what was too much. May be NULL */
+    void *user_data;
+} hth_http_watch;
+void hth_http_watch_set(hth_http_exchange *exchange, const hth_http_watch *watch);
+
+/* ---- its reply ---- */
+
+/* Before the reply begins; name and value are copied, line breaks in value are refused (the header is left out). */
+void hth_http_header_add(hth_http_exchange *exchange, const char *name, const char *value);
+/* The whole reply. body may be NULL with n 0. Ends the exchange. */
+void hth_http_reply(hth_http_exchange *exchange, int status, const char *content_type, const void *body, size_t n);
+
+/* A reply in pieces: chunked for HTTP/1.1, until the connection's end for 1.0. */
+void hth_http_stream_begin(hth_http_exchange *exchange, int status, const char *content_type);
+void hth_http_stream_write(hth_http_exchange *exchange, const void *bytes, size_t n);
+/* Bytes written that the client has not taken. From HTH_HTTP_BACKLOG_MAX on a writer waits for on_room. */
+size_t hth_http_stream_backlog(const hth_http_exchange *exchange);
+enum { HTH_HTTP_BACKLOG_MAX = 256 << 10 };
+void hth_http_stream_end(hth_http_exchange *exchange); /* ends the exchange */
+/* Cut the connection without the end of the stream, so that the client knows it is incomplete. Ends the exchange. */
+void hth_http_abort(hth_http_exchange *exchange);
+
+#endif

@@ -1,0 +1,37 @@
+/*
+ * keys.h - who a client is and what it may do now
+ *
+ * Keys are kept as SHA-256 and compared in constant time. Limits of a key are token buckets of a minute; what they count
+ * survives a reload under the key's name. Event loop only.
+ */
+#ifndef HTH_SERVER_KEYS_H
+#define HTH_SERVER_KEYS_H
+
+#include "server/options.h"
+
+typedef struct hth_keys hth_keys;
+
+hth_keys *hth_keys_new(void);       /* NULL without memory */
+void hth_keys_free(hth_keys *keys); /* accepts NULL */
+/* Take over the keys of options, which outlive them or the next call; false without memory, nothing changed. */
+bool hth_keys_set(hth_keys *keys, const hth_server_options *options);
+
+typedef struct hth_key_use hth_key_use; /* a key and what it has used */
+
+/* Who shows this: "Bearer ..." (authorization) or the bare key (x-api-key), either NULL. NULL: nobody we know. */
+hth_key_use *hth_keys_find(hth_keys *keys, const char *authorization, const char *bare_key);
+const hth_server_key *hth_key_use_key(const hth_key_use *use);
+bool hth_key_allows_model(const hth_server_key *key, const char *model);
+
+typedef enum hth_key_verdict {
+    HTH_KEY_OK,
+    HTH_KEY_TOO_MANY_REQUESTS,
+    HTH_KEY_TOO_MANY_TOKENS,
+    HTH_KEY_TOO_MANY_AT_ONCE
+} hth_key_verdict;
+
+/* Begin a request at now_ns; OK is to be followed by hth_key_use_end. *retry_after_s is set otherwise. */
+hth_key_verdict hth_key_use_begin(hth_key_use *use, uint64_t now_ns, uint32_t *retry_after_s);
+void hth_key_use_end(hth_key_use *use, uint64_t now_ns, uint64_t n_tokens);
+
+#endif

@@ -1,0 +1,111 @@
+/*
+ * options.h - what the front is told: read by the command line and the configuration file, taken as given here
+ *
+ * A set of options is built by the command (cli/serve_config.c), checked there against file and line, and handed over
+ * whole; a reload hands over another one. Everything in a set belongs to it and lives until nobody uses the set.
+ */
+#ifndef HTH_SERVER_OPTIONS_H
+#define HTH_SERVER_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "hearth.h"
+
+typedef struct hth_server_model {
+    const char *name;          /* as clients name it */
+    const char *const *worker; /* options of its worker's command line, ending with NULL: "--model", "x.gguf", ... */
+    uint64_t ram_bytes;        /* of its RAM tier, in memory that the front holds; 0: the worker keeps its own */
+    bool on_demand;            /* start the worker with the first request, not with the server */
+} hth_server_model;
+
+typedef struct hth_server_address {
+    const char *host; /* NULL: a unix socket */
+    uint16_t port;
+    const char *path; /* of the unix socket */
+} hth_server_address;
+
+/* What a client may do who shows this key. */
+typedef struct hth_server_key {
+    const char *name;
+    uint8_t sha256[32];        /* of the key */
+    const char *const *models; /* [n_models]; none: all */
+    size_t n_models;
+    uint32_t requests_per_minute; /* 0: no limit, here and below */
+    uint32_t tokens_per_minute;   /* of prompts and replies, cached ones too */
+    uint32_t concurrency;
+    const char *salt; /* its tenant's; NULL: shares the cache with all others without one */
+    bool is_admin;
+} hth_server_key;
+
+typedef enum hth_log_format { HTH_LOG_AUTO, HTH_LOG_TEXT, HTH_LOG_JSON } hth_log_format;
+
+typedef struct hth_server_options {
+    const hth_server_model *models; /* [n_models]; the first is used where a client names none */
+    size_t n_models;
+    const hth_server_address *listen; /* [n_listen] */
+    size_t n_listen;
+    hth_server_address admin; /* listener of its own for /admin and /metrics; host and path NULL: the public one, with
+                                 an admin key */
+    const char *tls_certificate; /* PEM files; NULL: no TLS */
+    const char *tls_key;
+    const hth_server_key *keys; /* [n_keys]; none: everybody may do everything but administer */
+    size_t n_keys;
+    const char *const *cors_origins; /* [n_cors_origins], "*" for all; none: CORS is off */
+    size_t n_cors_origins;
+
+    /* Limits of requests. */
+    uint64_t headers_bytes_max;
+    uint64_t body_bytes_max;
+    uint32_t json_depth_max;
+    uint32_t messages_max;
+    uint32_t schema_bytes_max; /* of schemas and grammars */
+    uint32_t connections_max;
+    uint32_t requests_max; /* at once, in all; more are 503 */
+    uint32_t idle_timeout_ms;
+    uint32_t request_timeout_ms;
+    uint32_t write_timeout_ms;
+
+    /* Supervision. */
+    const char
+        *runtime_directory; /* for the workers' sockets, mode 0700; NULL: one of our own below the temporary folder */
+    uint32_t hang_ms;       /* an evaluation that takes longer means that the worker hangs; 0: never */
+    uint32_t start_timeout_ms; /* likewise its loading, without any progress */
+    uint32_t wait_timeout_ms;  /* a request waits for its worker to start, or start again, at most so long */
+    uint32_t drain_timeout_ms; /* running requests may finish for so long when the server stops */
+    uint32_t retries_max;      /* a request whose workers died so often is not tried again; default 3 */
+    bool no_sandbox;
+
+    /* Logs. */
+    hth_log_format log_format; /* AUTO: text on a terminal, JSON elsewhere */
+    hearth_log_level log_level;
+    const char *log_file; /* NULL: standard error */
+    bool no_access_log;
+    bool log_prompts; /* debugging only: bodies of requests into the log */
+    bool allow_public_without_keys;
+} hth_server_options;
+
+static inline hth_server_options hth_server_options_default(void)
+{
+    return (hth_server_options){
+        .headers_bytes_max = 32 << 10,
+        .body_bytes_max = 32 << 20,
+        .json_depth_max = 64,
+        .messages_max = 16384,
+        .schema_bytes_max = 256 << 10,
+        .connections_max = 16384,
+        .requests_max = 4096,
+        .idle_timeout_ms = 300000,
+        .request_timeout_ms = 30000,
+        .write_timeout_ms = 60000,
+        .hang_ms = 60000,
+        .start_timeout_ms = 600000,
+        .wait_timeout_ms = 120000,
+        .drain_timeout_ms = 30000,
+        .retries_max = 3,
+        .log_level = HEARTH_LOG_INFO,
+    };
+}
+
+#endif

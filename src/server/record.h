@@ -1,0 +1,29 @@
+/*
+ * record.h - one request, as logs and metrics tell of it once it is over
+ */
+#ifndef HTH_SERVER_RECORD_H
+#define HTH_SERVER_RECORD_H
+
+#include "server/frames.h"
+
+typedef struct hth_record {
+    char request_id[64];
+    char trace_id[33]; /* of the traceparent; "" without */
+    const char *key;   /* name of the client's key; "" without */
+    const char *peer;
+    const char *method;
+    const char *path;     /* as it came; a label of metrics is the endpoint */
+    const char *endpoint; /* "/v1/chat/completions", "other" */
+    const char *model;    /* "" where none is concerned */
+    int status;           /* 499: the client went away */
+    bool is_stream;
+    bool has_summary; /* a model generated */
+    hth_frame_summary summary;
+    uint64_t bytes_in;
+    uint64_t bytes_out;
+    double duration_ms;
+    double first_byte_ms; /* from the request's end to the first byte of the reply; 0: there was none */
+    uint32_t n_resumed;   /* times that it went on in a new worker */
+} hth_record;
+
+#endif
