@@ -8,8 +8,9 @@
  * counted and limited; what two readers could understand in two ways is refused; errors of the protocol have a JSON body,
  * too; and a writer learns how much its client has not taken yet.
  *
- * Everything runs on the thread of the event base, without a lock, and in a process that ignores SIGPIPE. An exchange, one request and its reply, begins with the
- * handler and ends with the reply's end or with on_close; after either it must not be used again.
+ * Everything runs on the thread of the event base, without a lock, and in a process that ignores SIGPIPE. An exchange, one
+ * request and its reply, begins with the handler and ends with the reply's end or with on_close; after either it must not
+ * be used again.
  */
 #ifndef HTH_SERVER_HTTP_H
 #define HTH_SERVER_HTTP_H
