@@ -100,6 +100,14 @@ int hth_os_file_punch(int fd, uint64_t offset, uint64_t n_bytes);
 /* The first offset >= at that is in no hole; UINT64_MAX when there is none. */
 uint64_t hth_os_file_next_data(int fd, uint64_t at);
 
+/* ---- sockets ---- */
+
+/*
+ * True when the other end of a connected socket will send no more: it was closed, for writing at least, although bytes it
+ * sent before may wait unread. Does not wait. Where the system tells less, false until both directions are closed.
+ */
+bool hth_os_peer_has_ended(int fd);
+
 /* ---- files ---- */
 
 /* All return 0 or a descriptor, or -1 with errno. */

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <libproc.h>
 #include <mach/mach.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -141,6 +142,13 @@ void hth_os_memory_small_pages(void *memory, size_t n_bytes)
 {
     (void)memory; /* pages are promoted only once all of them are resident */
     (void)n_bytes;
+}
+
+bool hth_os_peer_has_ended(int fd)
+{
+    struct pollfd ask = { .fd = fd };
+
+    return poll(&ask, 1, 0) == 1 && (ask.revents & (POLLHUP | POLLERR));
 }
 
 int hth_os_open_unnamed(const char *directory)

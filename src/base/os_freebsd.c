@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <pthread.h>
 #include <pthread_np.h>
 #include <sched.h>
@@ -167,6 +168,13 @@ void hth_os_memory_small_pages(void *memory, size_t n_bytes)
 {
     (void)memory; /* pages are promoted only once all of them are resident */
     (void)n_bytes;
+}
+
+bool hth_os_peer_has_ended(int fd)
+{
+    struct pollfd ask = { .fd = fd };
+
+    return poll(&ask, 1, 0) == 1 && (ask.revents & (POLLHUP | POLLERR));
 }
 
 int hth_os_open_unnamed(const char *directory)

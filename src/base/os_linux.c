@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -285,6 +286,13 @@ uint64_t hth_os_file_next_data(int fd, uint64_t at)
     if (found >= 0)
         return (uint64_t)found;
     return errno == ENXIO ? UINT64_MAX : at; /* a file system that does not know where its holes are */
+}
+
+bool hth_os_peer_has_ended(int fd)
+{
+    struct pollfd ask = { .fd = fd, .events = POLLRDHUP };
+
+    return poll(&ask, 1, 0) == 1 && (ask.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
 int hth_os_open_unnamed(const char *directory)
