@@ -48,8 +48,11 @@ static inline hth_http_options hth_http_options_default(void)
 
 /* A request is complete. It is answered now or later, by hth_http_reply or a stream. */
 typedef void (*hth_http_handler)(hth_http_exchange *exchange, void *user_data);
-/* The body of a reply that the protocol's own failure (400, 413, 431, 501) gets; NUL-terminated, valid for the call. */
-typedef const char *(*hth_http_error_fn)(int status, const char *path, void *user_data);
+/*
+ * The body (JSON) of the reply to what is no request that the handler could answer: 400, 408, 413, 417, 431, 501, 505. why
+ * is a sentence for the client; path is "" where it is not known. NUL-terminated, valid until the next call.
+ */
+typedef const char *(*hth_http_error_fn)(int status, const char *why, const char *path, void *user_data);
 
 hearth_status hth_http_server_new(struct event_base *base, const hth_http_options *options, hth_http_handler handler,
                                   void *user_data, hth_http_server **out, hearth_error *err);
@@ -57,6 +60,7 @@ hearth_status hth_http_server_new(struct event_base *base, const hth_http_option
 void hth_http_server_free(hth_http_server *server);
 /* New limits, for connections to come. */
 void hth_http_server_set_options(hth_http_server *server, const hth_http_options *options);
+/* user_data is the handler's. Without it such replies have {"error":{"message":...}}. */
 void hth_http_server_set_errors(hth_http_server *server, hth_http_error_fn write_error);
 
 typedef struct hth_http_listener hth_http_listener;
