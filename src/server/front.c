@@ -56,6 +56,7 @@ static bool use_options(hth_front *front, const hth_server_options *options, boo
     }
     hth_front_options_drop(front, front->options);
     front->options = set;
+    hth_metrics_models_set(front->metrics, options);
     return true;
 }
 
@@ -122,6 +123,8 @@ bool hth_front_reload(hth_front *front, hearth_error *err)
     }
     http = http_options(options);
     hth_http_server_set_options(front->http, &http);
+    front->log.level = options->log_level;
+    hth_server_log_level_set(front->server_log, options->log_level);
     hth_proxy_set_limits(front->proxy, options->retries_max, options->wait_timeout_ms);
     hth_info(&front->log, "the configuration was read anew");
     return true;

@@ -52,7 +52,7 @@ typedef struct hth_front {
 /* A hth_http_handler; user_data is the front. */
 void hth_front_handle(hth_http_exchange *exchange, void *user_data);
 /* A hth_http_error_fn. */
-const char *hth_front_protocol_error(int status, const char *path, void *user_data);
+const char *hth_front_protocol_error(int status, const char *why, const char *path, void *user_data);
 
 /* One request is over: a front that drains may end. */
 void hth_front_note_over(hth_front *front);

@@ -435,15 +435,15 @@ static void copy(char *out, size_t capacity, const char *text)
 
 static void name_request(request *r)
 {
-    const char *given = hth_http_header(r->exchange, "X-Request-Id");
     hth_record *record = &r->record;
+    hth_trace trace;
 
     (void)snprintf(r->id, sizeof(r->id), "%s%08" PRIx64, r->front->id_prefix, ++r->front->n_ids); /* 32 at most */
-    if (given && hth_request_id_is_good(given))
-        (void)snprintf(record->request_id, sizeof(record->request_id), "%s", given); /* as long as good ones are */
-    else
-        (void)snprintf(record->request_id, sizeof(record->request_id), "req_%s", r->id);
-    hth_trace_next(hth_http_header(r->exchange, "Traceparent"), r->traceparent, record->trace_id);
+    /* What the client gave is missing or malformed: ours is as good. */
+    (void)hth_request_id_begin(hth_http_header(r->exchange, "X-Request-Id"), record->request_id);
+    (void)hth_trace_begin(hth_http_header(r->exchange, "Traceparent"), &trace);
+    hth_trace_write(&trace, r->traceparent);
+    (void)snprintf(record->trace_id, sizeof(record->trace_id), "%s", trace.trace_id); /* as long */
     hth_http_header_add(r->exchange, "X-Request-Id", record->request_id);
     if (hth_route_dialect(r->route) == HTH_API_ANTHROPIC)
         hth_http_header_add(r->exchange, "Request-Id", record->request_id);
@@ -489,26 +489,17 @@ void hth_front_handle(hth_http_exchange *exchange, void *user_data)
     serve(r);
 }
 
-const char *hth_front_protocol_error(int status, const char *path, void *user_data)
+const char *hth_front_protocol_error(int status, const char *why, const char *path, void *user_data)
 {
     hth_front *front = user_data;
-    hth_api_dialect dialect = hth_route_dialect(path ? hth_route_find(path) : NULL);
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hth_api_error_kind kind = status == 413 || status == 431 ? HTH_API_TOO_LARGE
+                            : status == 408                  ? HTH_API_TIMED_OUT
+                                                             : HTH_API_INVALID_VALUE;
 
-    if (status == 413)
-        hth_api_fail(&error, HTH_API_TOO_LARGE, NULL,
-                     "the body is larger than %" PRIu64 " bytes, which is the limit here",
-                     front->options->options->body_bytes_max);
-    else if (status == 431)
-        hth_api_fail(&error, HTH_API_TOO_LARGE, NULL,
-                     "the headers are larger than %" PRIu64 " bytes, which is the limit here",
-                     front->options->options->headers_bytes_max);
-    else if (status == 408)
-        hth_api_fail(&error, HTH_API_TIMED_OUT, NULL, "the request did not arrive within %u ms",
-                     front->options->options->request_timeout_ms);
-    else
-        hth_api_fail(&error, HTH_API_INVALID_VALUE, NULL, "this is no HTTP request that can be read here");
+    hth_metrics_note_refused(front->metrics, "protocol");
+    hth_api_fail(&error, kind, NULL, "%s", why);
     hth_buffer_clear(&front->protocol_error);
-    hth_api_error_write(dialect, &error, &front->protocol_error);
+    hth_api_error_write(hth_route_dialect(hth_route_find(path)), &error, &front->protocol_error);
     return hth_buffer_text(&front->protocol_error);
 }
