@@ -41,6 +41,15 @@ unsigned hth_os_n_cpus(void);
 /* Bytes that nobody can guess. */
 void hth_os_random(void *bytes, size_t n_bytes);
 
+/* ---- processes ---- */
+
+/* Memory of a process that is in RAM; 0 where there is no such process or it cannot be known. */
+uint64_t hth_os_process_resident_bytes(int pid);
+/* Processor time that this process has used. */
+uint64_t hth_os_process_cpu_ns(void);
+/* Descriptors that this process has open; 0 where that cannot be known. */
+uint32_t hth_os_n_descriptors(void);
+
 /* ---- threads and memory ---- */
 
 /* Name the calling thread, for debuggers and ps; cut at 15 bytes. */

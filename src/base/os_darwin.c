@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libproc.h>
 #include <mach/mach.h>
 #include <pthread.h>
 #include <sched.h>
@@ -84,6 +85,15 @@ unsigned hth_os_n_cpus(void)
 void hth_os_random(void *bytes, size_t n_bytes)
 {
     arc4random_buf(bytes, n_bytes);
+}
+
+uint64_t hth_os_process_resident_bytes(int pid)
+{
+    struct proc_taskinfo task;
+
+    return proc_pidinfo(pid, PROC_PIDTASKINFO, 0, &task, (int)sizeof(task)) == (int)sizeof(task)
+             ? task.pti_resident_size
+             : 0;
 }
 
 void hth_os_thread_name(const char *name)

@@ -9,6 +9,7 @@
 #include <sys/sysctl.h>
 #include <sys/umtx.h>
 #include <sys/time.h>
+#include <sys/user.h>
 
 #include <errno.h>
 #include <limits.h>
@@ -108,6 +109,17 @@ unsigned hth_os_n_cpus(void)
 void hth_os_random(void *bytes, size_t n_bytes)
 {
     arc4random_buf(bytes, n_bytes);
+}
+
+uint64_t hth_os_process_resident_bytes(int pid)
+{
+    int name[] = { CTL_KERN, KERN_PROC, KERN_PROC_PID, pid };
+    struct kinfo_proc process;
+    size_t n = sizeof(process);
+
+    if (sysctl(name, 4, &process, &n, NULL, 0) != 0 || n != sizeof(process) || process.ki_rssize < 0)
+        return 0;
+    return (uint64_t)process.ki_rssize * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 void hth_os_thread_name(const char *name)

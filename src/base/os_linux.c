@@ -162,6 +162,20 @@ void hth_os_random(void *bytes, size_t n_bytes)
     }
 }
 
+uint64_t hth_os_process_resident_bytes(int pid)
+{
+    unsigned long long pages;
+    char path[64], text[128];
+    const char *second;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/statm", pid); /* fits */
+    second = read_text(path, text, sizeof(text)) ? strchr(text, ' ') : NULL;
+    if (!second)
+        return 0;
+    pages = strtoull(second, NULL, 10);
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
 void hth_os_thread_name(const char *name)
 {
     char cut[16];
