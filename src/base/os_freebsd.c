@@ -4,6 +4,7 @@
 #include "base/os.h"
 
 #include <sys/param.h>
+#include <sys/procctl.h>
 #include <sys/cpuset.h>
 #include <sys/sysctl.h>
 #include <sys/umtx.h>
@@ -17,6 +18,7 @@
 #include <pthread.h>
 #include <pthread_np.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -175,6 +177,29 @@ bool hth_os_peer_has_ended(int fd)
     struct pollfd ask = { .fd = fd };
 
     return poll(&ask, 1, 0) == 1 && (ask.revents & (POLLHUP | POLLERR));
+}
+
+void hth_os_end_with_parent(void)
+{
+    int number = SIGKILL;
+
+    (void)procctl(P_PID, 0, PROC_PDEATHSIG_CTL, &number); /* with a signal that exists it cannot fail */
+}
+
+void hth_os_close_range(unsigned first, unsigned last)
+{
+    if (first <= last)
+        (void)close_range(first, last, 0); /* of what is not open, too */
+}
+
+void hth_os_first_to_go(void)
+{
+}
+
+uint64_t hth_os_resident_bytes(int pid)
+{
+    (void)pid;
+    return 0;
 }
 
 int hth_os_open_unnamed(const char *directory)
