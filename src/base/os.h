@@ -85,6 +85,8 @@ void hth_os_memory_small_pages(void *memory, size_t n_bytes);
 
 /* A new file that lives in memory only and can grow, but not shrink; it is gone with its last descriptor. */
 int hth_os_memory_file_new(const char *name);
+/* Its size stays as it is from now on, whoever has a descriptor: nobody's mapping of it can lose its pages. */
+int hth_os_memory_file_seal(int fd);
 /*
  * Open the file behind fd once more and lock it. The descriptor returned shares nothing with fd, so the lock ends with
  * this process (or close of the descriptor and munmap of its mappings) even when fd was inherited and lives on

@@ -233,6 +233,11 @@ int hth_os_memory_file_new(const char *name)
     return fd;
 }
 
+int hth_os_memory_file_seal(int fd)
+{
+    return fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+}
+
 int hth_os_memory_file_own(int fd)
 {
     char self[64];
