@@ -17,6 +17,7 @@
 #include "api/answers.h"
 #include "api/peek.h"
 #include "base/os.h"
+#include "base/status.h"
 #include "server/cors.h"
 #include "server/front_inside.h"
 #include "server/routes.h"
