@@ -1,13 +1,16 @@
 /*
  * http.h - the HTTP server that front and workers have: connections, limits, time-outs, streams
  *
- * libevent's evhttp does the protocol. What it leaves open is closed here: a client that goes away (or only closes its
- * writing half) while its request is pending is noticed at once; a request has a deadline for its head and its body, so
- * that nobody holds a connection by sending a byte a minute; connections are counted and limited; errors of the protocol
- * have a JSON body, too; and a writer learns how much its client has not taken yet.
+ * HTTP/1.1 and 1.0 on libevent's buffered sockets, with TLS where asked for. libevent's own HTTP server (2.1.12) is not
+ * used: it tells nothing before a request is complete and answers errors in HTML, so that it could have none of these: a
+ * client that goes away (or only closes its writing half) while its request is pending is noticed at once; a request has a
+ * deadline for its head and its body, so that nobody holds a connection by sending a byte a minute; connections are
+ * counted and limited; what two readers could understand in two ways is refused; errors of the protocol have a JSON body,
+ * too; and a writer learns how much its client has not taken yet.
  *
- * Everything runs on the thread of the event base, without a lock. An exchange, one request and its reply, begins with the
- * handler and ends with the reply's end or with on_close; after either it must not be used again.
+ * Everything runs on the thread of the event base, without a lock, and in a process that ignores SIGPIPE. An exchange, one
+ * request and its reply, begins with the handler and ends with the reply's end or with on_close; after either it must not
+ * be used again.
  */
 #ifndef HTH_SERVER_HTTP_H
 #define HTH_SERVER_HTTP_H
@@ -56,7 +59,7 @@ typedef const char *(*hth_http_error_fn)(int status, const char *why, const char
 
 hearth_status hth_http_server_new(struct event_base *base, const hth_http_options *options, hth_http_handler handler,
                                   void *user_data, hth_http_server **out, hearth_error *err);
-/* Cut every connection; on_close of pending exchanges is called. Accepts NULL. */
+/* Cut every connection; on_close of pending exchanges is called. Not from a callback of the server. Accepts NULL. */
 void hth_http_server_free(hth_http_server *server);
 /* New limits, for connections to come. */
 void hth_http_server_set_options(hth_http_server *server, const hth_http_options *options);
