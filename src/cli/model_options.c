@@ -146,7 +146,8 @@ static const hth_option reply_rows[] = {
 const hth_option_table hth_model_reply_options = TABLE(reply_rows);
 
 static const hth_option serving_rows[] = {
-    { "model", 'm', HTH_OPTION_TEXT, "FILE", "the model, a GGUF file", .offset = AT(path), .is_common = true },
+    { "model", 'm', HTH_OPTION_TEXT, "FILE", "the model, a GGUF file", .offset = AT(path), .is_common = true,
+      .is_path = true },
     { "name", 0, HTH_OPTION_TEXT, "NAME", "what clients call it (default: the file's name without .gguf)",
       .offset = AT(model.name), .is_common = true },
     { .kind = HTH_OPTION_TABLE, .table = &hth_model_reply_options },
