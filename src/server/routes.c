@@ -1,0 +1,57 @@
+/*
+ * routes.c - the table
+ *
+ * OpenAI's paths are known with and without "/v1", as llama-server has them.
+ */
+#include "server/routes.h"
+
+#include <string.h>
+
+static const hth_route routes[] = {
+    { "/v1/chat/completions", "/v1/chat/completions", HTH_ROUTE_GENERATE, "POST", HTH_API_CHAT },
+    { "/chat/completions", "/v1/chat/completions", HTH_ROUTE_GENERATE, "POST", HTH_API_CHAT },
+    { "/v1/completions", "/v1/completions", HTH_ROUTE_GENERATE, "POST", HTH_API_COMPLETION },
+    { "/v1/messages", "/v1/messages", HTH_ROUTE_GENERATE, "POST", HTH_API_MESSAGES },
+    { "/v1/messages/count_tokens", "/v1/messages/count_tokens", HTH_ROUTE_ASK, "POST", HTH_API_COUNT_TOKENS },
+    { "/completion", "/completion", HTH_ROUTE_GENERATE, "POST", HTH_API_NATIVE_COMPLETION },
+    { "/completions", "/completion", HTH_ROUTE_GENERATE, "POST", HTH_API_NATIVE_COMPLETION },
+    { "/tokenize", "/tokenize", HTH_ROUTE_ASK, "POST", HTH_API_TOKENIZE },
+    { "/detokenize", "/detokenize", HTH_ROUTE_ASK, "POST", HTH_API_DETOKENIZE },
+    { "/apply-template", "/apply-template", HTH_ROUTE_ASK, "POST", HTH_API_APPLY_TEMPLATE },
+    { "/v1/models", "/v1/models", HTH_ROUTE_MODELS, "GET", HTH_API_CHAT },
+    { "/models", "/v1/models", HTH_ROUTE_MODELS, "GET", HTH_API_CHAT },
+    { "/v1/models/", "/v1/models", HTH_ROUTE_MODEL, "GET", HTH_API_CHAT },
+    { "/props", "/props", HTH_ROUTE_PROPS, "GET", HTH_API_NATIVE_COMPLETION },
+    { "/slots", "/slots", HTH_ROUTE_SLOTS, "GET", HTH_API_NATIVE_COMPLETION },
+    { "/health", "/health", HTH_ROUTE_HEALTH, "GET", HTH_API_NATIVE_COMPLETION },
+    { "/v1/health", "/health", HTH_ROUTE_HEALTH, "GET", HTH_API_NATIVE_COMPLETION },
+    { "/ready", "/ready", HTH_ROUTE_HEALTH, "GET", HTH_API_NATIVE_COMPLETION },
+    { "/metrics", "/metrics", HTH_ROUTE_ADMIN, NULL, HTH_API_CHAT },
+    { "/admin/explain", "/admin/explain", HTH_ROUTE_EXPLAIN, "POST", HTH_API_CHAT },
+    { "/admin/", "/admin", HTH_ROUTE_ADMIN, NULL, HTH_API_CHAT },
+};
+
+enum { N_ROUTES = sizeof(routes) / sizeof(routes[0]) };
+
+/* Routes whose path is the beginning of what comes. */
+static bool is_beginning(const hth_route *route)
+{
+    return route->path[strlen(route->path) - 1] == '/';
+}
+
+const hth_route *hth_route_find(const char *path)
+{
+    for (int i = 0; i < N_ROUTES; i++) {
+        const hth_route *route = &routes[i];
+        size_t n = strlen(route->path);
+
+        if (is_beginning(route) ? strncmp(path, route->path, n) == 0 && path[n] : strcmp(path, route->path) == 0)
+            return route;
+    }
+    return NULL;
+}
+
+hth_api_dialect hth_route_dialect(const hth_route *route)
+{
+    return route ? hth_api_kind_dialect(route->api) : HTH_API_OPENAI;
+}

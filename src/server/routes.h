@@ -1,0 +1,36 @@
+/*
+ * routes.h - which paths there are, what they take, and whose formats they speak
+ *
+ * Front and worker share the table, so that no path is known to one of them only.
+ */
+#ifndef HTH_SERVER_ROUTES_H
+#define HTH_SERVER_ROUTES_H
+
+#include "api/request.h"
+
+typedef enum hth_route_kind {
+    HTH_ROUTE_GENERATE, /* a model generates; api says what the body is */
+    HTH_ROUTE_ASK,      /* a model answers without generating; likewise */
+    HTH_ROUTE_EXPLAIN,  /* why a prompt is cold; of the admin API */
+    HTH_ROUTE_MODELS,
+    HTH_ROUTE_MODEL, /* /v1/models/NAME */
+    HTH_ROUTE_PROPS,
+    HTH_ROUTE_SLOTS,
+    HTH_ROUTE_HEALTH, /* and /ready: open to everybody */
+    HTH_ROUTE_ADMIN,  /* /metrics and /admin/... */
+} hth_route_kind;
+
+typedef struct hth_route {
+    const char *path;     /* what comes; of a MODEL and an ADMIN its beginning */
+    const char *endpoint; /* how logs and metrics name it, the same for paths that are one thing */
+    hth_route_kind kind;
+    const char *method; /* "POST"; an ADMIN's pages decide themselves: NULL */
+    hth_api_kind api;   /* of GENERATE and ASK */
+} hth_route;
+
+/* The route of a path; NULL: there is none. */
+const hth_route *hth_route_find(const char *path);
+/* In whose shape an error on this path is: by its route, else OpenAI's. route may be NULL. */
+hth_api_dialect hth_route_dialect(const hth_route *route);
+
+#endif

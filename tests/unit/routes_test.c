@@ -1,0 +1,55 @@
+/*
+ * routes_test.c - paths and what they are
+ */
+#include <string.h>
+
+#include "server/routes.h"
+#include "support/cmocka_all.h"
+
+static void paths_with_and_without_a_version_are_one_endpoint(void **state)
+{
+    (void)state;
+    assert_string_equal(hth_route_find("/v1/chat/completions")->endpoint, "/v1/chat/completions");
+    assert_string_equal(hth_route_find("/chat/completions")->endpoint, "/v1/chat/completions");
+    /* Without a version, this is llama.cpp's. */
+    assert_int_equal(hth_route_find("/completions")->api, HTH_API_NATIVE_COMPLETION);
+    assert_int_equal(hth_route_find("/v1/completions")->api, HTH_API_COMPLETION);
+}
+
+static void a_model_is_named_behind_the_list_s_path(void **state)
+{
+    (void)state;
+    assert_int_equal(hth_route_find("/v1/models")->kind, HTH_ROUTE_MODELS);
+    assert_int_equal(hth_route_find("/v1/models/a/b")->kind, HTH_ROUTE_MODEL);
+    assert_null(hth_route_find("/v1/models/"));
+}
+
+static void what_is_not_in_the_table_is_no_path(void **state)
+{
+    static const char *const others[] = { "", "/", "/v1", "/v1/chat", "/v1/chat/completions/", "/admin", "/healthy" };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        assert_null(hth_route_find(others[i]));
+}
+
+static void errors_have_the_shape_of_the_path_s_api(void **state)
+{
+    (void)state;
+    assert_int_equal(hth_route_dialect(hth_route_find("/v1/messages")), HTH_API_ANTHROPIC);
+    assert_int_equal(hth_route_dialect(hth_route_find("/completion")), HTH_API_NATIVE);
+    assert_int_equal(hth_route_dialect(hth_route_find("/v1/models")), HTH_API_OPENAI);
+    assert_int_equal(hth_route_dialect(NULL), HTH_API_OPENAI);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(paths_with_and_without_a_version_are_one_endpoint),
+        cmocka_unit_test(a_model_is_named_behind_the_list_s_path),
+        cmocka_unit_test(what_is_not_in_the_table_is_no_path),
+        cmocka_unit_test(errors_have_the_shape_of_the_path_s_api),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
