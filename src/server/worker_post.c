@@ -36,10 +36,10 @@ static_assert(sizeof(news_head) % ALIGNMENT == 0 && sizeof(hearth_logprob) == AL
 typedef struct box_reply box_reply;
 struct box_reply {
     /* The scheduler's. */
-    hth_buffer text;  /* by itself, not told yet */
-    size_t n_due;     /* bytes of text of the last token, which on_text is about to repeat */
-    uint32_t n_done;  /* of a restore; 0: nothing new */
-    bool lost_news;   /* there was no memory for them */
+    hth_buffer text; /* by itself, not told yet */
+    size_t n_due;    /* bytes of text of the last token, which on_text is about to repeat */
+    uint32_t n_done; /* of a restore; 0: nothing new */
+    bool lost_news;  /* there was no memory for them */
 
     /* The scheduler's until it is in the box's list of ended ones, then the loop's. */
     hearth_result result;
@@ -217,8 +217,8 @@ static bool put_waiting_locked(hth_box *box, uint32_t i)
     bool is_put = true;
 
     if (reply->n_done > 0)
-        is_put = put_locked(box, &(news_head){ .kind = HTH_NEWS_PROGRESS, .reply = i, .n_done = reply->n_done }, NULL,
-                            NULL);
+        is_put =
+            put_locked(box, &(news_head){ .kind = HTH_NEWS_PROGRESS, .reply = i, .n_done = reply->n_done }, NULL, NULL);
     reply->n_done = 0;
     if (reply->text.n > 0)
         is_put &= put_locked(box, &(news_head){ .kind = HTH_NEWS_TEXT, .reply = i, .n_text = (uint32_t)reply->text.n },
@@ -334,7 +334,7 @@ void hth_box_part_connect(hth_box_part *part, hearth_request *request)
 
 /* ---- waking ---- */
 
-static void wake(hth_post *post)
+void hth_post_wake(hth_post *post)
 {
     if (atomic_exchange(&post->is_woken, true))
         return;
@@ -345,19 +345,17 @@ static void wake(hth_post *post)
 void hth_post_pass_on(hth_post *post)
 {
     if (atomic_load_explicit(&post->has_news, memory_order_relaxed) && atomic_exchange(&post->has_news, false))
-        wake(post);
+        hth_post_wake(post);
 }
 
-void hth_box_open(hth_box *box, bool wakes)
+void hth_box_open(hth_box *box)
 {
     hth_post *post = box->post;
 
     pthread_mutex_lock(&post->lock);
     box->is_open = true;
     list_locked(box);
-    pthread_mutex_unlock(&post->lock); /* from here on it is the loop's */
-    if (wakes)
-        wake(post);
+    pthread_mutex_unlock(&post->lock);
 }
 
 /* ---- taking out ---- */
@@ -442,7 +440,7 @@ bool hth_post_read(hth_post *post, hth_news *out)
             .is_replayed = head.is_replayed != 0,
         },
     };
-    post->n_read += sizeof(head) + head.n_logprobs * sizeof(hearth_logprob) + head.n_text + ALIGNMENT -
-                    head.n_text % ALIGNMENT;
+    post->n_read +=
+        sizeof(head) + head.n_logprobs * sizeof(hearth_logprob) + head.n_text + ALIGNMENT - head.n_text % ALIGNMENT;
     return true;
 }

@@ -61,14 +61,17 @@ void hth_box_part_connect(hth_box_part *part, hearth_request *request);
 
 /*
  * The loop may have what is in the box from now on: it gets the box once, with or without news. Before this they wait.
- * wakes: the loop is to be woken. Any thread.
+ * Event loop.
  */
-void hth_box_open(hth_box *box, bool wakes);
+void hth_box_open(hth_box *box);
 
 /* ---- scheduler's thread ---- */
 
 /* Wake the loop if there are news since the last time. */
 void hth_post_pass_on(hth_post *post);
+
+/* Wake it in any case. Any thread. */
+void hth_post_wake(hth_post *post);
 
 /* ---- event loop ---- */
 
