@@ -100,6 +100,27 @@ int hth_os_file_punch(int fd, uint64_t offset, uint64_t n_bytes);
 /* The first offset >= at that is in no hole; UINT64_MAX when there is none. */
 uint64_t hth_os_file_next_data(int fd, uint64_t at);
 
+/* ---- sockets ---- */
+
+/*
+ * True when the other end of a connected socket will send no more: it was closed, for writing at least, although bytes it
+ * sent before may wait unread. Does not wait. Where the system tells less, false until both directions are closed.
+ */
+bool hth_os_peer_has_ended(int fd);
+
+/* ---- processes ---- */
+
+/* The first three make system calls only and keep errno of no interest: for the time between fork and exec. */
+
+/* From now on the calling process is killed when the thread that forked it ends; nothing where there is no such thing. */
+void hth_os_end_with_parent(void);
+/* Close every descriptor from first to last, both included, that is open. */
+void hth_os_close_range(unsigned first, unsigned last);
+/* When memory runs out, the system is to take the calling process rather than its parent. A wish. */
+void hth_os_first_to_go(void);
+/* Memory of a process that is in use, with what it shares; 0: unknown. */
+uint64_t hth_os_resident_bytes(int pid);
+
 /* ---- files ---- */
 
 /* All return 0 or a descriptor, or -1 with errno. */

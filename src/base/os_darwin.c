@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <libproc.h>
 #include <mach/mach.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -141,6 +142,36 @@ void hth_os_memory_small_pages(void *memory, size_t n_bytes)
 {
     (void)memory; /* pages are promoted only once all of them are resident */
     (void)n_bytes;
+}
+
+bool hth_os_peer_has_ended(int fd)
+{
+    struct pollfd ask = { .fd = fd };
+
+    return poll(&ask, 1, 0) == 1 && (ask.revents & (POLLHUP | POLLERR));
+}
+
+void hth_os_end_with_parent(void)
+{
+    /* There is no such thing: the process must notice the end of a pipe. */
+}
+
+void hth_os_close_range(unsigned first, unsigned last)
+{
+    unsigned n = (unsigned)getdtablesize();
+
+    for (unsigned fd = first; fd <= last && fd < n; fd++)
+        (void)close((int)fd); /* most are not open */
+}
+
+void hth_os_first_to_go(void)
+{
+}
+
+uint64_t hth_os_resident_bytes(int pid)
+{
+    (void)pid;
+    return 0;
 }
 
 int hth_os_open_unnamed(const char *directory)

@@ -4,6 +4,7 @@
 #include "base/os.h"
 
 #include <sys/param.h>
+#include <sys/procctl.h>
 #include <sys/cpuset.h>
 #include <sys/sysctl.h>
 #include <sys/umtx.h>
@@ -13,9 +14,11 @@
 #include <errno.h>
 #include <limits.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <pthread.h>
 #include <pthread_np.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -167,6 +170,36 @@ void hth_os_memory_small_pages(void *memory, size_t n_bytes)
 {
     (void)memory; /* pages are promoted only once all of them are resident */
     (void)n_bytes;
+}
+
+bool hth_os_peer_has_ended(int fd)
+{
+    struct pollfd ask = { .fd = fd };
+
+    return poll(&ask, 1, 0) == 1 && (ask.revents & (POLLHUP | POLLERR));
+}
+
+void hth_os_end_with_parent(void)
+{
+    int number = SIGKILL;
+
+    (void)procctl(P_PID, 0, PROC_PDEATHSIG_CTL, &number); /* with a signal that exists it cannot fail */
+}
+
+void hth_os_close_range(unsigned first, unsigned last)
+{
+    if (first <= last)
+        (void)close_range(first, last, 0); /* of what is not open, too */
+}
+
+void hth_os_first_to_go(void)
+{
+}
+
+uint64_t hth_os_resident_bytes(int pid)
+{
+    (void)pid;
+    return 0;
 }
 
 int hth_os_open_unnamed(const char *directory)

@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -126,7 +127,10 @@ static void on_accept(struct evconnlistener *evlistener, evutil_socket_t fd, str
     }
     if (!listener->path)
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes)); /* only speed depends on it */
-    hth_http_peer_text(address, peer, sizeof(peer));
+    if (listener->path)
+        (void)snprintf(peer, sizeof(peer), "unix");
+    else
+        hth_http_peer_text(address, peer, sizeof(peer));
     if (!hth_http_connection_new_take(server, fd, peer, listener->tag, tls))
         server->numbers.n_refused++;
 }
@@ -293,7 +297,7 @@ void hth_http_server_drain(hth_http_server *server)
     server->is_draining = true;
     for (connection = TAILQ_FIRST(&server->waiting[HTH_HTTP_WAIT_REQUEST]); connection; connection = next) {
         next = TAILQ_NEXT(connection, next);
-        hth_http_connection_cut(connection);
+        hth_http_connection_drain(connection);
     }
 }
 

@@ -27,9 +27,11 @@ struct ssl_ctx_st;
 typedef struct hth_http_server hth_http_server;
 typedef struct hth_http_exchange hth_http_exchange;
 
+/* A limit of time that is 0: none. */
 typedef struct hth_http_options {
     size_t headers_bytes_max;
     size_t body_bytes_max;
+    size_t bodies_bytes_max; /* memory of all requests' bodies; beyond it: 503; 0: no limit */
     uint32_t connections_max;
     uint32_t idle_timeout_ms;    /* of a connection without a request */
     uint32_t request_timeout_ms; /* from a request's first byte to its last */
@@ -42,6 +44,7 @@ static inline hth_http_options hth_http_options_default(void)
     return (hth_http_options){
         .headers_bytes_max = 32 << 10,
         .body_bytes_max = (size_t)32 << 20,
+        .bodies_bytes_max = (size_t)1 << 30,
         .connections_max = 16384,
         .idle_timeout_ms = 300000,
         .request_timeout_ms = 30000,
@@ -52,7 +55,7 @@ static inline hth_http_options hth_http_options_default(void)
 /* A request is complete. It is answered now or later, by hth_http_reply or a stream. */
 typedef void (*hth_http_handler)(hth_http_exchange *exchange, void *user_data);
 /*
- * The body (JSON) of the reply to what is no request that the handler could answer: 400, 408, 413, 417, 431, 501, 505. why
+ * The body (JSON) of the reply to what is no request that the handler could answer: 400, 408, 413, 417, 431, 501, 503, 505. why
  * is a sentence for the client; path is "" where it is not known. NUL-terminated, valid until the next call.
  */
 typedef const char *(*hth_http_error_fn)(int status, const char *why, const char *path, void *user_data);

@@ -16,12 +16,13 @@
 #include <event2/bufferevent_ssl.h>
 #include <event2/event.h>
 #include <event2/http.h>
+#include <openssl/err.h>
 #include <openssl/ssl.h>
 
 #include "base/os.h"
 #include "server/http_inside.h"
 
-enum { LINGER_MS = 2000, READ_AHEAD_BYTES = 16 << 10, BODY_BYTES_FIRST = 64 << 10 };
+enum { LINGER_MS = 2000, LOOK_MS = 500, READ_AHEAD_BYTES = 16 << 10, BODY_BYTES_FIRST = 64 << 10 };
 
 uint64_t hth_http_now_ms(void)
 {
@@ -37,9 +38,17 @@ uint64_t hth_http_wait_ms(const hth_http_options *options, hth_http_wait wait)
     case HTH_HTTP_WAIT_READ: return options->request_timeout_ms;
     case HTH_HTTP_WAIT_WRITE: return options->write_timeout_ms;
     case HTH_HTTP_WAIT_LINGER: return LINGER_MS;
+    case HTH_HTTP_WAIT_LOOK: return LOOK_MS;
     case HTH_HTTP_WAIT_NONE: break;
     }
     return 0;
+}
+
+/* Input is at its high-water mark. */
+static bool is_full(const hth_http_connection *connection)
+{
+    return evbuffer_get_length(bufferevent_get_input(connection->bev)) >=
+           connection->headers_bytes_max + READ_AHEAD_BYTES;
 }
 
 static size_t n_unsent(const hth_http_connection *connection)
@@ -55,7 +64,10 @@ static hth_http_wait wait_of(const hth_http_connection *connection)
     case HTH_HTTP_HANDSHAKE:
     case HTH_HTTP_HEAD:
     case HTH_HTTP_BODY: return HTH_HTTP_WAIT_READ;
-    case HTH_HTTP_PENDING: return n_unsent(connection) > 0 ? HTH_HTTP_WAIT_WRITE : HTH_HTTP_WAIT_NONE;
+    case HTH_HTTP_PENDING:
+        if (n_unsent(connection) > 0)
+            return HTH_HTTP_WAIT_WRITE;
+        return is_full(connection) ? HTH_HTTP_WAIT_LOOK : HTH_HTTP_WAIT_NONE;
     case HTH_HTTP_FLUSH: return HTH_HTTP_WAIT_WRITE;
     case HTH_HTTP_LINGER: break;
     }
@@ -80,6 +92,7 @@ static void wait_anew(hth_http_connection *connection)
 /* Its time runs from now on if it waits for something else than before. */
 static void set_state(hth_http_connection *connection, hth_http_state state)
 {
+    assert(!connection->is_dead);
     connection->state = (uint8_t)state;
     if (wait_of(connection) != connection->wait)
         wait_anew(connection);
@@ -133,8 +146,10 @@ static void say_end(hth_http_connection *connection)
 {
     struct ssl_st *ssl = bufferevent_openssl_get_ssl(connection->bev);
 
-    if (ssl && SSL_is_init_finished(ssl))
-        (void)SSL_shutdown(ssl); /* at best: the client may be gone */
+    if (!ssl || !SSL_is_init_finished(ssl))
+        return;
+    (void)SSL_shutdown(ssl); /* at best: the client may be gone */
+    ERR_clear_error();
 }
 
 /* The last reply is taken. */
@@ -154,6 +169,8 @@ static void finish(hth_http_connection *connection)
 }
 
 /* ---- a request ---- */
+
+static const char no_memory[] = "the server is out of memory; try again later";
 
 /* Refuse what came as a request. */
 static bool refuse(hth_http_connection *connection, int status, const char *why)
@@ -181,7 +198,7 @@ static bool begin_body(hth_http_connection *connection)
         return refuse(connection, 413, "the request's body is larger than this server takes");
     if (head->expects_continue && (head->is_chunked || head->body_bytes > 0) && evbuffer_get_length(input) == 0 &&
         bufferevent_write(connection->bev, "HTTP/1.1 100 Continue\r\n\r\n", 25) != 0)
-        return refuse(connection, 503, "the server is out of memory");
+        return refuse(connection, 503, no_memory);
     set_state(connection, HTH_HTTP_BODY);
     return true;
 }
@@ -210,7 +227,7 @@ static bool read_head(hth_http_connection *connection)
     n_look = n_here < connection->headers_bytes_max ? n_here : connection->headers_bytes_max;
     bytes = evbuffer_pullup(input, (ev_ssize_t)n_look);
     if (!bytes)
-        return refuse(connection, 503, "the server is out of memory");
+        return refuse(connection, 503, no_memory);
     n_head = hth_http_head_find((const char *)bytes, n_look, &connection->n_scanned);
     if (n_head == SIZE_MAX)
         return refuse(connection, 400, "a line of the request's head does not end with CR LF");
@@ -228,7 +245,7 @@ static bool read_head(hth_http_connection *connection)
     if (exchange)
         exchange->connection = connection;
     if (!exchange || !exchange->text)
-        return refuse(connection, 503, "the server is out of memory");
+        return refuse(connection, 503, no_memory);
     connection->n_scanned = 0;
     (void)evbuffer_remove(input, exchange->text, n_head); /* they are there */
     status = hth_http_head_parse(exchange->text, n_head, &exchange->head, &why);
@@ -240,9 +257,11 @@ static bool read_head(hth_http_connection *connection)
     return begin_body(connection);
 }
 
+/* Bytes for more of a body; false when there is no memory, or when bodies have all of it that they may have. */
 static bool body_reserve(hth_http_exchange *exchange, size_t n_more)
 {
     size_t n = exchange->n_body + n_more + 1, capacity = exchange->body_capacity;
+    hth_http_server *server = exchange->connection->server;
     char *body;
 
     if (n <= capacity)
@@ -252,13 +271,19 @@ static bool body_reserve(hth_http_exchange *exchange, size_t n_more)
             exchange->head.body_bytes < BODY_BYTES_FIRST ? (size_t)exchange->head.body_bytes + 1 : BODY_BYTES_FIRST;
     while (capacity < n)
         capacity *= 2;
+    if (server->options.bodies_bytes_max > 0 &&
+        server->bodies_bytes + (capacity - exchange->body_capacity) > server->options.bodies_bytes_max)
+        return false;
     body = realloc(exchange->body, capacity);
     if (!body)
         return false;
+    server->bodies_bytes += capacity - exchange->body_capacity;
     exchange->body = body;
     exchange->body_capacity = capacity;
     return true;
 }
+
+static const char no_room[] = "the server has no memory for another request's body now; try again later";
 
 /* 0: go on; or the status of a refusal with its reason. */
 static int read_chunks(hth_http_connection *connection, bool *is_complete, const char **why_out)
@@ -280,7 +305,7 @@ static int read_chunks(hth_http_connection *connection, bool *is_complete, const
             return 413;
         }
         if (!body_reserve(exchange, n_piece)) {
-            *why_out = "the server is out of memory";
+            *why_out = no_room;
             return 503;
         }
         if (n_piece > 0)
@@ -303,7 +328,7 @@ static int read_length(hth_http_connection *connection, bool *is_complete, const
 
     n = n < n_left ? n : n_left;
     if (!body_reserve(exchange, n)) {
-        *why_out = "the server is out of memory";
+        *why_out = no_room;
         return 503;
     }
     (void)evbuffer_remove(input, exchange->body + exchange->n_body, n); /* they are there */
@@ -341,6 +366,7 @@ static bool read_body(hth_http_connection *connection)
 
 void hth_http_connection_end_exchange(hth_http_connection *connection, bool is_cut)
 {
+    assert(!connection->is_dead); /* an exchange that ended with on_close must not be used again */
     hth_http_exchange_free(connection->exchange);
     connection->exchange = NULL;
     hth_http_connection_flush(connection, is_cut);
@@ -402,8 +428,12 @@ void hth_http_connection_go_on(hth_http_connection *connection)
 
 static void on_read(struct bufferevent *bev, void *user_data)
 {
+    hth_http_connection *connection = user_data;
+
     (void)bev;
-    hth_http_connection_go_on(user_data);
+    if (wait_of(connection) != connection->wait)
+        wait_anew(connection); /* a pending one whose input is full */
+    hth_http_connection_go_on(connection);
 }
 
 static void on_written(struct bufferevent *bev, void *user_data)
@@ -432,20 +462,28 @@ static void on_event(struct bufferevent *bev, short what, void *user_data)
 {
     hth_http_connection *connection = user_data;
 
-    (void)bev;
     if (what & BEV_EVENT_CONNECTED) {
         set_state(connection, HTH_HTTP_IDLE);
         return;
     }
     connection->is_at_end = true;
-    /* A reply that is complete still goes to a client that closed only its half; nothing else has a reader. */
-    if ((what & BEV_EVENT_EOF) && (what & BEV_EVENT_READING) && connection->state == HTH_HTTP_FLUSH)
+    /* A reply that is complete still goes to a client that closed only its half; nothing else has a reader. TLS has no
+     * halves here: the library has stopped writing as well. */
+    if ((what & BEV_EVENT_EOF) && (what & BEV_EVENT_READING) && connection->state == HTH_HTTP_FLUSH &&
+        !bufferevent_openssl_get_ssl(bev))
         return;
     hth_http_connection_cut(connection);
 }
 
 void hth_http_connection_expire(hth_http_connection *connection)
 {
+    if (connection->wait == HTH_HTTP_WAIT_LOOK) {
+        if (hth_os_peer_has_ended(bufferevent_getfd(connection->bev)))
+            hth_http_connection_cut(connection);
+        else
+            wait_anew(connection);
+        return;
+    }
     if (connection->wait != HTH_HTTP_WAIT_LINGER)
         connection->server->numbers.n_timed_out++;
     if (connection->state == HTH_HTTP_HEAD || connection->state == HTH_HTTP_BODY) {
@@ -454,6 +492,14 @@ void hth_http_connection_expire(hth_http_connection *connection)
     }
     if (connection->state == HTH_HTTP_IDLE)
         say_end(connection);
+    hth_http_connection_cut(connection);
+}
+
+void hth_http_connection_drain(hth_http_connection *connection)
+{
+    if (connection->state != HTH_HTTP_IDLE || connection->is_going_on)
+        return;
+    say_end(connection);
     hth_http_connection_cut(connection);
 }
 

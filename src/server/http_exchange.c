@@ -37,8 +37,11 @@ bool hth_http_exchange_decode_path(hth_http_exchange *exchange)
 
 void hth_http_exchange_free(hth_http_exchange *exchange)
 {
+    hth_http_server *server = exchange->connection->server;
+
     if (exchange->is_counted)
-        exchange->connection->server->numbers.n_exchanges--;
+        server->numbers.n_exchanges--;
+    server->bodies_bytes -= exchange->body_capacity;
     if (exchange->headers)
         evbuffer_free(exchange->headers);
     free(exchange->body);

@@ -18,7 +18,8 @@
  *   LINGER   the reply is taken, and said that the connection ends here; what the client still sends is dropped for a
  *            moment, because closing over unread bytes would reset the connection and cost it the reply.
  *
- * In all of them the socket is read, so that a client's end is noticed; a high-water mark bounds what waits unread.
+ * In all of them the socket is read, so that a client's end is noticed; a high-water mark bounds what waits. A client that
+ * sends that much behind a pending request is looked after now and then instead.
  */
 #ifndef HTH_SERVER_HTTP_INSIDE_H
 #define HTH_SERVER_HTTP_INSIDE_H
@@ -52,6 +53,7 @@ typedef enum hth_http_wait {
     HTH_HTTP_WAIT_READ,    /* its last byte */
     HTH_HTTP_WAIT_WRITE,   /* the client takes a byte of the reply */
     HTH_HTTP_WAIT_LINGER,  /* the client's end */
+    HTH_HTTP_WAIT_LOOK,    /* a look whether the client has ended, which reading does not tell any more */
     HTH_HTTP_WAIT_NONE,    /* the handler */
 } hth_http_wait;
 enum { HTH_HTTP_WAITS = HTH_HTTP_WAIT_NONE };
@@ -70,12 +72,11 @@ struct hth_http_connection {
     int tag;
     uint8_t state;
     uint8_t wait;
-    bool closes;      /* after this reply */
-    bool lingers;     /* before it closes */
-    bool is_at_end;   /* the client sends no more */
-    bool is_going_on; /* inside hth_http_connection_go_on */
-    bool is_dead;     /* freed when that returns */
-    bool is_tls;
+    bool closes;        /* after this reply */
+    bool lingers;       /* before it closes */
+    bool is_at_end;     /* the client sends no more */
+    bool is_going_on;   /* inside hth_http_connection_go_on */
+    bool is_dead;       /* freed when that returns */
     bool is_backlogged; /* on_room is owed */
     char peer[INET6_ADDRSTRLEN];
 };
@@ -123,6 +124,7 @@ struct hth_http_server {
     struct event *breath; /* accepts again after descriptors ran out */
     bool is_draining;
     hth_http_numbers numbers;
+    size_t bodies_bytes;   /* memory of the bodies of all exchanges */
     uint64_t date_seconds; /* of date */
     char date[40];
 };
@@ -145,6 +147,8 @@ hth_http_connection *hth_http_connection_new_take(hth_http_server *server, int f
 void hth_http_connection_cut(hth_http_connection *connection);
 /* The limit of time of what it waits for has passed. */
 void hth_http_connection_expire(hth_http_connection *connection);
+/* Close it if it is idle. */
+void hth_http_connection_drain(hth_http_connection *connection);
 /* The reply of its exchange is complete, or will not be (is_cut). The exchange is gone after it. */
 void hth_http_connection_end_exchange(hth_http_connection *connection, bool is_cut);
 /* A reply that has no exchange is complete. */
