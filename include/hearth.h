@@ -281,6 +281,13 @@ HEARTH_API hearth_status hearth_runtime_evict(hearth_runtime *runtime, uint64_t 
  */
 HEARTH_API hearth_status hearth_runtime_gc(hearth_runtime *runtime, uint64_t *rows_out, hearth_error *err);
 
+/*
+ * Set aside every row of that key in every tier, whatever its checks say: out of memory, its files into quarantine. For
+ * rows that a process may have died of (hearth_work). That there is none is HEARTH_OK. What reads such a row already
+ * keeps it. Blocks while files are moved. HEARTH_IO when a file stays where it was.
+ */
+HEARTH_API hearth_status hearth_runtime_quarantine(hearth_runtime *runtime, const uint8_t key[32], hearth_error *err);
+
 /* Change the writers' bounds from now on; 0 leaves a bound as it is, UINT64_MAX bytes_per_s takes that limit away. */
 HEARTH_API hearth_status hearth_runtime_write_limits(hearth_runtime *runtime, uint32_t queue_rows_max,
                                                      uint64_t queue_bytes_max, uint64_t bytes_per_s, hearth_error *err);
@@ -327,6 +334,29 @@ static inline hearth_cache_policy hearth_cache_policy_default(void)
     return policy;
 }
 
+/* What a model's scheduler thread is doing. */
+typedef enum hearth_work_kind {
+    HEARTH_WORK_BEGINS = 0,     /* something that has to end: a round of its work, or a save */
+    HEARTH_WORK_ENDS = 1,       /* it has ended; what follows may be a wait for requests */
+    HEARTH_WORK_TOLD = 2,       /* in between: what was drawn has been told to callbacks, and longer work follows */
+    HEARTH_WORK_ROWS_BEGIN = 3, /* likewise: rows of the cache are being put into the context, keys says which */
+    HEARTH_WORK_ROWS_END = 4,   /* they are in, or were given up */
+} hearth_work_kind;
+
+typedef struct hearth_work {
+    hearth_work_kind kind;
+    const uint8_t (*keys)
+        [32]; /* [n_keys], of HEARTH_WORK_ROWS_BEGIN: names of prefixes, as hearth_runtime_quarantine takes them */
+    size_t n_keys;
+} hearth_work;
+
+/*
+ * For whoever watches over a model from outside: work that begins and does not end means that it hangs, and rows that
+ * were coming in when the process died are not to be trusted. TOLD is a good moment to pass on what callbacks have queued, instead of
+ * at each call. work is borrowed; must take no time to speak of, and calls nothing of this library. On the scheduler thread.
+ */
+typedef void (*hearth_work_fn)(const hearth_work *work, void *user_data);
+
 typedef struct hearth_model_options {
     size_t struct_size;
     const char *name;     /* shown in lists; NULL: the file's name without .gguf */
@@ -353,6 +383,8 @@ typedef struct hearth_model_options {
     uint32_t session_idle_ms; /* a session that was not used for so long gives its cells up; default 300000 */
     uint32_t stalled_ms;      /* a reply that nobody takes is cancelled after so long; default 30000 */
     uint32_t aging_ms;        /* a waiting request rises by one priority each so often; default 10000 */
+    hearth_work_fn on_work;   /* NULL: nobody watches */
+    void *work_user_data;
 } hearth_model_options;
 
 static inline hearth_model_options hearth_model_options_default(void)
@@ -707,6 +739,7 @@ typedef struct hearth_token_event {
     size_t n_bytes;   /* of text */
     const hearth_logprob *logprobs; /* as in hearth_result, of this token; NULL where not asked for */
     uint32_t n_top_logprobs;
+    bool is_replayed; /* it was known, and is told because of tell_replayed; its logprobs are not known (NaN) */
 } hearth_token_event;
 /*
  * A token was drawn; on_text follows where it released text. event is borrowed. Return false to cancel. On the
@@ -758,6 +791,12 @@ typedef struct hearth_request {
      */
     const hearth_token *replayed;
     size_t n_replayed;
+    /*
+     * on_token and on_text do hear of replayed tokens, in the very pieces in which they came when they were drawn, echo
+     * included, before any new one is drawn. The last of them may then be the one that ended the reply: it ends in the same way,
+     * and nothing is computed.
+     */
+    bool tell_replayed;
 } hearth_request;
 
 static inline hearth_request hearth_request_default(void)
@@ -775,7 +814,7 @@ static inline hearth_request hearth_request_default(void)
 
 /*
  * Put a request into the model's queue; everything in request is copied. id_out (may be NULL) receives its id, unique
- * in the runtime and never 0. The callbacks run on the model's scheduler thread, on_done last and always.
+ * in the runtime and never 0; it is there before the first callback runs. The callbacks run on the model's scheduler thread, on_done last and always.
  *
  * With request->n > 1 the one prompt gets so many replies, computed together: they are requests of their own with the
  * ids *id_out .. *id_out + n-1, the seeds seed .. seed + n-1, and a result each. All are accepted, or none.

@@ -41,6 +41,15 @@ unsigned hth_os_n_cpus(void);
 /* Bytes that nobody can guess. */
 void hth_os_random(void *bytes, size_t n_bytes);
 
+/* ---- processes ---- */
+
+/* Memory of a process that is in RAM; 0 where there is no such process or it cannot be known. */
+uint64_t hth_os_process_resident_bytes(int pid);
+/* Processor time that this process has used. */
+uint64_t hth_os_process_cpu_ns(void);
+/* Descriptors that this process has open; 0 where that cannot be known. */
+uint32_t hth_os_n_descriptors(void);
+
 /* ---- threads and memory ---- */
 
 /* Name the calling thread, for debuggers and ps; cut at 15 bytes. */
@@ -76,6 +85,8 @@ void hth_os_memory_small_pages(void *memory, size_t n_bytes);
 
 /* A new file that lives in memory only and can grow, but not shrink; it is gone with its last descriptor. */
 int hth_os_memory_file_new(const char *name);
+/* Its size stays as it is from now on, whoever has a descriptor: nobody's mapping of it can lose its pages. */
+int hth_os_memory_file_seal(int fd);
 /*
  * Open the file behind fd once more and lock it. The descriptor returned shares nothing with fd, so the lock ends with
  * this process (or close of the descriptor and munmap of its mappings) even when fd was inherited and lives on
@@ -88,6 +99,27 @@ int hth_os_file_allocate(int fd, uint64_t offset, uint64_t n_bytes);
 int hth_os_file_punch(int fd, uint64_t offset, uint64_t n_bytes);
 /* The first offset >= at that is in no hole; UINT64_MAX when there is none. */
 uint64_t hth_os_file_next_data(int fd, uint64_t at);
+
+/* ---- sockets ---- */
+
+/*
+ * True when the other end of a connected socket will send no more: it was closed, for writing at least, although bytes it
+ * sent before may wait unread. Does not wait. Where the system tells less, false until both directions are closed.
+ */
+bool hth_os_peer_has_ended(int fd);
+
+/* ---- processes ---- */
+
+/* The first three make system calls only and keep errno of no interest: for the time between fork and exec. */
+
+/* From now on the calling process is killed when the thread that forked it ends; nothing where there is no such thing. */
+void hth_os_end_with_parent(void);
+/* Close every descriptor from first to last, both included, that is open. */
+void hth_os_close_range(unsigned first, unsigned last);
+/* When memory runs out, the system is to take the calling process rather than its parent. A wish. */
+void hth_os_first_to_go(void);
+/* Memory of a process that is in use, with what it shares; 0: unknown. */
+uint64_t hth_os_resident_bytes(int pid);
 
 /* ---- files ---- */
 

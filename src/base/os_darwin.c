@@ -5,7 +5,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libproc.h>
 #include <mach/mach.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -86,6 +88,15 @@ void hth_os_random(void *bytes, size_t n_bytes)
     arc4random_buf(bytes, n_bytes);
 }
 
+uint64_t hth_os_process_resident_bytes(int pid)
+{
+    struct proc_taskinfo task;
+
+    return proc_pidinfo(pid, PROC_PIDTASKINFO, 0, &task, (int)sizeof(task)) == (int)sizeof(task)
+             ? task.pti_resident_size
+             : 0;
+}
+
 void hth_os_thread_name(const char *name)
 {
     char cut[16];
@@ -131,6 +142,36 @@ void hth_os_memory_small_pages(void *memory, size_t n_bytes)
 {
     (void)memory; /* pages are promoted only once all of them are resident */
     (void)n_bytes;
+}
+
+bool hth_os_peer_has_ended(int fd)
+{
+    struct pollfd ask = { .fd = fd };
+
+    return poll(&ask, 1, 0) == 1 && (ask.revents & (POLLHUP | POLLERR));
+}
+
+void hth_os_end_with_parent(void)
+{
+    /* There is no such thing: the process must notice the end of a pipe. */
+}
+
+void hth_os_close_range(unsigned first, unsigned last)
+{
+    unsigned n = (unsigned)getdtablesize();
+
+    for (unsigned fd = first; fd <= last && fd < n; fd++)
+        (void)close((int)fd); /* most are not open */
+}
+
+void hth_os_first_to_go(void)
+{
+}
+
+uint64_t hth_os_resident_bytes(int pid)
+{
+    (void)pid;
+    return 0;
 }
 
 int hth_os_open_unnamed(const char *directory)

@@ -4,17 +4,21 @@
 #include "base/os.h"
 
 #include <sys/param.h>
+#include <sys/procctl.h>
 #include <sys/cpuset.h>
 #include <sys/sysctl.h>
 #include <sys/umtx.h>
 #include <sys/time.h>
+#include <sys/user.h>
 
 #include <errno.h>
 #include <limits.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <pthread.h>
 #include <pthread_np.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,6 +112,17 @@ void hth_os_random(void *bytes, size_t n_bytes)
     arc4random_buf(bytes, n_bytes);
 }
 
+uint64_t hth_os_process_resident_bytes(int pid)
+{
+    int name[] = { CTL_KERN, KERN_PROC, KERN_PROC_PID, pid };
+    struct kinfo_proc process;
+    size_t n = sizeof(process);
+
+    if (sysctl(name, 4, &process, &n, NULL, 0) != 0 || n != sizeof(process) || process.ki_rssize < 0)
+        return 0;
+    return (uint64_t)process.ki_rssize * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
 void hth_os_thread_name(const char *name)
 {
     char cut[16];
@@ -155,6 +170,36 @@ void hth_os_memory_small_pages(void *memory, size_t n_bytes)
 {
     (void)memory; /* pages are promoted only once all of them are resident */
     (void)n_bytes;
+}
+
+bool hth_os_peer_has_ended(int fd)
+{
+    struct pollfd ask = { .fd = fd };
+
+    return poll(&ask, 1, 0) == 1 && (ask.revents & (POLLHUP | POLLERR));
+}
+
+void hth_os_end_with_parent(void)
+{
+    int number = SIGKILL;
+
+    (void)procctl(P_PID, 0, PROC_PDEATHSIG_CTL, &number); /* with a signal that exists it cannot fail */
+}
+
+void hth_os_close_range(unsigned first, unsigned last)
+{
+    if (first <= last)
+        (void)close_range(first, last, 0); /* of what is not open, too */
+}
+
+void hth_os_first_to_go(void)
+{
+}
+
+uint64_t hth_os_resident_bytes(int pid)
+{
+    (void)pid;
+    return 0;
 }
 
 int hth_os_open_unnamed(const char *directory)

@@ -7,8 +7,10 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,6 +163,20 @@ void hth_os_random(void *bytes, size_t n_bytes)
     }
 }
 
+uint64_t hth_os_process_resident_bytes(int pid)
+{
+    unsigned long long pages;
+    char path[64], text[128];
+    const char *second;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/statm", pid); /* fits */
+    second = read_text(path, text, sizeof(text)) ? strchr(text, ' ') : NULL;
+    if (!second)
+        return 0;
+    pages = strtoull(second, NULL, 10);
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
 void hth_os_thread_name(const char *name)
 {
     char cut[16];
@@ -219,6 +235,11 @@ int hth_os_memory_file_new(const char *name)
     return fd;
 }
 
+int hth_os_memory_file_seal(int fd)
+{
+    return fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+}
+
 int hth_os_memory_file_own(int fd)
 {
     char self[64];
@@ -266,6 +287,74 @@ uint64_t hth_os_file_next_data(int fd, uint64_t at)
     if (found >= 0)
         return (uint64_t)found;
     return errno == ENXIO ? UINT64_MAX : at; /* a file system that does not know where its holes are */
+}
+
+bool hth_os_peer_has_ended(int fd)
+{
+    struct pollfd ask = { .fd = fd, .events = POLLRDHUP };
+
+    return poll(&ask, 1, 0) == 1 && (ask.revents & (POLLRDHUP | POLLHUP | POLLERR));
+}
+
+void hth_os_end_with_parent(void)
+{
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* with a signal that exists it cannot fail */
+}
+
+void hth_os_close_range(unsigned first, unsigned last)
+{
+    struct rlimit limit;
+
+    if (first > last || syscall(SYS_close_range, first, last, 0) == 0)
+        return;
+    /* A kernel before 5.9. A limit may have been lowered while higher descriptors were open, but by nobody here. */
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur <= last)
+        last = (unsigned)limit.rlim_cur;
+    for (unsigned fd = first; fd <= last && fd <= INT_MAX; fd++)
+        (void)close((int)fd); /* most are not open */
+}
+
+void hth_os_first_to_go(void)
+{
+    enum {
+        MORE = 200,
+        MOST = 1000
+    }; /* of the badness that the kernel compares; a service may begin with less than 0 */
+    int fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
+    char text[16];
+    ssize_t n;
+    int score = 0, i = 0;
+
+    if (fd < 0)
+        return;
+    n = read(fd, text, sizeof(text));
+    if (n > 0 && text[0] == '-')
+        i = 1;
+    for (; i < n && text[i] >= '0' && text[i] <= '9'; i++)
+        score = 10 * score + (text[i] - '0'); /* at most 1000, and five bytes */
+    score = (n > 0 && text[0] == '-' ? -score : score) + MORE;
+    score = score < MOST ? score : MOST;
+    i = (int)sizeof(text);
+    for (int rest = score < 0 ? -score : score; rest > 0 || i == (int)sizeof(text); rest /= 10)
+        text[--i] = (char)('0' + rest % 10);
+    if (score < 0)
+        text[--i] = '-';
+    (void)pwrite(fd, text + i, sizeof(text) - (size_t)i, 0); /* a wish */
+    (void)close(fd);
+}
+
+uint64_t hth_os_resident_bytes(int pid)
+{
+    char path[64], text[128];
+    unsigned long long n_pages;
+    char *end;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/statm", pid);
+    if (!read_text(path, text, sizeof(text)))
+        return 0;
+    (void)strtoull(text, &end, 10); /* what is mapped */
+    n_pages = strtoull(end, NULL, 10);
+    return n_pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 int hth_os_open_unnamed(const char *directory)

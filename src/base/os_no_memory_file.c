@@ -12,6 +12,13 @@ int hth_os_memory_file_new(const char *name)
     return -1;
 }
 
+int hth_os_memory_file_seal(int fd)
+{
+    (void)fd;
+    errno = ENOTSUP;
+    return -1;
+}
+
 int hth_os_memory_file_own(int fd)
 {
     (void)fd;

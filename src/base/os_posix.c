@@ -3,6 +3,7 @@
  */
 #include "base/os.h"
 
+#include <dirent.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,4 +21,30 @@ bool hth_os_hostname(char *text, size_t capacity)
         return false;
     memcpy(text, name, strlen(name) + 1);
     return true;
+}
+
+uint64_t hth_os_process_cpu_ns(void)
+{
+    struct timespec used = { 0 };
+
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used); /* a system without this clock has used none */
+    return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
+}
+
+uint32_t hth_os_n_descriptors(void)
+{
+    struct stat st;
+    uint32_t n = 0;
+    DIR *folder;
+
+    /* Linux from 6.2 on says it without a walk, which takes milliseconds with ten thousand connections. */
+    if (stat("/proc/self/fd", &st) == 0 && st.st_size > 0)
+        return (uint32_t)st.st_size;
+    folder = opendir("/dev/fd");
+    if (!folder)
+        return 0;
+    while (readdir(folder))
+        n++;
+    (void)closedir(folder);   /* only read from */
+    return n > 3 ? n - 3 : 0; /* without ".", ".." and the folder itself */
 }

@@ -82,6 +82,26 @@ void hth_cache_reject(hth_cache *cache, const hth_row_id *id, const char *reason
         reject_file(cache, i, id, reason);
 }
 
+static bool is_bad(const hth_row_id *id, const uint8_t *bytes, size_t n_bytes, void *user_data)
+{
+    (void)id;
+    (void)bytes;
+    (void)n_bytes;
+    (void)user_data;
+    return true; /* whatever it looks like */
+}
+
+bool hth_cache_quarantine(hth_cache *cache, const hth_row_id *id, const char *reason)
+{
+    if (hth_cache_find(cache, id, NULL) == HEARTH_TIER_NONE)
+        return true;
+    say_rejected(cache, id, reason);
+    hth_ram_tier_remove(cache->ram, id);
+    for (size_t i = 0; i < cache->n_levels; i++)
+        hth_file_tier_set_quarantine_if(cache->levels[i].files, id, is_bad, NULL, reason);
+    return hth_cache_find(cache, id, NULL) == HEARTH_TIER_NONE;
+}
+
 void hth_cache_forget(hth_cache *cache, const hth_row_id *id)
 {
     hth_ram_tier_remove(cache->ram, id);

@@ -91,6 +91,11 @@ void hth_cache_return(hth_cache *cache, hth_borrowed_row *row);
 void hth_cache_return_unused(hth_cache *cache, hth_borrowed_row *row);
 /* Set aside a row that the engine or a caller found to be wrong: out of RAM, its file quarantined. reason is static. */
 void hth_cache_reject(hth_cache *cache, const hth_row_id *id, const char *reason);
+/*
+ * The same at once, and though its checks find nothing wrong: true when no tier has it any more. May write to an index:
+ * not for the scheduler's thread.
+ */
+bool hth_cache_quarantine(hth_cache *cache, const hth_row_id *id, const char *reason);
 /* Drop a row that nothing will want again, from every tier; readers that hold it keep it. Never waits. */
 void hth_cache_forget(hth_cache *cache, const hth_row_id *id);
 /* The same with superseded, once row id, which is saved and holds all of it, is written. Never waits. */

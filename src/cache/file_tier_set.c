@@ -523,6 +523,14 @@ void hth_file_tier_set_quarantine(hth_file_tier_set *set, const hth_row_id *id, 
         hth_file_tier_quarantine(set->roots[i], id, reason);
 }
 
+void hth_file_tier_set_quarantine_if(hth_file_tier_set *set, const hth_row_id *id, hth_file_tier_judge_fn is_bad,
+                                     void *user_data, const char *reason)
+{
+    for (size_t i = 0; i < set->n; i++)
+        (void)hth_file_tier_quarantine_if(set->roots[i], id, is_bad, user_data,
+                                          reason); /* who asks looks what is left */
+}
+
 void hth_file_tier_set_note_beginning(hth_file_tier_set *set, const hth_index_sighting *sighting)
 {
     hth_file_tier_note_beginning(set->roots[0], sighting);

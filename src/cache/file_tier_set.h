@@ -72,6 +72,8 @@ hearth_status hth_file_tier_set_publish(hth_file_tier_set *set, const hth_row_me
                                         size_t n_bytes, bool *published_out, hearth_error *err);
 /* In every root that has it. */
 void hth_file_tier_set_quarantine(hth_file_tier_set *set, const hth_row_id *id, const char *reason);
+void hth_file_tier_set_quarantine_if(hth_file_tier_set *set, const hth_row_id *id, hth_file_tier_judge_fn is_bad,
+                                     void *user_data, const char *reason);
 hearth_status hth_file_tier_set_remove(hth_file_tier_set *set, const hth_row_id *id, hearth_error *err);
 hearth_status hth_file_tier_set_remove_superseded(hth_file_tier_set *set, const hth_row_id *id,
                                                   const hth_row_id *successor, hearth_error *err);

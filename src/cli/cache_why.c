@@ -49,8 +49,8 @@ static bool has_cache(const hth_run_options *options)
     char directory[HTH_CACHE_PATH_BYTES], path[HTH_CACHE_PATH_BYTES + 16];
     hth_fs_stat st;
 
-    if (options->runtime.cache_directory)
-        (void)snprintf(directory, sizeof(directory), "%s", options->runtime.cache_directory);
+    if (options->setup.runtime.cache_directory)
+        (void)snprintf(directory, sizeof(directory), "%s", options->setup.runtime.cache_directory);
     else if (!hth_cache_default_directory(directory, sizeof(directory)))
         return false;
     (void)snprintf(path, sizeof(path), "%s/rows", directory);
@@ -62,9 +62,8 @@ static bool has_cache(const hth_run_options *options)
 
 static hearth_status open_runtime(const hth_run_options *options, hearth_runtime **out, hearth_error *err)
 {
-    hearth_runtime_options runtime = options->runtime;
+    hearth_runtime_options runtime = hth_model_setup_runtime(&options->setup);
 
-    runtime.more_directories = options->more_directories;
     if (runtime.ram_bytes_max == 0)
         runtime.ram_bytes_max = RAM_BYTES;
     runtime.disk_bytes_max = UINT64_MAX; /* nothing is written; the quota that others noted stays */
@@ -77,18 +76,17 @@ static hearth_status open_runtime(const hth_run_options *options, hearth_runtime
 static hearth_status load(hearth_runtime *runtime, const hth_run_options *options, hearth_model **out,
                           hearth_error *err)
 {
-    hearth_model_options model = options->model_options;
+    hearth_model_options model = hth_model_setup_model(&options->setup);
     char *template_text = NULL;
     hearth_status status;
 
-    model.cache_policy = options->has_policy ? &options->policy : NULL;
-    if (options->chat_template_file) {
-        template_text = hth_text_file_read(options->chat_template_file);
+    if (options->setup.chat_template_file) {
+        template_text = hth_text_file_read(options->setup.chat_template_file);
         if (!template_text)
             return HEARTH_IO; /* said */
         model.chat_template = template_text;
     }
-    status = hearth_model_load(runtime, options->model, &model, out, err);
+    status = hearth_model_load(runtime, options->setup.path, &model, out, err);
     free(template_text);
     return status;
 }

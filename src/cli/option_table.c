@@ -8,6 +8,7 @@
 #include <getopt.h>
 #include <string.h>
 
+#include "cli/nearest.h"
 #include "cli/values.h"
 
 enum {
@@ -28,7 +29,8 @@ bool hth_option_read(const hth_option *option, void *options, const char *shown,
     void *field = (char *)options + option->offset;
 
     switch (option->kind) {
-    case HTH_OPTION_HEADING: return false;
+    case HTH_OPTION_HEADING:
+    case HTH_OPTION_TABLE: return false;
     case HTH_OPTION_FLAG:
     case HTH_OPTION_END: *(bool *)field = true; return true;
     case HTH_OPTION_TEXT: *(const char **)field = value; return true;
@@ -57,47 +59,72 @@ void hth_option_set_flag(const hth_option *option, void *options, bool on)
     *(bool *)((char *)options + option->offset) = on;
 }
 
-const hth_option *hth_option_table_find(const hth_option *table, size_t n, const char *key)
+const hth_option *hth_option_table_find(const hth_option_table *table, const char *key)
 {
-    for (size_t i = 0; i < n; i++)
-        if (table[i].key && strcmp(table[i].key, key) == 0)
-            return &table[i];
+    for (size_t i = 0; i < table->n; i++)
+        if (table->rows[i].key && strcmp(table->rows[i].key, key) == 0)
+            return &table->rows[i];
     return NULL;
+}
+
+/* ---- tables within tables ---- */
+
+/* A row and where the options of its table begin. */
+typedef struct placed_row {
+    const hth_option *option;
+    size_t offset;
+} placed_row;
+
+typedef struct flat_table {
+    placed_row rows[OPTIONS_MAX];
+    size_t n;
+} flat_table;
+
+static void flatten(const hth_option_table *table, size_t offset, flat_table *out)
+{
+    for (size_t i = 0; i < table->n; i++) {
+        const hth_option *row = &table->rows[i];
+
+        if (row->kind == HTH_OPTION_TABLE) {
+            flatten(row->table, offset + row->offset, out);
+            continue;
+        }
+        assert(out->n < OPTIONS_MAX);
+        out->rows[out->n++] = (placed_row){ row, offset };
+    }
 }
 
 /* ---- the command line ---- */
 
-static size_t make_getopt(const hth_option *table, size_t n, struct option *long_options, char *letters)
+static void make_getopt(const flat_table *table, struct option *long_options, char *letters)
 {
     size_t n_long = 0, n_letters = 0;
 
-    assert(n < OPTIONS_MAX);
-    for (size_t i = 0; i < n; i++) {
-        int argument = !table[i].value           ? no_argument
-                     : may_omit_value(&table[i]) ? optional_argument
-                                                 : required_argument;
+    letters[n_letters++] = ':'; /* tell a value that is missing from an option that is unknown */
+    for (size_t i = 0; i < table->n; i++) {
+        const hth_option *row = table->rows[i].option;
+        int argument = !row->value ? no_argument : may_omit_value(row) ? optional_argument : required_argument;
 
-        if (table[i].kind == HTH_OPTION_HEADING)
+        if (row->kind == HTH_OPTION_HEADING)
             continue;
-        long_options[n_long++] = (struct option){ table[i].name, argument, NULL, FIRST_LONG + (int)i };
-        if (table[i].letter == 0)
+        long_options[n_long++] = (struct option){ row->name, argument, NULL, FIRST_LONG + (int)i };
+        if (row->letter == 0)
             continue;
-        letters[n_letters++] = (char)table[i].letter;
+        letters[n_letters++] = (char)row->letter;
         if (argument == required_argument)
             letters[n_letters++] = ':';
     }
     long_options[n_long] = (struct option){ NULL, 0, NULL, 0 };
     letters[n_letters] = '\0';
-    return n_long;
 }
 
-static const hth_option *row_of(const hth_option *table, size_t n, int option)
+static const placed_row *row_of(const flat_table *table, int option)
 {
-    if (option >= FIRST_LONG && (size_t)(option - FIRST_LONG) < n)
-        return &table[option - FIRST_LONG];
-    for (size_t i = 0; i < n; i++)
-        if (table[i].letter == option)
-            return &table[i];
+    if (option >= FIRST_LONG && (size_t)(option - FIRST_LONG) < table->n)
+        return &table->rows[option - FIRST_LONG];
+    for (size_t i = 0; i < table->n; i++)
+        if (table->rows[i].option->letter != 0 && table->rows[i].option->letter == option)
+            return &table->rows[i];
     return NULL;
 }
 
@@ -110,35 +137,81 @@ static const char *next_number(int argc, char **argv)
     return argv[optind++];
 }
 
-int hth_option_table_parse(const hth_option *table, size_t n, const char *command, int argc, char **argv, void *options)
+/* Say that there is no option "--name", or that it is short for several, and what it may have been meant to be. */
+static void say_unknown(const flat_table *table, const char *command, const char *given)
 {
-    struct option long_options[OPTIONS_MAX];
-    char letters[2 * OPTIONS_MAX];
-    char *name = argv[0];
+    size_t n = strcspn(given, "="), n_alike = 0;
+    char name[NAME_MAX_BYTES];
+    hth_nearest nearest;
+    const char *alike[2] = { NULL, NULL };
+
+    (void)snprintf(name, sizeof(name), "%.*s", (int)(n < sizeof(name) ? n : sizeof(name) - 1),
+                   given); /* sized for it */
+    hth_nearest_init(&nearest, name);
+    for (size_t i = 0; i < table->n; i++) {
+        const hth_option *row = table->rows[i].option;
+
+        if (row->kind == HTH_OPTION_HEADING)
+            continue;
+        hth_nearest_try(&nearest, row->name);
+        if (strncmp(row->name, name, strlen(name)) == 0 && n_alike < 2)
+            alike[n_alike++] = row->name;
+    }
+    if (n_alike == 2)
+        (void)fprintf(stderr, "%s: option '--%s' is ambiguous; it may be '--%s' or '--%s'\n", command, name, alike[0],
+                      alike[1]);
+    else if (nearest.name)
+        (void)fprintf(stderr, "%s: unrecognized option '--%s'; did you mean '--%s'?\n", command, name, nearest.name);
+    else
+        (void)fprintf(stderr, "%s: unrecognized option '--%s'; '%s --help' lists them\n", command, name, command);
+}
+
+/* What getopt found wrong: result is ':' for a value that is missing, '?' otherwise; optopt the option, where it knows it. */
+static void say_wrong(const flat_table *table, const char *command, int result, char **argv)
+{
+    const placed_row *row = row_of(table, optopt);
+
+    if (result == ':' && row)
+        (void)fprintf(stderr, "%s: option '--%s' needs a value, %s\n", command, row->option->name, row->option->value);
+    else if (row)
+        (void)fprintf(stderr, "%s: option '--%s' takes no value\n", command, row->option->name);
+    else if (optopt != 0)
+        (void)fprintf(stderr, "%s: unrecognized option '-%c'; '%s --help' lists them\n", command, optopt, command);
+    else
+        say_unknown(table, command, argv[optind - 1] + strspn(argv[optind - 1], "-"));
+}
+
+int hth_option_table_parse(const hth_option_table *table, const char *command, int argc, char **argv, void *options)
+{
+    flat_table flat = { .n = 0 };
+    struct option long_options[OPTIONS_MAX + 1];
+    char letters[2 * OPTIONS_MAX + 2];
     hearth_error err;
     int option;
     bool ended = false;
 
-    (void)make_getopt(table, n, long_options, letters); /* how many there are shows at their end */
-    argv[0] = (char *)command;                          /* getopt begins its messages with it */
+    flatten(table, 0, &flat);
+    make_getopt(&flat, long_options, letters);
+    opterr = 0;
     while (!ended && (option = getopt_long(argc, argv, letters, long_options, NULL)) != -1) {
-        const hth_option *row = row_of(table, n, option);
+        const placed_row *row = option == '?' || option == ':' ? NULL : row_of(&flat, option);
         const char *value = optarg;
         char shown[NAME_MAX_BYTES];
 
-        if (!row)
-            break; /* getopt has said what is wrong */
-        if (may_omit_value(row) && !value)
+        if (!row) {
+            say_wrong(&flat, command, option, argv);
+            break;
+        }
+        if (may_omit_value(row->option) && !value)
             value = next_number(argc, argv);
-        (void)snprintf(shown, sizeof(shown), "--%s", row->name); /* sized for it */
-        if (!hth_option_read(row, options, shown, value, &err)) {
+        (void)snprintf(shown, sizeof(shown), "--%s", row->option->name); /* sized for it */
+        if (!hth_option_read(row->option, (char *)options + row->offset, shown, value, &err)) {
             (void)fprintf(stderr, "hearth: %s\n", err.message); /* nowhere else to say it */
             break;
         }
-        ended = row->kind == HTH_OPTION_END;
+        ended = row->option->kind == HTH_OPTION_END;
         option = -1;
     }
-    argv[0] = name;
     return ended || option == -1 ? optind : -1;
 }
 
@@ -181,20 +254,24 @@ static void print_row(const hth_option *option, FILE *out)
     print_wrapped(option->help, n, out);
 }
 
-void hth_option_table_print(const hth_option *table, size_t n, bool all, FILE *out)
+void hth_option_table_print(const hth_option_table *table, bool all, FILE *out)
 {
+    flat_table flat = { .n = 0 };
     const hth_option *heading = NULL;
 
-    for (size_t i = 0; i < n; i++) {
-        if (table[i].kind == HTH_OPTION_HEADING) {
-            heading = &table[i];
+    flatten(table, 0, &flat);
+    for (size_t i = 0; i < flat.n; i++) {
+        const hth_option *row = flat.rows[i].option;
+
+        if (row->kind == HTH_OPTION_HEADING) {
+            heading = row;
             continue;
         }
-        if (!all && !table[i].is_common)
+        if (!all && !row->is_common)
             continue;
         if (heading)
             (void)fprintf(out, "%s\n", heading->help);
         heading = NULL;
-        print_row(&table[i], out);
+        print_row(row, out);
     }
 }

@@ -2,7 +2,8 @@
  * option_table.h - a command's options as rows of one table: flag, value, help and where it goes
  *
  * A row says everything about an option, so that the help cannot lie about the parser. The same rows read the members
- * of a JSON object, where a command takes options from there, too.
+ * of a JSON object, where a command takes options from there, too. A table may contain other tables, so that commands share
+ * rows whose options lie in a struct within theirs.
  */
 #ifndef HTH_CLI_OPTION_TABLE_H
 #define HTH_CLI_OPTION_TABLE_H
@@ -22,9 +23,16 @@ typedef enum hth_option_kind {
     HTH_OPTION_U32,
     HTH_OPTION_U64,
     HTH_OPTION_FLOAT,
-    HTH_OPTION_SIZE, /* a uint64_t of bytes, at least `low` */
-    HTH_OPTION_OWN,  /* read by a function */
+    HTH_OPTION_SIZE,  /* a uint64_t of bytes, at least `low` */
+    HTH_OPTION_OWN,   /* read by a function */
+    HTH_OPTION_TABLE, /* no option: the rows of `table` stand here, their options begin at `offset` */
 } hth_option_kind;
+
+typedef struct hth_option hth_option;
+typedef struct hth_option_table {
+    const hth_option *rows;
+    size_t n;
+} hth_option_table;
 
 /*
  * Read a value into the command's options. shown is how messages name the option. value NULL, only where the option
@@ -32,7 +40,7 @@ typedef enum hth_option_kind {
  */
 typedef bool (*hth_option_read_fn)(void *options, const char *shown, const char *value, hearth_error *err);
 
-typedef struct hth_option {
+struct hth_option {
     const char *name; /* without the dashes */
     int letter;       /* 0: none */
     hth_option_kind kind;
@@ -44,23 +52,23 @@ typedef struct hth_option {
     const char *key; /* its name in a JSON object; NULL: it is not allowed there */
     bool is_common;  /* in the short help, too */
     bool repeats;    /* each value adds to a list; with a function, which takes NULL to empty it */
-} hth_option;
+    const hth_option_table *table;
+};
 
 /*
  * Read a command line into options. The index of the first argument that is no option, or -1 when an option is wrong,
  * which was said. command begins the messages.
  */
-int hth_option_table_parse(const hth_option *table, size_t n, const char *command, int argc, char **argv,
-                           void *options);
+int hth_option_table_parse(const hth_option_table *table, const char *command, int argc, char **argv, void *options);
 
-/* The row of a JSON key; NULL when there is none. */
-const hth_option *hth_option_table_find(const hth_option *table, size_t n, const char *key);
+/* The row of a JSON key, not those of tables within; NULL when there is none. */
+const hth_option *hth_option_table_find(const hth_option_table *table, const char *key);
 /* Read one value; for a flag, value is ignored. */
 bool hth_option_read(const hth_option *option, void *options, const char *shown, const char *value, hearth_error *err);
 /* Set or clear an HTH_OPTION_FLAG. */
 void hth_option_set_flag(const hth_option *option, void *options, bool on);
 
 /* Print the options under their headings, all or the common ones. Headings without a row are left out. */
-void hth_option_table_print(const hth_option *table, size_t n, bool all, FILE *out);
+void hth_option_table_print(const hth_option_table *table, bool all, FILE *out);
 
 #endif

@@ -90,7 +90,9 @@ static bool read_grammar_files(hth_run *run)
 
 static bool open_and_load(hth_run *run)
 {
-    hth_run_options *options = &run->options;
+    const hth_run_options *options = &run->options;
+    hearth_runtime_options runtime = hth_model_setup_runtime(&options->setup);
+    hearth_model_options model = hth_model_setup_model(&options->setup);
     hearth_error err = { .message = "" };
     char *template_text = NULL;
     uint64_t begin_ns;
@@ -98,25 +100,23 @@ static bool open_and_load(hth_run *run)
 
     if (!read_grammar_files(run))
         return false;
-    options->runtime.more_directories = options->more_directories;
-    options->runtime.log = options->quiet ? NULL : log_line;
-    options->runtime.log_user_data = run;
-    options->runtime.log_level = options->verbose ? HEARTH_LOG_DEBUG : HEARTH_LOG_WARNING;
-    if (hearth_runtime_open(&options->runtime, &run->runtime, &err) != HEARTH_OK) {
+    runtime.log = options->quiet ? NULL : log_line;
+    runtime.log_user_data = run;
+    runtime.log_level = options->verbose ? HEARTH_LOG_DEBUG : HEARTH_LOG_WARNING;
+    if (hearth_runtime_open(&runtime, &run->runtime, &err) != HEARTH_OK) {
         hth_run_say_error(&err);
         return false;
     }
-    if (options->chat_template_file) {
-        template_text = hth_text_file_read(options->chat_template_file);
+    if (options->setup.chat_template_file) {
+        template_text = hth_text_file_read(options->setup.chat_template_file);
         if (!template_text)
             return false;
-        options->model_options.chat_template = template_text;
+        model.chat_template = template_text;
     }
-    options->model_options.cache_policy = options->has_policy ? &options->policy : NULL;
-    options->model_options.progress = show_loading;
-    options->model_options.progress_user_data = run;
+    model.progress = show_loading;
+    model.progress_user_data = run;
     begin_ns = hth_os_monotonic_ns();
-    status = hearth_model_load(run->runtime, options->model, &options->model_options, &run->model, &err);
+    status = hearth_model_load(run->runtime, options->setup.path, &model, &run->model, &err);
     run->load_ms = (double)(hth_os_monotonic_ns() - begin_ns) / 1e6;
     hth_progress_end(&run->progress);
     free(template_text);

@@ -20,12 +20,6 @@
 
 /* ---- readers of single options ----------------------------------------------------------------------------------- */
 
-static bool too_many(const char *shown, const char *value, size_t n_max, hearth_error *err)
-{
-    (void)hth_fail(err, HEARTH_MISUSE, "%s '%s' is one too many; at most %zu are allowed", shown, value, n_max);
-    return false; /* which says it */
-}
-
 static bool read_seed(void *options, const char *shown, const char *value, hearth_error *err)
 {
     hth_run_options *out = options;
@@ -38,42 +32,19 @@ static bool read_seed(void *options, const char *shown, const char *value, heart
     return true;
 }
 
-/* One more text for a list of at most n_max. */
-static bool add_text(const char **list, size_t *n, size_t n_max, const char *shown, const char *value,
-                     hearth_error *err)
-{
-    if (!value) {
-        *n = 0;
-        return true;
-    }
-    if (!*value)
-        return hth_value_wrong(shown, value, "a text of at least one character", err);
-    if (*n == n_max)
-        return too_many(shown, value, n_max, err);
-    list[(*n)++] = value;
-    return true;
-}
-
 static bool add_stop(void *options, const char *shown, const char *value, hearth_error *err)
 {
     hth_run_options *out = options;
 
-    return add_text(out->stop, &out->request.n_stop, HTH_RUN_STOPS_MAX, shown, value, err);
+    return hth_value_add_text(out->stop, &out->request.n_stop, HTH_RUN_STOPS_MAX, shown, value, err);
 }
 
 static bool add_breaker(void *options, const char *shown, const char *value, hearth_error *err)
 {
     hth_run_options *out = options;
 
-    return add_text(out->dry_breakers, &out->request.sampling.n_dry_breakers, HTH_RUN_BREAKERS_MAX, shown, value, err);
-}
-
-static bool add_directory(void *options, const char *shown, const char *value, hearth_error *err)
-{
-    hth_run_options *out = options;
-
-    return add_text(out->more_directories, &out->runtime.n_more_directories, HTH_RUN_DIRECTORIES_MAX, shown, value,
-                    err);
+    return hth_value_add_text(out->dry_breakers, &out->request.sampling.n_dry_breakers, HTH_RUN_BREAKERS_MAX, shown,
+                              value, err);
 }
 
 static bool add_stop_token(void *options, const char *shown, const char *value, hearth_error *err)
@@ -86,7 +57,7 @@ static bool add_stop_token(void *options, const char *shown, const char *value, 
         return true;
     }
     if (*n == HTH_RUN_STOP_TOKENS_MAX)
-        return too_many(shown, value, HTH_RUN_STOP_TOKENS_MAX, err);
+        return hth_value_too_many(shown, value, HTH_RUN_STOP_TOKENS_MAX, err);
     if (!hth_value_i32(shown, value, 0, INT32_MAX, &out->stop_tokens[*n], err))
         return false;
     (*n)++;
@@ -116,7 +87,7 @@ static bool add_logit_bias(void *options, const char *shown, const char *value, 
     if (end[-1] == '=' || *end || isnan(bias))
         return hth_value_wrong(shown, value, expected, err);
     if (*n == HTH_RUN_BIASES_MAX)
-        return too_many(shown, value, HTH_RUN_BIASES_MAX, err);
+        return hth_value_too_many(shown, value, HTH_RUN_BIASES_MAX, err);
     out->logit_bias[(*n)++] = (hearth_logit_bias){ .token = (hearth_token)token, .bias = (float)bias };
     return true;
 }
@@ -127,7 +98,7 @@ static hearth_trigger *next_trigger(hth_run_options *out, const char *shown, con
     size_t n = out->request.sampling.n_triggers;
 
     if (n == HTH_RUN_TRIGGERS_MAX) {
-        (void)too_many(shown, value, HTH_RUN_TRIGGERS_MAX, err);
+        (void)hth_value_too_many(shown, value, HTH_RUN_TRIGGERS_MAX, err);
         return NULL;
     }
     return &out->triggers[n];
@@ -208,74 +179,11 @@ static bool read_parent_key(void *options, const char *shown, const char *value,
            hth_value_wrong(shown, value, "64 hex digits, as 'finish key' in the statistics of an earlier run", err);
 }
 
-static bool read_prefill_chunk(void *options, const char *shown, const char *value, hearth_error *err)
-{
-    hth_run_options *out = options;
-    static const uint32_t chunks[] = { 64, 128, 256 };
-    char text[16];
-
-    for (size_t i = 0; i < sizeof(chunks) / sizeof(chunks[0]); i++) {
-        (void)snprintf(text, sizeof(text), "%u", chunks[i]); /* sized for it */
-        if (strcmp(value, text) == 0) {
-            out->model_options.prefill_chunk = chunks[i];
-            return true;
-        }
-    }
-    return hth_value_wrong(shown, value, "64, 128 or 256", err);
-}
-
-static bool read_fingerprint_mode(void *options, const char *shown, const char *value, hearth_error *err)
-{
-    hearth_fingerprint_mode *mode = &((hth_run_options *)options)->model_options.fingerprint_mode;
-
-    if (strcmp(value, "safe") == 0)
-        *mode = HEARTH_FINGERPRINT_SAFE;
-    else if (strcmp(value, "gguf_chunked") == 0)
-        *mode = HEARTH_FINGERPRINT_GGUF_CHUNKED;
-    else if (strcmp(value, "fast_unsafe") == 0)
-        *mode = HEARTH_FINGERPRINT_FAST_UNSAFE;
-    else
-        return hth_value_wrong(shown, value, "safe, gguf_chunked or fast_unsafe", err);
-    return true;
-}
-
-/* "min_tokens=64" */
-static bool set_policy(void *options, const char *shown, const char *value, hearth_error *err)
-{
-    hth_run_options *out = options;
-    const struct {
-        const char *key;
-        int64_t *into;
-    } keys[] = {
-        { "min_tokens", &out->policy.min_tokens },
-        { "cold_min_tokens", &out->policy.cold_min_tokens },
-        { "cold_max_tokens", &out->policy.cold_max_tokens },
-        { "continued_interval", &out->policy.continued_interval },
-        { "boundary_trim_tokens", &out->policy.boundary_trim_tokens },
-        { "boundary_align_tokens", &out->policy.boundary_align_tokens },
-        { "snapshot_interval", &out->policy.snapshot_interval },
-    };
-    const char *equals = strchr(value, '=');
-
-    for (size_t i = 0; equals && i < sizeof(keys) / sizeof(keys[0]); i++) {
-        long long number;
-
-        if (strlen(keys[i].key) != (size_t)(equals - value) || strncmp(value, keys[i].key, strlen(keys[i].key)) != 0)
-            continue;
-        if (!hth_value_integer(shown, equals + 1, 0, INT32_MAX, &number, err))
-            return false;
-        *keys[i].into = number;
-        out->has_policy = true;
-        return true;
-    }
-    return hth_value_wrong(shown, value, "KEY=N with a key that --help-all lists, such as min_tokens=64", err);
-}
-
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
 #define AT(field) offsetof(hth_run_options, field)
 
-static const hth_option table[] = {
+static const hth_option rows[] = {
     { .kind = HTH_OPTION_HEADING, .help = "Prompt" },
     { "prompt", 'p', HTH_OPTION_TEXT, "TEXT", "the prompt", .offset = AT(prompt), .is_common = true },
     { "file", 'f', HTH_OPTION_TEXT, "FILE",
@@ -286,7 +194,7 @@ static const hth_option table[] = {
     { "system", 0, HTH_OPTION_TEXT, "TEXT", "with --chat: a system message before it", .offset = AT(system),
       .is_common = true },
     { "chat-template", 0, HTH_OPTION_TEXT, "FILE", "with --chat: a Jinja template instead of the model's",
-      .offset = AT(chat_template_file) },
+      .offset = AT(setup.chat_template_file) },
     { .kind = HTH_OPTION_HEADING, .help = "Several prompts" },
     { "prompts", 0, HTH_OPTION_TEXT, "FILE",
       "one prompt a line, run together, results in the order of the file; '-' is standard input; empty lines are "
@@ -297,7 +205,7 @@ static const hth_option table[] = {
       "hearth.h, such as n_predict, temperature, priority, stop",
       .offset = AT(prompts_json_file), .is_common = true },
     { "parallel", 0, HTH_OPTION_U32, "N", "run N of them at once, 1 to 128 (default 8)", .offset = AT(parallel),
-      .low = 1, .high = HTH_RUN_PARALLEL_MAX, .is_common = true },
+      .low = 1, .high = HTH_MODEL_PARALLEL_MAX, .is_common = true },
     { .kind = HTH_OPTION_HEADING, .help = "Reply" },
     { "predict", 'n', HTH_OPTION_I32, "N", "at most N tokens (default: until the model ends or the context is full)",
       .offset = AT(request.n_predict), .low = -1, .high = INT32_MAX, .key = "n_predict", .is_common = true },
@@ -395,87 +303,16 @@ static const hth_option table[] = {
     { "deadline-ms", 0, HTH_OPTION_U32, "MS",
       "end when it has not ended so long after it was submitted (default 0: never)", .offset = AT(request.deadline_ms),
       .low = 0, .high = UINT32_MAX, .key = "deadline_ms" },
-    { "n-parallel", 0, HTH_OPTION_U32, "N",
-      "requests that the model runs at once, 1 to 128 (default: as many as --parallel, or as --n)",
-      .offset = AT(model_options.n_parallel), .low = 1, .high = HTH_RUN_PARALLEL_MAX },
-    { "queue-max", 0, HTH_OPTION_U32, "N", "requests that may wait, 1 to 65536 (default 1024)",
-      .offset = AT(model_options.queue_max), .low = 1, .high = 65536 },
-    { "strategy", 0, HTH_OPTION_TEXT, "NAME",
-      "what goes into a batch: decode_maximal (default), prefill_priority, balanced",
-      .offset = AT(model_options.strategy) },
-    { "prefill-chunk", 0, HTH_OPTION_OWN, "N",
-      "prompt tokens that a request evaluates at once: 64, 128 or 256 (default)", .read = read_prefill_chunk },
-    { "max-tick-ms", 0, HTH_OPTION_U32, "MS",
-      "how long an evaluation may take while a reply is being generated (default 250)",
-      .offset = AT(model_options.max_tick_ms), .low = 1, .high = 60000 },
-    { "session-idle-ms", 0, HTH_OPTION_U32, "MS", "a session unused for so long gives its cells up (default 300000)",
-      .offset = AT(model_options.session_idle_ms), .low = 1, .high = UINT32_MAX },
-    { "aging-ms", 0, HTH_OPTION_U32, "MS", "a waiting request rises by one priority each so often (default 10000)",
-      .offset = AT(model_options.aging_ms), .low = 1, .high = UINT32_MAX },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_model_scheduling_options, .offset = AT(setup) },
     { .kind = HTH_OPTION_HEADING, .help = "Cache" },
-    { "cache", 0, HTH_OPTION_TEXT, "DIR", "cache directory (default: $HEARTH_CACHE or ~/.cache/hearth/kv)",
-      .offset = AT(runtime.cache_directory), .is_common = true },
-    { "no-cache", 0, HTH_OPTION_FLAG, NULL, "neither read nor keep anything", .offset = AT(runtime.cache_disabled),
-      .is_common = true },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_model_cache_options, .offset = AT(setup) },
     { "no-cache-read", 0, HTH_OPTION_FLAG, NULL, "compute everything anew, but keep it",
       .offset = AT(request.no_cache_read), .key = "no_cache_read", .is_common = true },
-    { "cache-salt", 0, HTH_OPTION_TEXT, "TEXT", "share rows only with runs of the same salt",
-      .offset = AT(model_options.cache_salt) },
     { "parent-key", 0, HTH_OPTION_OWN, "HEX",
       "finish key of an earlier run; the prompt holds that whole conversation and more", .read = read_parent_key,
       .key = "parent_key" },
-    { "ram", 0, HTH_OPTION_SIZE, "SIZE", "memory for rows (default: an eighth of the machine's, at most 4G)",
-      .offset = AT(runtime.ram_bytes_max), .low = 1 << 20 },
-    { "ram-files", 0, HTH_OPTION_TEXT, "DIR",
-      "a folder on tmpfs, such as /dev/shm/hearth, for rows that outlive this process",
-      .offset = AT(runtime.ram_file_directory) },
-    { "ram-files-size", 0, HTH_OPTION_SIZE, "SIZE", "space for rows there (default: half of what is free)",
-      .offset = AT(runtime.ram_file_bytes_max), .low = 1 << 20 },
-    { "disk", 0, HTH_OPTION_SIZE, "SIZE", "disk space for rows, of all processes on this directory (default 32G)",
-      .offset = AT(runtime.disk_bytes_max), .low = 1 << 20 },
-    { "disk-free", 0, HTH_OPTION_SIZE, "SIZE", "leave so much of the device free (default 1G)",
-      .offset = AT(runtime.disk_free_min), .low = 1 << 20 },
-    { "more-cache", 0, HTH_OPTION_OWN, "DIR", "one more directory for rows, on another device; may be given 15 times",
-      .read = add_directory, .repeats = true },
-    { "index", 0, HTH_OPTION_TEXT, "DIR", "where the index is; for a --cache on NFS, a local directory",
-      .offset = AT(runtime.index_directory) },
-    { "writers", 0, HTH_OPTION_U32, "N", "threads that write rows to files (default 2)",
-      .offset = AT(runtime.n_writer_threads), .low = 1, .high = 16 },
-    { "write-speed", 0, HTH_OPTION_SIZE, "SIZE",
-      "write at most so many bytes a second, to spare a device (default: no limit)",
-      .offset = AT(runtime.disk_write_bytes_per_s), .low = 1 << 10 },
-    { "second-use", 0, HTH_OPTION_FLAG, NULL,
-      "write a row to disk when it is used for the first time, not when it is made",
-      .offset = AT(runtime.save_on_second_use) },
-    { "resume-wait", 0, HTH_OPTION_U32, "MS", "wait for a --parent-key that another process is writing (default 500)",
-      .offset = AT(runtime.session_resume_wait_ms), .low = 0, .high = 600000 },
-    { "signing-key", 0, HTH_OPTION_TEXT, "FILE", "sign rows with this key (32 bytes or more), and use no others",
-      .offset = AT(runtime.signing_key_file) },
-    { "keep-prompt-text", 0, HTH_OPTION_FLAG, NULL,
-      "write the text of a row's tokens into it (default: prompts are private)",
-      .offset = AT(runtime.keep_prompt_text) },
-    { "policy", 0, HTH_OPTION_OWN, "KEY=N",
-      "what is saved; KEY is min_tokens, cold_min_tokens, cold_max_tokens, continued_interval, boundary_trim_tokens, "
-      "boundary_align_tokens or snapshot_interval; may be repeated",
-      .read = set_policy },
-    { "fingerprint", 0, HTH_OPTION_OWN, "MODE",
-      "how the model file is identified: safe, gguf_chunked, fast_unsafe (default safe)",
-      .read = read_fingerprint_mode },
     { .kind = HTH_OPTION_HEADING, .help = "Engine" },
-    { "ctx", 'c', HTH_OPTION_U32, "N",
-      "context in tokens, of all requests together, rounded up to 256 (default: the model's own, at most 8192)",
-      .offset = AT(model_options.n_ctx), .low = 1, .high = 1 << 24, .is_common = true },
-    { "batch", 'b', HTH_OPTION_U32, "N", "most tokens of one evaluation (default 512)",
-      .offset = AT(model_options.n_batch), .low = 1, .high = 65536 },
-    { "threads", 't', HTH_OPTION_U32, "N", "threads (default: the machine's CPUs)",
-      .offset = AT(model_options.n_threads), .low = 1, .high = 1024, .is_common = true },
-    { "gpu-layers", 0, HTH_OPTION_I32, "N", "layers on the GPU; -1: all that fit (default)",
-      .offset = AT(model_options.n_gpu_layers), .low = -1, .high = 10000, .is_common = true },
-    { "type-k", 0, HTH_OPTION_TEXT, "T", "type of K in the cache: f16 (default), bf16, f32, q8_0, ...",
-      .offset = AT(model_options.type_k) },
-    { "type-v", 0, HTH_OPTION_TEXT, "T", "type of V", .offset = AT(model_options.type_v) },
-    { "no-mmap", 0, HTH_OPTION_FLAG, NULL, "read the weights into memory instead of mapping the file",
-      .offset = AT(model_options.no_mmap) },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_model_engine_options, .offset = AT(setup) },
     { .kind = HTH_OPTION_HEADING, .help = "Output" },
     { "quiet", 'q', HTH_OPTION_FLAG, NULL, "no progress, no statistics, no warnings", .offset = AT(quiet),
       .is_common = true },
@@ -486,7 +323,7 @@ static const hth_option table[] = {
       .offset = AT(help_all), .is_common = true },
 };
 
-enum { N_OPTIONS = sizeof(table) / sizeof(table[0]) };
+static const hth_option_table table = { rows, sizeof(rows) / sizeof(rows[0]) };
 
 static const char usage[] =
     "usage: hearth run MODEL [-p TEXT | -f FILE | --prompts FILE] [OPTIONS]\n"
@@ -506,7 +343,7 @@ static const char closing[] =
 
 const hth_option *hth_run_option_of_request(const char *key)
 {
-    return hth_option_table_find(table, N_OPTIONS, key);
+    return hth_option_table_find(&table, key);
 }
 
 /* ---- what fits together and what is missing ---------------------------------------------------------------------- */
@@ -529,7 +366,7 @@ static bool check_prompt(hth_run_options *out)
         return wrong("--prompts and --prompts-json take the place of -p and -f; give the prompts once");
     if (out->parallel && !many)
         return wrong("--parallel needs several prompts, with --prompts or --prompts-json");
-    if ((out->system || out->chat_template_file) && !out->chat)
+    if ((out->system || out->setup.chat_template_file) && !out->chat)
         return wrong("--system and --chat-template need --chat");
     out->prompts_file = out->prompts_text_file ? out->prompts_text_file : out->prompts_json_file;
     if (out->prompt || out->prompt_file || many)
@@ -562,7 +399,7 @@ static bool check(int n_arguments, char **arguments, hth_run_options *out)
 {
     if (n_arguments == 0)
         return wrong("run needs a MODEL, the path of a GGUF file; 'hearth run --help' shows an example");
-    out->model = arguments[0];
+    out->setup.path = arguments[0];
     if (n_arguments > 1) {
         (void)fprintf(stderr, "hearth: unexpected argument '%s'; a prompt is given with -p\n", arguments[1]);
         return false;
@@ -577,18 +414,16 @@ bool hth_run_options_parse(int argc, char **argv, hth_run_options *out, int *exi
     int first;
 
     memset(out, 0, sizeof(*out));
-    out->runtime = hearth_runtime_options_default();
-    out->model_options = hearth_model_options_default();
+    hth_model_setup_init(&out->setup);
     out->request = hearth_request_default();
-    out->policy = hearth_cache_policy_default();
-    out->model_options.n_parallel = 0; /* until it is known how many run */
+    out->setup.model.n_parallel = 0; /* until it is known how many run */
     *exit_out = HTH_EXIT_USAGE;
-    first = hth_option_table_parse(table, N_OPTIONS, "hearth run", argc, argv, out);
+    first = hth_option_table_parse(&table, "hearth run", argc, argv, out);
     if (first < 0)
         return false;
     if (out->help || out->help_all) {
         (void)fputs(usage, stdout);
-        hth_option_table_print(table, N_OPTIONS, out->help_all, stdout);
+        hth_option_table_print(&table, out->help_all, stdout);
         (void)fputs(closing, stdout);
         *exit_out = HTH_EXIT_OK;
         return false;
@@ -597,8 +432,8 @@ bool hth_run_options_parse(int argc, char **argv, hth_run_options *out, int *exi
         return false;
     if (out->prompts_file && out->parallel == 0)
         out->parallel = hearth_model_options_default().n_parallel;
-    if (out->model_options.n_parallel == 0)
-        out->model_options.n_parallel = out->prompts_file ? out->parallel : out->request.n;
+    if (out->setup.model.n_parallel == 0)
+        out->setup.model.n_parallel = out->prompts_file ? out->parallel : out->request.n;
     return true;
 }
 

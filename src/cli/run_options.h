@@ -4,6 +4,7 @@
 #ifndef HTH_CLI_RUN_OPTIONS_H
 #define HTH_CLI_RUN_OPTIONS_H
 
+#include "cli/model_options.h"
 #include "cli/option_table.h"
 #include "hearth.h"
 
@@ -13,8 +14,6 @@ enum {
     HTH_RUN_TRIGGERS_MAX = 64,
     HTH_RUN_BREAKERS_MAX = 64,
     HTH_RUN_BIASES_MAX = 4096,
-    HTH_RUN_DIRECTORIES_MAX = 15,
-    HTH_RUN_PARALLEL_MAX = 128,
 };
 
 /* Seeds are shown as JSON numbers, which many readers keep as doubles: 2^53 - 1. */
@@ -22,7 +21,6 @@ enum {
 
 /* Plain values: a copy is complete, but for the strings, which belong to the command line (or a line of prompts). */
 typedef struct hth_run_options {
-    const char *model;
     const char *prompt;       /* -p; NULL: from a file */
     const char *prompt_file;  /* -f; "-": standard input */
     const char *prompts_file; /* --prompts or --prompts-json; NULL: there is one prompt */
@@ -30,7 +28,6 @@ typedef struct hth_run_options {
     const char *prompts_json_file;
     uint32_t parallel; /* 0: not given */
     const char *system;
-    const char *chat_template_file;
     const char *grammar_file;
     const char *json_schema_file;
     bool chat;
@@ -47,12 +44,8 @@ typedef struct hth_run_options {
     hearth_trigger triggers[HTH_RUN_TRIGGERS_MAX];
     const char *dry_breakers[HTH_RUN_BREAKERS_MAX];
     hearth_logit_bias logit_bias[HTH_RUN_BIASES_MAX];
-    const char *more_directories[HTH_RUN_DIRECTORIES_MAX];
-    bool has_policy;
-    hearth_cache_policy policy;
-    hearth_runtime_options runtime;     /* without arrays and log */
-    hearth_model_options model_options; /* without policy, template text and callbacks */
-    hearth_request request;             /* counts of arrays, but not the arrays; without prompt and callbacks */
+    hth_model_setup setup;
+    hearth_request request; /* counts of arrays, but not the arrays; without prompt and callbacks */
 } hth_run_options;
 
 /* True when options are complete; otherwise *exit_out is the exit code and what is to be said was said. */

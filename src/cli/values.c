@@ -94,3 +94,24 @@ bool hth_value_size(const char *name, const char *value, uint64_t low, uint64_t 
     *out = number << shift;
     return true;
 }
+
+bool hth_value_too_many(const char *name, const char *value, size_t n_max, hearth_error *err)
+{
+    (void)hth_fail(err, HEARTH_MISUSE, "%s '%s' is one too many; at most %zu are allowed", name, value, n_max);
+    return false; /* which says it */
+}
+
+bool hth_value_add_text(const char **list, size_t *n, size_t n_max, const char *name, const char *value,
+                        hearth_error *err)
+{
+    if (!value) {
+        *n = 0;
+        return true;
+    }
+    if (!*value)
+        return hth_value_wrong(name, value, "a text of at least one character", err);
+    if (*n == n_max)
+        return hth_value_too_many(name, value, n_max, err);
+    list[(*n)++] = value;
+    return true;
+}

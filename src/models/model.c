@@ -371,6 +371,8 @@ static hearth_status make_context(hearth_model *model, const hearth_model_option
     place->resume_wait_ms = hth_runtime_settings_of(model->runtime)->resume_wait_ms;
     place->keeps_text = hth_runtime_settings_of(model->runtime)->keeps_text;
     place->log = hth_runtime_log(model->runtime);
+    place->on_work = options->on_work;
+    place->work_user_data = options->work_user_data;
     /*
      * A type that the row format has no byte for is entered as f32: the fingerprint tells the model apart anyway, and
      * rows with byte 255 are refused on reading.

@@ -6,6 +6,7 @@
  */
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "models/runtime.h"
 
@@ -168,6 +169,23 @@ hearth_status hearth_runtime_gc(hearth_runtime *runtime, uint64_t *rows_out, hea
     if (status == HEARTH_OK && rows_out)
         *rows_out = n_rows;
     return status;
+}
+
+hearth_status hearth_runtime_quarantine(hearth_runtime *runtime, const uint8_t key[32], hearth_error *err)
+{
+    hth_row_id id;
+    bool is_gone = true;
+
+    if (!runtime || !key)
+        return hth_fail(err, HEARTH_MISUSE, "hearth_runtime_quarantine: runtime or key is NULL");
+    memcpy(id.key.bytes, key, sizeof(id.key.bytes));
+    for (int kind = 0; hth_runtime_cache(runtime) && kind < HTH_ROW_KINDS; kind++) {
+        id.kind = (hth_row_kind)kind;
+        is_gone &= hth_cache_quarantine(hth_runtime_cache(runtime), &id, "a process may have died of it");
+    }
+    if (!is_gone)
+        return hth_fail(err, HEARTH_IO, "a cached row that was to be set aside stays where it is; the log says why");
+    return HEARTH_OK;
 }
 
 /* ---- the writers ---- */

@@ -216,7 +216,7 @@ hearth_status hearth_submit(hearth_model *model, const hearth_request *request, 
 {
     hearth_request given;
     hth_slot *slots[HTH_REPLIES_MAX] = { NULL };
-    uint64_t id = 0;
+    uint64_t id = 0, id_before = id_out ? *id_out : 0;
     hearth_status status = hth_read_request(request, &given, err);
 
     if (status == HEARTH_OK)
@@ -224,14 +224,16 @@ hearth_status hearth_submit(hearth_model *model, const hearth_request *request, 
     if (status != HEARTH_OK)
         return status;
     status = make_slots(model, &given, slots, &id, err);
+    if (status == HEARTH_OK && id_out)
+        *id_out = id; /* before callbacks run, which may look for it there */
     if (status == HEARTH_OK)
         status = hth_scheduler_submit(model->scheduler, slots, given.n, err);
     if (status != HEARTH_OK)
         for (uint32_t i = 0; i < given.n; i++)
             hth_slot_free(slots[i]);
     hth_model_leave(model);
-    if (status == HEARTH_OK && id_out)
-        *id_out = id;
+    if (status != HEARTH_OK && id_out)
+        *id_out = id_before;
     return status;
 }
 

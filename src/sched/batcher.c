@@ -676,6 +676,7 @@ static void use_logits(hth_batcher *batcher)
 {
     for (uint32_t i = 0; i < hth_batch_n_slots(batcher->batch); i++)
         hth_slot_draw(hth_batch_slot(batcher->batch, i)); /* first, for somebody waits for it */
+    hth_workplace_note(&batcher->place, HEARTH_WORK_TOLD, NULL, 0);
     for (uint32_t i = 0; i < hth_batch_n_slots(batcher->batch); i++) {
         hth_slot *slot = hth_batch_slot(batcher->batch, i);
 
@@ -784,6 +785,7 @@ bool hth_batcher_tick(hth_batcher *batcher)
     admit(batcher);
     advance(batcher); /* what was admitted */
     draw_saved(batcher);
+    hth_workplace_note(&batcher->place, HEARTH_WORK_TOLD, NULL, 0);
     gather_ready(batcher);
     evaluate(batcher);
     end_complete(batcher);

@@ -29,7 +29,11 @@ struct hth_reply {
     bool refused; /* its reader wants no more */
     bool ended;
     bool begun;
-    bool is_silent; /* no callbacks: tokens are replayed */
+    bool is_silent;   /* no callbacks: tokens are replayed */
+    uint32_t *pieces; /* [n_pieces], bytes of text in what callbacks are to hear of replayed tokens; NULL: nothing */
+    uint32_t n_pieces;
+    bool was_whole;    /* the last replayed token ended it */
+    uint32_t n_echoed; /* of them, those before the first token's */
     size_t text_capacity;
     size_t tokens_capacity;
     size_t logprobs_capacity;
@@ -44,6 +48,7 @@ void hth_reply_free(hth_reply *reply)
         reply->place->backend->sampler_free(reply->sampler);
     hth_text_stream_free(reply->text);
     hearth_result_free(&reply->result);
+    free(reply->pieces);
     free(reply);
 }
 
@@ -224,19 +229,20 @@ static bool append_token(hth_reply *reply, hearth_token token, const float *logi
     return true;
 }
 
-static bool announce(hth_reply *reply, hearth_token token, const char *text, size_t n_text)
+/* Tell of token index, which has released text. False when that ended the reply. */
+static bool announce(hth_reply *reply, uint32_t index, bool is_replayed, const char *text, size_t n_text)
 {
     const hth_request *request = reply->request;
-    uint32_t index = reply->result.stats.completion_tokens - 1;
     hearth_token_event event = {
-        .token = token,
+        .token = reply->result.tokens[index],
         .index = index,
         .text = n_text > 0 ? text : "",
         .n_bytes = n_text,
         .n_top_logprobs = reply->result.n_top_logprobs,
+        .is_replayed = is_replayed,
     };
 
-    if (reply->is_silent || !request->on_token)
+    if (!request->on_token)
         return true;
     if (request->logprobs)
         event.logprobs = reply->result.logprobs + (size_t)index * (1 + event.n_top_logprobs);
@@ -274,7 +280,11 @@ static bool take_token(hth_reply *reply, hearth_token token, const float *logits
 
     if (!append_token(reply, token, logits) || (!ends && !feed(reply, token, &text, &n_text, &stopped)))
         return false;
-    if (!announce(reply, token, text, n_text) || !emit(reply, text, n_text))
+    if (reply->pieces && reply->is_silent)
+        reply->pieces[reply->n_pieces++] = (uint32_t)n_text;
+    if (!reply->is_silent && !announce(reply, reply->result.stats.completion_tokens - 1, false, text, n_text))
+        return false;
+    if (!emit(reply, text, n_text))
         return false;
     if (ends || stopped)
         hth_reply_end(reply, HEARTH_OK, HEARTH_FINISH_STOP);
@@ -308,7 +318,16 @@ bool hth_reply_draw(hth_reply *reply, const float *logits)
 
 /* ---- the beginning ---- */
 
-bool hth_reply_begin(hth_reply *reply)
+/* Emit a piece of the prompt's text. */
+static void echo_piece(hth_reply *reply, const char *text, size_t n)
+{
+    if (reply->pieces && n > 0)
+        reply->pieces[reply->n_pieces++] = (uint32_t)n;
+    (void)emit(reply, text, n); /* that it has ended is seen */
+}
+
+/* Emit the prompt's text, where it is asked for. */
+static void echo(hth_reply *reply)
 {
     const hth_request *request = reply->request;
     hth_text_stream *stream;
@@ -316,9 +335,8 @@ bool hth_reply_begin(hth_reply *reply)
     size_t n = 0;
     bool stopped;
 
-    if (!request->echo || reply->begun)
-        return !reply->ended;
-    reply->begun = true;
+    if (!request->echo)
+        return;
     stream = hth_text_stream_new(NULL, 0); /* of its own: a stop text in the prompt stops nothing */
     for (uint32_t i = 0; stream && !reply->ended && i < request->n_prompt; i++) {
         char piece[PIECE_BYTES_MAX];
@@ -330,14 +348,49 @@ bool hth_reply_begin(hth_reply *reply)
         if (!hth_text_stream_feed(stream, piece, n_piece, &text, &n, &stopped))
             end_without_memory(reply);
         else
-            (void)emit(reply, text, n);
+            echo_piece(reply, text, n);
     }
     if (!stream || (!reply->ended && !hth_text_stream_finish(stream, &text, &n)))
         end_without_memory(reply);
     else if (!reply->ended)
-        (void)emit(reply, text, n);
+        echo_piece(reply, text, n);
     hth_text_stream_free(stream);
+}
+
+/* Tell of what was replayed, piece by piece. */
+static void tell(hth_reply *reply)
+{
+    const hth_request *request = reply->request;
+    char *text = reply->result.text;
+
+    for (uint32_t i = 0; i < reply->n_pieces && !reply->refused; i++) {
+        uint32_t n = reply->pieces[i];
+        char after = text[n];
+
+        text[n] = '\0'; /* while it is told: pieces are terminated */
+        if ((i < reply->n_echoed || announce(reply, i - reply->n_echoed, true, text, n)) && n > 0 && request->on_text &&
+            !request->on_text(request->id, text, n, request->user_data))
+            end_refused(reply);
+        text[n] = after;
+        text += n;
+    }
+}
+
+bool hth_reply_begin(hth_reply *reply)
+{
+    if (reply->begun)
+        return !reply->ended;
+    reply->begun = true;
+    if (reply->pieces)
+        tell(reply);
+    else if (reply->request->n_replayed == 0)
+        echo(reply);
     return !reply->ended;
+}
+
+bool hth_reply_was_whole(const hth_reply *reply)
+{
+    return reply->was_whole && !reply->refused;
 }
 
 /* The sampler, having seen the end of the prompt. */
@@ -364,8 +417,15 @@ static hearth_status replay(hth_reply *reply, hearth_error *err)
 
     if (request->n_replayed == 0)
         return HEARTH_OK;
+    if (request->tell_replayed) {
+        reply->pieces = calloc((size_t)request->n_replayed + (request->echo ? (size_t)request->n_prompt + 1 : 0),
+                               sizeof(*reply->pieces));
+        if (!reply->pieces)
+            return hth_fail(err, HEARTH_NO_MEMORY, "no memory for %u replayed tokens", request->n_replayed);
+    }
     reply->is_silent = true;
-    (void)hth_reply_begin(reply); /* what ended it is told below */
+    echo(reply); /* what ended it is told below */
+    reply->n_echoed = reply->n_pieces;
     for (uint32_t i = 0; i < request->n_replayed; i++) {
         hearth_token token = request->replayed[i];
 
@@ -378,7 +438,10 @@ static hearth_status replay(hth_reply *reply, hearth_error *err)
                             token);
         if (status != HEARTH_OK)
             return status;
-        if (!take_token(reply, token, NULL))
+        if (take_token(reply, token, NULL))
+            continue;
+        reply->was_whole = request->tell_replayed && i + 1 == request->n_replayed && reply->result.status == HEARTH_OK;
+        if (!reply->was_whole)
             return hth_fail(err, reply->result.status == HEARTH_OK ? HEARTH_MISUSE : reply->result.status,
                             "the reply has ended with replayed token %u; there is nothing to go on with", i);
     }

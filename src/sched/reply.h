@@ -29,8 +29,13 @@ hearth_token hth_reply_token(const hth_reply *reply, uint32_t i);
 
 /* Memory for n tokens and their text ahead of need. Without it they get theirs as they come. */
 void hth_reply_reserve(hth_reply *reply, uint32_t n);
-/* Begin: emit the prompt's text where it is asked for. False when that ended the reply. */
+/*
+ * Begin: emit the prompt's text, or tell of what was replayed, where that is asked for. False when the reply has ended.
+ * Once; after that it only answers.
+ */
 bool hth_reply_begin(hth_reply *reply);
+/* It has ended because its replayed tokens are all of it. */
+bool hth_reply_was_whole(const hth_reply *reply);
 /*
  * Draw the next token from logits, emit it, and see whether the reply goes on. When it does not, status and finish reason
  * are in the result.

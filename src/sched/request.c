@@ -123,6 +123,7 @@ hearth_status hth_request_new(const hearth_request *from, hearth_token *tokens_t
         .echo = from->echo,
         .logprobs = from->logprobs || from->n_top_logprobs > 0,
         .n_top_logprobs = from->n_top_logprobs,
+        .tell_replayed = from->tell_replayed,
         .priority = from->priority,
         .sampling = from->sampling,
         .has_parent_key = from->parent_key != NULL,

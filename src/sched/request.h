@@ -36,6 +36,7 @@ struct hth_request {
     size_t n_shown_tokens;
     hearth_token *replayed; /* owned, [n_replayed] */
     uint32_t n_replayed;
+    bool tell_replayed;
     char *session; /* owned; NULL: none */
     bool has_parent_key;
     uint8_t parent_key[32];

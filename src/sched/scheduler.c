@@ -132,10 +132,12 @@ static void obey(hth_scheduler *scheduler, order *one)
 {
     bool found = false;
 
+    hth_workplace_note(hth_scheduler_workplace(scheduler), HEARTH_WORK_BEGINS, NULL, 0);
     switch (one->kind) {
     case ORDER_SAVE: hth_batcher_save(scheduler->batcher, one->reason); break;
     case ORDER_END_SESSION: found = hth_batcher_end_session(scheduler->batcher, one->fingerprint, one->session); break;
     }
+    hth_workplace_note(hth_scheduler_workplace(scheduler), HEARTH_WORK_ENDS, NULL, 0);
     pthread_mutex_lock(&one->lock);
     one->done = true;
     one->found = found;
@@ -210,6 +212,7 @@ void hth_scheduler_cancel_all(hth_scheduler *scheduler)
 static void *run(void *context)
 {
     hth_scheduler *scheduler = context;
+    const hth_workplace *place = hth_scheduler_workplace(scheduler);
     bool busy = false;
 
     hth_os_thread_name("hearth-sched");
@@ -217,10 +220,14 @@ static void *run(void *context)
         take_messages(scheduler, busy);
         if (scheduler->stopping)
             hth_scheduler_cancel_all(scheduler);
+        hth_workplace_note(place, HEARTH_WORK_BEGINS, NULL, 0);
         busy = hth_batcher_tick(scheduler->batcher) || scheduler->stopping;
         publish_status(scheduler);
+        hth_workplace_note(place, HEARTH_WORK_ENDS, NULL, 0);
     }
+    hth_workplace_note(place, HEARTH_WORK_BEGINS, NULL, 0);
     hth_batcher_save(scheduler->batcher, HEARTH_SAVE_SHUTDOWN);
+    hth_workplace_note(place, HEARTH_WORK_ENDS, NULL, 0);
     return NULL;
 }
 

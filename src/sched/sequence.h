@@ -40,7 +40,19 @@ typedef struct hth_workplace {
     bool keeps_text;                 /* rows keep the text of their tokens */
     uint64_t (*now_ns)(void *clock); /* monotonic; NULL: the system's */
     void *clock;
+    hearth_work_fn on_work; /* NULL: nobody watches */
+    void *work_user_data;
 } hth_workplace;
+
+/* Tell who watches what is being done; keys only of rows. Scheduler thread. */
+static inline void hth_workplace_note(const hth_workplace *workplace, hearth_work_kind kind,
+                                      const uint8_t (*keys)[HTH_KEY_BYTES], size_t n_keys)
+{
+    const hearth_work work = { .kind = kind, .keys = keys, .n_keys = n_keys };
+
+    if (workplace->on_work)
+        workplace->on_work(&work, workplace->work_user_data);
+}
 
 static inline uint64_t hth_workplace_now(const hth_workplace *workplace)
 {

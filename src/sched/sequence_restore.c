@@ -9,10 +9,13 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/bytes.h"
 #include "cache/read_ahead.h"
 #include "sched/sequence_inside.h"
+
+enum { ROWS_NOTED = 4 }; /* the one that is put back, and those that are read ahead where no device is waited for */
 
 /* A row's tokens must be the prompt's, and a row of which only a part is used must have the key of its own tokens. */
 static bool row_is_of_prompt(const hth_sequence *sequence, const hth_kvc_info *info, const hth_lookup_row *row,
@@ -199,7 +202,18 @@ static hth_restore_result ended(const hth_restore *restore, hth_restore_result r
     return result;
 }
 
-hth_restore_result hth_restore_step(hth_restore *restore, hth_restored *out)
+/* Say which row comes next, and those that are being read behind it. */
+static void note_rows(const hth_restore *restore)
+{
+    uint8_t keys[ROWS_NOTED][HTH_KEY_BYTES];
+    size_t n = 0;
+
+    for (; n < ROWS_NOTED && restore->next + n < restore->n_rows; n++)
+        memcpy(keys[n], restore->rows[restore->next + n].meta.id.key.bytes, HTH_KEY_BYTES);
+    hth_workplace_note(restore->sequence->place, HEARTH_WORK_ROWS_BEGIN, (const uint8_t(*)[HTH_KEY_BYTES])keys, n);
+}
+
+static hth_restore_result step(hth_restore *restore, hth_restored *out)
 {
     hth_sequence *sequence = restore->sequence;
     hth_cache *cache = sequence->place->cache;
@@ -233,6 +247,18 @@ hth_restore_result hth_restore_step(hth_restore *restore, hth_restored *out)
     if (result != HTH_RESTORE_DONE)
         return ended(restore, result, out);
     return ++restore->next == restore->n_rows ? ended(restore, HTH_RESTORE_DONE, out) : HTH_RESTORE_MORE;
+}
+
+hth_restore_result hth_restore_step(hth_restore *restore, hth_restored *out)
+{
+    const hth_workplace *place = restore->sequence->place;
+    hth_restore_result result;
+
+    if (place->on_work)
+        note_rows(restore);
+    result = step(restore, out);
+    hth_workplace_note(place, HEARTH_WORK_ROWS_END, NULL, 0);
+    return result;
 }
 
 void hth_restore_end(hth_restore *restore)

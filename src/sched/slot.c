@@ -408,6 +408,8 @@ static void begun(hth_slot *slot, hth_restore_result result)
         slot->was_prefilled = true;
     if (hth_reply_n_max(slot->reply) == 0 && slot->was_prefilled)
         hth_slot_stop(slot, HEARTH_OK, HEARTH_FINISH_LENGTH, NULL);
+    if (hth_reply_was_whole(slot->reply)) /* what is known of it is in the statistics now; nothing is left to do */
+        slot->state = HTH_SLOT_ENDING;
 }
 
 /* Attempt until one works out, or begins a restore. */
@@ -445,7 +447,7 @@ void hth_slot_begin(hth_slot *slot, hth_pool *pool)
     }
     if (!slot->has_begun) {
         hth_reply_reserve(slot->reply, hth_reply_n_max(slot->reply));
-        if (!hth_reply_begin(slot->reply)) {
+        if (!hth_reply_begin(slot->reply) && !hth_reply_was_whole(slot->reply)) {
             slot->state = HTH_SLOT_ENDING;
             return;
         }

@@ -1,13 +1,16 @@
 /*
  * http.h - the HTTP server that front and workers have: connections, limits, time-outs, streams
  *
- * libevent's evhttp does the protocol. What it leaves open is closed here: a client that goes away (or only closes its
- * writing half) while its request is pending is noticed at once; a request has a deadline for its head and its body, so
- * that nobody holds a connection by sending a byte a minute; connections are counted and limited; errors of the protocol
- * have a JSON body, too; and a writer learns how much its client has not taken yet.
+ * HTTP/1.1 and 1.0 on libevent's buffered sockets, with TLS where asked for. libevent's own HTTP server (2.1.12) is not
+ * used: it tells nothing before a request is complete and answers errors in HTML, so that it could have none of these: a
+ * client that goes away (or only closes its writing half) while its request is pending is noticed at once; a request has a
+ * deadline for its head and its body, so that nobody holds a connection by sending a byte a minute; connections are
+ * counted and limited; what two readers could understand in two ways is refused; errors of the protocol have a JSON body,
+ * too; and a writer learns how much its client has not taken yet.
  *
- * Everything runs on the thread of the event base, without a lock. An exchange, one request and its reply, begins with the
- * handler and ends with the reply's end or with on_close; after either it must not be used again.
+ * Everything runs on the thread of the event base, without a lock, and in a process that ignores SIGPIPE. An exchange, one
+ * request and its reply, begins with the handler and ends with the reply's end or with on_close; after either it must not
+ * be used again.
  */
 #ifndef HTH_SERVER_HTTP_H
 #define HTH_SERVER_HTTP_H
@@ -24,9 +27,11 @@ struct ssl_ctx_st;
 typedef struct hth_http_server hth_http_server;
 typedef struct hth_http_exchange hth_http_exchange;
 
+/* A limit of time that is 0: none. */
 typedef struct hth_http_options {
     size_t headers_bytes_max;
     size_t body_bytes_max;
+    size_t bodies_bytes_max; /* memory of all requests' bodies; beyond it: 503; 0: no limit */
     uint32_t connections_max;
     uint32_t idle_timeout_ms;    /* of a connection without a request */
     uint32_t request_timeout_ms; /* from a request's first byte to its last */
@@ -39,6 +44,7 @@ static inline hth_http_options hth_http_options_default(void)
     return (hth_http_options){
         .headers_bytes_max = 32 << 10,
         .body_bytes_max = (size_t)32 << 20,
+        .bodies_bytes_max = (size_t)1 << 30,
         .connections_max = 16384,
         .idle_timeout_ms = 300000,
         .request_timeout_ms = 30000,
@@ -48,15 +54,19 @@ static inline hth_http_options hth_http_options_default(void)
 
 /* A request is complete. It is answered now or later, by hth_http_reply or a stream. */
 typedef void (*hth_http_handler)(hth_http_exchange *exchange, void *user_data);
-/* The body of a reply that the protocol's own failure (400, 413, 431, 501) gets; NUL-terminated, valid for the call. */
-typedef const char *(*hth_http_error_fn)(int status, const char *path, void *user_data);
+/*
+ * The body (JSON) of the reply to what is no request that the handler could answer: 400, 408, 413, 417, 431, 501, 503, 505. why
+ * is a sentence for the client; path is "" where it is not known. NUL-terminated, valid until the next call.
+ */
+typedef const char *(*hth_http_error_fn)(int status, const char *why, const char *path, void *user_data);
 
 hearth_status hth_http_server_new(struct event_base *base, const hth_http_options *options, hth_http_handler handler,
                                   void *user_data, hth_http_server **out, hearth_error *err);
-/* Cut every connection; on_close of pending exchanges is called. Accepts NULL. */
+/* Cut every connection; on_close of pending exchanges is called. Not from a callback of the server. Accepts NULL. */
 void hth_http_server_free(hth_http_server *server);
 /* New limits, for connections to come. */
 void hth_http_server_set_options(hth_http_server *server, const hth_http_options *options);
+/* user_data is the handler's. Without it such replies have {"error":{"message":...}}. */
 void hth_http_server_set_errors(hth_http_server *server, hth_http_error_fn write_error);
 
 typedef struct hth_http_listener hth_http_listener;

@@ -2,7 +2,11 @@
  * metrics.h - what Prometheus reads
  *
  * Names and units follow Prometheus's guide (https://prometheus.io/docs/practices/naming/): base units, _total for what
- * only grows, one name for one thing. Labels are bounded: models are those that are configured, endpoints a fixed list.
+ * only grows, one name for one thing. Labels are bounded: models are those that are or were configured, all others are
+ * "other"; endpoints and reasons are those of our own code. docs/monitoring.md lists every metric.
+ *
+ * What the front counts grows as long as the front lives. What workers count (hearth_cache_..., hearth_scheduler_...)
+ * begins at zero with each process, as their numbers are shown as they are: rate() and increase() know about that.
  * Event loop only.
  */
 #ifndef HTH_SERVER_METRICS_H
@@ -10,6 +14,7 @@
 
 #include "api/buffer.h"
 #include "server/http.h"
+#include "server/options.h"
 #include "server/record.h"
 #include "server/supervisor.h"
 
@@ -17,16 +22,23 @@ typedef struct hth_metrics hth_metrics;
 
 hth_metrics *hth_metrics_new(void);          /* NULL without memory */
 void hth_metrics_free(hth_metrics *metrics); /* accepts NULL */
+/*
+ * The models that have a name of their own from now on. Those that were set before keep theirs: what was counted must not
+ * vanish. Without memory, or beyond HTH_METRICS_MODELS_MAX, a model counts as "other".
+ */
+void hth_metrics_models_set(hth_metrics *metrics, const hth_server_options *options);
+enum { HTH_METRICS_MODELS_MAX = 1024 };
 
 /* A request is over. */
 void hth_metrics_note(hth_metrics *metrics, const hth_record *record);
 /* A piece of a stream arrived ms after the one before it, with n_tokens tokens. */
 void hth_metrics_note_tokens(hth_metrics *metrics, const char *model, double ms, uint32_t n_tokens);
-/* A request was refused before it reached a model: "unauthorized", "rate_limited", "overloaded", ... */
+/* A request was refused before it reached a model: "unauthorized", "rate_limited", "overloaded", ...; a fixed text */
 void hth_metrics_note_refused(hth_metrics *metrics, const char *reason);
 
-/* The page, in Prometheus' text format, version 0.0.4. supervisor may be NULL. */
-void hth_metrics_write(hth_metrics *metrics, const hth_supervisor *supervisor, const hth_http_numbers *http,
+/* The page, in Prometheus' text format, version 0.0.4. supervisor and http may be NULL. */
+#define HTH_METRICS_CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
+void hth_metrics_write(const hth_metrics *metrics, const hth_supervisor *supervisor, const hth_http_numbers *http,
                        hth_buffer *out);
 
 #endif

@@ -7,7 +7,7 @@
 #include "server/frames.h"
 
 typedef struct hth_record {
-    char request_id[64];
+    char request_id[65];
     char trace_id[33]; /* of the traceparent; "" without */
     const char *key;   /* name of the client's key; "" without */
     const char *peer;

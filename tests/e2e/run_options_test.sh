@@ -65,7 +65,11 @@ refuse "--grammar-lazy needs a --grammar" --grammar-lazy --trigger-word x
 refuse "--grammar-lazy needs a --trigger-word" --grammar-lazy --grammar 'root ::= "a"'
 refuse "need --grammar-lazy" --grammar 'root ::= "a"' --trigger-word x
 refuse "give the prompts once" --prompts x
-refuse "unrecognized option" --no-such-option
+refuse "unrecognized option '--no-such-option'; 'hearth run --help' lists them" --no-such-option
+refuse "unrecognized option '--tmep'; did you mean '--temp'\?" --tmep 1
+refuse "option '--prom' is ambiguous; it may be '--prompt' or '--prompts'" --prom x
+refuse "option '--temp' needs a value, T" --temp
+refuse "option '--json' takes no value" --json=1
 set -- --json; i=0
 while [ $i -lt 65 ]; do set -- "$@" --stop "s$i"; i=$((i + 1)); done
 refuse "--stop 's64' is one too many; at most 64" "$@"

@@ -1,0 +1,267 @@
+/*
+ * peek.c - see peek.h
+ *
+ * A cursor runs over the object's members. A member's value is skipped unless it is asked for: strings with memchr, from
+ * quote to quote, since nearly all of a long body is in them; arrays and objects by counting brackets.
+ */
+#include "api/peek.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#include "base/status.h"
+
+enum { KEY_BYTES_MAX = 8 }; /* no key that is asked for is longer */
+
+typedef struct cursor {
+    const char *at;
+    const char *end;
+} cursor;
+
+static void skip_space(cursor *text)
+{
+    while (text->at < text->end && (*text->at == ' ' || *text->at == '\t' || *text->at == '\n' || *text->at == '\r'))
+        text->at++;
+}
+
+static bool take(cursor *text, char c)
+{
+    if (text->at == text->end || *text->at != c)
+        return false;
+    text->at++;
+    return true;
+}
+
+/* From behind the opening quote to behind the closing one. */
+static bool skip_string(cursor *text)
+{
+    const char *begin = text->at;
+
+    for (;;) {
+        const char *quote = text->at < text->end ? memchr(text->at, '"', (size_t)(text->end - text->at)) : NULL;
+        size_t n_escapes = 0;
+
+        if (!quote)
+            return false;
+        text->at = quote + 1;
+        while (quote - n_escapes > begin && *(quote - n_escapes - 1) == '\\')
+            n_escapes++;
+        if (n_escapes % 2 == 0)
+            return true;
+    }
+}
+
+/* An array or an object, whatever is in it, from behind its opening bracket. */
+static bool skip_nested(cursor *text)
+{
+    size_t depth = 1;
+
+    while (depth > 0 && text->at < text->end) {
+        char c = *text->at++;
+
+        if (c == '"' && !skip_string(text))
+            return false;
+        if (c == '[' || c == '{')
+            depth++;
+        else if (c == ']' || c == '}')
+            depth--;
+    }
+    return depth == 0;
+}
+
+static bool skip_value(cursor *text)
+{
+    const char *begin = text->at;
+
+    if (take(text, '"'))
+        return skip_string(text);
+    if (take(text, '{') || take(text, '['))
+        return skip_nested(text);
+    while (text->at < text->end && ((*text->at >= '0' && *text->at <= '9') || (*text->at >= 'a' && *text->at <= 'z') ||
+                                    (*text->at >= 'A' && *text->at <= 'Z') || memchr("+-.", *text->at, 3)))
+        text->at++;
+    return text->at > begin;
+}
+
+static bool read_hex(cursor *text, uint32_t *out)
+{
+    uint32_t value = 0;
+
+    if (text->end - text->at < 4)
+        return false;
+    for (int i = 0; i < 4; i++) {
+        char c = *text->at++;
+
+        if (c >= '0' && c <= '9')
+            value = value << 4 | (uint32_t)(c - '0');
+        else if ((c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'))
+            value = value << 4 | (uint32_t)((c | 0x20) - 'a' + 10);
+        else
+            return false;
+    }
+    *out = value;
+    return true;
+}
+
+/* A character behind "\u", with the second half of it where that is one of two; none may be zero. */
+static bool read_unicode(cursor *text, uint32_t *out)
+{
+    uint32_t low;
+
+    if (!read_hex(text, out) || *out == 0 || (*out >= 0xdc00 && *out <= 0xdfff))
+        return false;
+    if (*out < 0xd800 || *out > 0xdbff)
+        return true;
+    if (!take(text, '\\') || !take(text, 'u') || !read_hex(text, &low) || low < 0xdc00 || low > 0xdfff)
+        return false;
+    *out = 0x10000 + ((*out - 0xd800) << 10) + (low - 0xdc00);
+    return true;
+}
+
+static size_t encode(uint32_t character, char bytes[4])
+{
+    if (character < 0x80) {
+        bytes[0] = (char)character;
+        return 1;
+    }
+    if (character < 0x800) {
+        bytes[0] = (char)(0xc0 | character >> 6);
+        bytes[1] = (char)(0x80 | (character & 0x3f));
+        return 2;
+    }
+    if (character < 0x10000) {
+        bytes[0] = (char)(0xe0 | character >> 12);
+        bytes[1] = (char)(0x80 | (character >> 6 & 0x3f));
+        bytes[2] = (char)(0x80 | (character & 0x3f));
+        return 3;
+    }
+    bytes[0] = (char)(0xf0 | character >> 18);
+    bytes[1] = (char)(0x80 | (character >> 12 & 0x3f));
+    bytes[2] = (char)(0x80 | (character >> 6 & 0x3f));
+    bytes[3] = (char)(0x80 | (character & 0x3f));
+    return 4;
+}
+
+/* What stands behind a backslash. */
+static bool read_escape(cursor *text, uint32_t *out)
+{
+    static const char names[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
+    const char *name;
+
+    if (text->at == text->end)
+        return false;
+    if (*text->at == 'u') {
+        text->at++;
+        return read_unicode(text, out);
+    }
+    name = *text->at ? strchr(names, *text->at) : NULL;
+    if (!name)
+        return false;
+    text->at++;
+    *out = (uint32_t)meanings[name - names];
+    return true;
+}
+
+/*
+ * Decode a string from behind its opening quote into out, [n_max + 1], as far as it fits, and go behind its closing
+ * quote. *is_cut_out: it did not fit.
+ */
+static bool read_string(cursor *text, char *out, size_t n_max, bool *is_cut_out)
+{
+    size_t n = 0;
+    bool is_cut = false;
+
+    while (text->at < text->end && *text->at != '"') {
+        char bytes[4];
+        size_t n_bytes = 1;
+        uint32_t character;
+
+        if ((unsigned char)*text->at < ' ')
+            return false;
+        if (take(text, '\\')) {
+            if (!read_escape(text, &character))
+                return false;
+            n_bytes = encode(character, bytes);
+        } else {
+            bytes[0] = *text->at++;
+        }
+        is_cut = is_cut || n + n_bytes > n_max;
+        if (is_cut)
+            continue;
+        memcpy(out + n, bytes, n_bytes);
+        n += n_bytes;
+    }
+    out[n] = '\0';
+    *is_cut_out = is_cut;
+    return take(text, '"');
+}
+
+static bool read_word(cursor *text, const char *word)
+{
+    size_t n = strlen(word);
+
+    if ((size_t)(text->end - text->at) < n || memcmp(text->at, word, n) != 0)
+        return false;
+    text->at += n;
+    return true;
+}
+
+static bool read_model(cursor *text, hth_api_peeked *out)
+{
+    if (!take(text, '"'))
+        return skip_value(text);
+    out->has_model = read_string(text, out->model, HTH_API_PEEK_MODEL_BYTES_MAX, &out->model_is_cut);
+    if (!out->has_model)
+        out->model[0] = '\0';
+    else if (out->model_is_cut)
+        hth_end_at_character(out->model, sizeof(out->model));
+    return out->has_model;
+}
+
+static bool read_stream(cursor *text, hth_api_peeked *out)
+{
+    out->stream = read_word(text, "true");
+    out->has_stream = out->stream || read_word(text, "false");
+    return out->has_stream || skip_value(text);
+}
+
+bool hth_api_peek(const char *body, size_t n, hth_api_peeked *out)
+{
+    cursor text = { .at = body, .end = body + n };
+    bool met_model = false, met_stream = false;
+
+    *out = (hth_api_peeked){ .has_model = false };
+    skip_space(&text);
+    if (!take(&text, '{'))
+        return false;
+    skip_space(&text);
+    if (take(&text, '}'))
+        return true;
+    do {
+        char key[KEY_BYTES_MAX + 1];
+        bool is_cut, is_good;
+
+        skip_space(&text);
+        if (!take(&text, '"') || !read_string(&text, key, KEY_BYTES_MAX, &is_cut))
+            return false;
+        skip_space(&text);
+        if (!take(&text, ':'))
+            return false;
+        skip_space(&text);
+        if (!met_model && !is_cut && strcmp(key, "model") == 0) {
+            met_model = true;
+            is_good = read_model(&text, out);
+        } else if (!met_stream && !is_cut && strcmp(key, "stream") == 0) {
+            met_stream = true;
+            is_good = read_stream(&text, out);
+        } else {
+            is_good = skip_value(&text);
+        }
+        if (!is_good)
+            return false;
+        if (met_model && met_stream)
+            return true;
+        skip_space(&text);
+    } while (take(&text, ','));
+    return take(&text, '}');
+}

@@ -1,0 +1,31 @@
+/*
+ * peek.h - whose a request is, before anybody parses it
+ *
+ * The front hands a body to the worker of the model that it names, and only that worker parses it. So the front looks for
+ * two of its fields in one pass over the text, without memory. Nothing is validated: what is malformed is the worker's to
+ * refuse, and where it begins, this ends.
+ */
+#ifndef HTH_API_PEEK_H
+#define HTH_API_PEEK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { HTH_API_PEEK_MODEL_BYTES_MAX = 256 };
+
+typedef struct hth_api_peeked {
+    bool has_model;    /* there is a "model", and it is a text; null and other types are none */
+    bool model_is_cut; /* it is longer than what is here: no model has such a name */
+    bool has_stream;   /* likewise "stream", true or false */
+    bool stream;
+    char model[HTH_API_PEEK_MODEL_BYTES_MAX +
+               1]; /* decoded; perhaps not UTF-8, where the body is not; "" where there is none */
+} hth_api_peeked;
+
+/*
+ * Look for "model" and "stream" in the object body, [n]; of a key given twice, the first counts. Reads until both were
+ * met, the object ends, or it is no JSON: false then, with what was found before. out is always filled. Pure, linear.
+ */
+bool hth_api_peek(const char *body, size_t n, hth_api_peeked *out);
+
+#endif

@@ -1,0 +1,217 @@
+/*
+ * model_options.c - the rows of the options that say what a model runs with, and their readers
+ *
+ * Four tables, because the commands show them in different places of their help. A command puts one into its own table
+ * with a row of the kind HTH_OPTION_TABLE, at the place where it keeps its hth_model_setup.
+ */
+#include "cli/model_options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/values.h"
+
+/* ---- readers of single options ----------------------------------------------------------------------------------- */
+
+static bool add_directory(void *options, const char *shown, const char *value, hearth_error *err)
+{
+    hth_model_setup *out = options;
+
+    return hth_value_add_text(out->more_directories, &out->runtime.n_more_directories, HTH_MODEL_DIRECTORIES_MAX, shown,
+                              value, err);
+}
+
+static bool read_prefill_chunk(void *options, const char *shown, const char *value, hearth_error *err)
+{
+    hth_model_setup *out = options;
+    static const uint32_t chunks[] = { 64, 128, 256 };
+    char text[16];
+
+    for (size_t i = 0; i < sizeof(chunks) / sizeof(chunks[0]); i++) {
+        (void)snprintf(text, sizeof(text), "%u", chunks[i]); /* sized for it */
+        if (strcmp(value, text) == 0) {
+            out->model.prefill_chunk = chunks[i];
+            return true;
+        }
+    }
+    return hth_value_wrong(shown, value, "64, 128 or 256", err);
+}
+
+static bool read_fingerprint_mode(void *options, const char *shown, const char *value, hearth_error *err)
+{
+    hearth_fingerprint_mode *mode = &((hth_model_setup *)options)->model.fingerprint_mode;
+
+    if (strcmp(value, "safe") == 0)
+        *mode = HEARTH_FINGERPRINT_SAFE;
+    else if (strcmp(value, "gguf_chunked") == 0)
+        *mode = HEARTH_FINGERPRINT_GGUF_CHUNKED;
+    else if (strcmp(value, "fast_unsafe") == 0)
+        *mode = HEARTH_FINGERPRINT_FAST_UNSAFE;
+    else
+        return hth_value_wrong(shown, value, "safe, gguf_chunked or fast_unsafe", err);
+    return true;
+}
+
+/* "min_tokens=64" */
+static bool set_policy(void *options, const char *shown, const char *value, hearth_error *err)
+{
+    hth_model_setup *out = options;
+    const struct {
+        const char *key;
+        int64_t *into;
+    } keys[] = {
+        { "min_tokens", &out->policy.min_tokens },
+        { "cold_min_tokens", &out->policy.cold_min_tokens },
+        { "cold_max_tokens", &out->policy.cold_max_tokens },
+        { "continued_interval", &out->policy.continued_interval },
+        { "boundary_trim_tokens", &out->policy.boundary_trim_tokens },
+        { "boundary_align_tokens", &out->policy.boundary_align_tokens },
+        { "snapshot_interval", &out->policy.snapshot_interval },
+    };
+    const char *equals = strchr(value, '=');
+
+    for (size_t i = 0; equals && i < sizeof(keys) / sizeof(keys[0]); i++) {
+        long long number;
+
+        if (strlen(keys[i].key) != (size_t)(equals - value) || strncmp(value, keys[i].key, strlen(keys[i].key)) != 0)
+            continue;
+        if (!hth_value_integer(shown, equals + 1, 0, INT32_MAX, &number, err))
+            return false;
+        *keys[i].into = number;
+        out->has_policy = true;
+        return true;
+    }
+    return hth_value_wrong(shown, value, "KEY=N with a key that --help-all lists, such as min_tokens=64", err);
+}
+
+/* ---- the tables -------------------------------------------------------------------------------------------------- */
+
+#define AT(field) offsetof(hth_model_setup, field)
+#define TABLE(rows)                            \
+    {                                          \
+        rows, sizeof(rows) / sizeof((rows)[0]) \
+    }
+
+static const hth_option serving_rows[] = {
+    { "model", 'm', HTH_OPTION_TEXT, "FILE", "the model, a GGUF file", .offset = AT(path), .is_common = true },
+    { "name", 0, HTH_OPTION_TEXT, "NAME", "what clients call it (default: the file's name without .gguf)",
+      .offset = AT(model.name), .is_common = true },
+    { "chat-template", 0, HTH_OPTION_TEXT, "FILE", "a Jinja template for conversations instead of the model's",
+      .offset = AT(chat_template_file) },
+    { "stalled-ms", 0, HTH_OPTION_U32, "MS", "a reply that nobody takes is cancelled after so long (default 30000)",
+      .offset = AT(model.stalled_ms), .low = 1, .high = UINT32_MAX },
+};
+
+static const hth_option scheduling_rows[] = {
+    { "n-parallel", 0, HTH_OPTION_U32, "N",
+      "requests that the model runs at once, 1 to 128 (default 8; 'hearth run': as many as --parallel, or as --n)",
+      .offset = AT(model.n_parallel), .low = 1, .high = HTH_MODEL_PARALLEL_MAX },
+    { "queue-max", 0, HTH_OPTION_U32, "N", "requests that may wait, 1 to 65536 (default 1024)",
+      .offset = AT(model.queue_max), .low = 1, .high = 65536 },
+    { "strategy", 0, HTH_OPTION_TEXT, "NAME",
+      "what goes into a batch: decode_maximal (default), prefill_priority, balanced", .offset = AT(model.strategy) },
+    { "prefill-chunk", 0, HTH_OPTION_OWN, "N",
+      "prompt tokens that a request evaluates at once: 64, 128 or 256 (default)", .read = read_prefill_chunk },
+    { "max-tick-ms", 0, HTH_OPTION_U32, "MS",
+      "how long an evaluation may take while a reply is being generated (default 250)", .offset = AT(model.max_tick_ms),
+      .low = 1, .high = 60000 },
+    { "session-idle-ms", 0, HTH_OPTION_U32, "MS", "a session unused for so long gives its cells up (default 300000)",
+      .offset = AT(model.session_idle_ms), .low = 1, .high = UINT32_MAX },
+    { "aging-ms", 0, HTH_OPTION_U32, "MS", "a waiting request rises by one priority each so often (default 10000)",
+      .offset = AT(model.aging_ms), .low = 1, .high = UINT32_MAX },
+};
+
+static const hth_option cache_rows[] = {
+    { "cache", 0, HTH_OPTION_TEXT, "DIR", "cache directory (default: $HEARTH_CACHE or ~/.cache/hearth/kv)",
+      .offset = AT(runtime.cache_directory), .is_common = true },
+    { "no-cache", 0, HTH_OPTION_FLAG, NULL, "neither read nor keep anything", .offset = AT(runtime.cache_disabled),
+      .is_common = true },
+    { "cache-salt", 0, HTH_OPTION_TEXT, "TEXT", "share rows only with runs of the same salt",
+      .offset = AT(model.cache_salt) },
+    { "ram", 0, HTH_OPTION_SIZE, "SIZE", "memory for rows (default: an eighth of the machine's, at most 4G)",
+      .offset = AT(runtime.ram_bytes_max), .low = 1 << 20 },
+    { "ram-files", 0, HTH_OPTION_TEXT, "DIR",
+      "a folder on tmpfs, such as /dev/shm/hearth, for rows that outlive this process",
+      .offset = AT(runtime.ram_file_directory) },
+    { "ram-files-size", 0, HTH_OPTION_SIZE, "SIZE", "space for rows there (default: half of what is free)",
+      .offset = AT(runtime.ram_file_bytes_max), .low = 1 << 20 },
+    { "disk", 0, HTH_OPTION_SIZE, "SIZE", "disk space for rows, of all processes on this directory (default 32G)",
+      .offset = AT(runtime.disk_bytes_max), .low = 1 << 20 },
+    { "disk-free", 0, HTH_OPTION_SIZE, "SIZE", "leave so much of the device free (default 1G)",
+      .offset = AT(runtime.disk_free_min), .low = 1 << 20 },
+    { "more-cache", 0, HTH_OPTION_OWN, "DIR", "one more directory for rows, on another device; may be given 15 times",
+      .read = add_directory, .repeats = true },
+    { "index", 0, HTH_OPTION_TEXT, "DIR", "where the index is; for a --cache on NFS, a local directory",
+      .offset = AT(runtime.index_directory) },
+    { "writers", 0, HTH_OPTION_U32, "N", "threads that write rows to files (default 2)",
+      .offset = AT(runtime.n_writer_threads), .low = 1, .high = 16 },
+    { "write-speed", 0, HTH_OPTION_SIZE, "SIZE",
+      "write at most so many bytes a second, to spare a device (default: no limit)",
+      .offset = AT(runtime.disk_write_bytes_per_s), .low = 1 << 10 },
+    { "second-use", 0, HTH_OPTION_FLAG, NULL,
+      "write a row to disk when it is used for the first time, not when it is made",
+      .offset = AT(runtime.save_on_second_use) },
+    { "resume-wait", 0, HTH_OPTION_U32, "MS", "wait for a --parent-key that another process is writing (default 500)",
+      .offset = AT(runtime.session_resume_wait_ms), .low = 0, .high = 600000 },
+    { "signing-key", 0, HTH_OPTION_TEXT, "FILE", "sign rows with this key (32 bytes or more), and use no others",
+      .offset = AT(runtime.signing_key_file) },
+    { "keep-prompt-text", 0, HTH_OPTION_FLAG, NULL,
+      "write the text of a row's tokens into it (default: prompts are private)",
+      .offset = AT(runtime.keep_prompt_text) },
+    { "policy", 0, HTH_OPTION_OWN, "KEY=N",
+      "what is saved; KEY is min_tokens, cold_min_tokens, cold_max_tokens, continued_interval, boundary_trim_tokens, "
+      "boundary_align_tokens or snapshot_interval; may be repeated",
+      .read = set_policy },
+    { "fingerprint", 0, HTH_OPTION_OWN, "MODE",
+      "how the model file is identified: safe, gguf_chunked, fast_unsafe (default safe)",
+      .read = read_fingerprint_mode },
+};
+
+static const hth_option engine_rows[] = {
+    { "ctx", 'c', HTH_OPTION_U32, "N",
+      "context in tokens, of all requests together, rounded up to 256 (default: the model's own, at most 8192)",
+      .offset = AT(model.n_ctx), .low = 1, .high = 1 << 24, .is_common = true },
+    { "batch", 'b', HTH_OPTION_U32, "N", "most tokens of one evaluation (default 512)", .offset = AT(model.n_batch),
+      .low = 1, .high = 65536 },
+    { "threads", 't', HTH_OPTION_U32, "N", "threads (default: the machine's CPUs)", .offset = AT(model.n_threads),
+      .low = 1, .high = 1024, .is_common = true },
+    { "gpu-layers", 0, HTH_OPTION_I32, "N", "layers on the GPU; -1: all that fit (default)",
+      .offset = AT(model.n_gpu_layers), .low = -1, .high = 10000, .is_common = true },
+    { "type-k", 0, HTH_OPTION_TEXT, "T", "type of K in the cache: f16 (default), bf16, f32, q8_0, ...",
+      .offset = AT(model.type_k) },
+    { "type-v", 0, HTH_OPTION_TEXT, "T", "type of V", .offset = AT(model.type_v) },
+    { "no-mmap", 0, HTH_OPTION_FLAG, NULL, "read the weights into memory instead of mapping the file",
+      .offset = AT(model.no_mmap) },
+};
+
+const hth_option_table hth_model_serving_options = TABLE(serving_rows);
+const hth_option_table hth_model_scheduling_options = TABLE(scheduling_rows);
+const hth_option_table hth_model_cache_options = TABLE(cache_rows);
+const hth_option_table hth_model_engine_options = TABLE(engine_rows);
+
+/* ---- what they come to ------------------------------------------------------------------------------------------- */
+
+void hth_model_setup_init(hth_model_setup *out)
+{
+    *out = (hth_model_setup){
+        .runtime = hearth_runtime_options_default(),
+        .model = hearth_model_options_default(),
+        .policy = hearth_cache_policy_default(),
+    };
+}
+
+hearth_runtime_options hth_model_setup_runtime(const hth_model_setup *setup)
+{
+    hearth_runtime_options runtime = setup->runtime;
+
+    runtime.more_directories = setup->more_directories;
+    return runtime;
+}
+
+hearth_model_options hth_model_setup_model(const hth_model_setup *setup)
+{
+    hearth_model_options model = setup->model;
+
+    model.cache_policy = setup->has_policy ? &setup->policy : NULL;
+    return model;
+}

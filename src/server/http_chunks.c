@@ -1,0 +1,105 @@
+/*
+ * http_chunks.c - a state for every place in "5;x=y\r\nhello\r\n0\r\nTrailer: z\r\n\r\n"
+ */
+#include "server/http_chunks.h"
+
+enum { DIGITS_MAX = 12, LINE_BYTES_MAX = 1024, TRAILER_BYTES_MAX = 8192 };
+
+enum {
+    SIZE,
+    EXTENSION,
+    SIZE_LF,
+    DATA,
+    DATA_CR,
+    DATA_LF,
+    TRAILER_LINE, /* at its first byte */
+    TRAILER_REST,
+    TRAILER_LF,
+    END_LF,
+};
+
+static int hex_value(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+/* The byte behind the last digit of a size decides what follows it. */
+static int after_size(hth_http_chunks *chunks, char c)
+{
+    if (chunks->n_digits == 0)
+        return -1;
+    if (c == '\r')
+        return SIZE_LF;
+    return c == ';' || c == ' ' || c == '\t' ? EXTENSION : -1;
+}
+
+/* One byte outside of data: the state it leads to; -1: none. */
+static int next_state(hth_http_chunks *chunks, char c)
+{
+    int digit;
+
+    switch (chunks->state) {
+    case SIZE:
+        digit = hex_value(c);
+        if (digit < 0)
+            return after_size(chunks, c);
+        if (++chunks->n_digits > DIGITS_MAX)
+            return -1;
+        chunks->n_left = chunks->n_left << 4 | (uint64_t)digit;
+        return SIZE;
+    case EXTENSION:
+        if (++chunks->n_line > LINE_BYTES_MAX || c == '\n' || c == '\0')
+            return -1;
+        return c == '\r' ? SIZE_LF : EXTENSION;
+    case SIZE_LF:
+        chunks->n_digits = chunks->n_line = 0;
+        if (c != '\n')
+            return -1;
+        return chunks->n_left > 0 ? DATA : TRAILER_LINE;
+    case DATA_CR: return c == '\r' ? DATA_LF : -1;
+    case DATA_LF: return c == '\n' ? SIZE : -1;
+    case TRAILER_LINE:
+        if (c == '\r')
+            return END_LF;
+        /* fall through */
+    case TRAILER_REST:
+        if (++chunks->n_line > TRAILER_BYTES_MAX || c == '\n' || c == '\0')
+            return -1;
+        return c == '\r' ? TRAILER_LF : TRAILER_REST;
+    case TRAILER_LF: return c == '\n' ? TRAILER_LINE : -1;
+    default: return -1;
+    }
+}
+
+hth_http_chunks_result hth_http_chunks_read(hth_http_chunks *chunks, const char *bytes, size_t n, size_t *n_used_out,
+                                            const char **piece_out, size_t *n_piece_out)
+{
+    *n_used_out = n;
+    for (size_t i = 0; i < n; i++) {
+        if (chunks->state == DATA) {
+            size_t n_piece = n - i < chunks->n_left ? n - i : (size_t)chunks->n_left;
+
+            chunks->n_left -= n_piece;
+            if (chunks->n_left == 0)
+                chunks->state = DATA_CR;
+            *piece_out = bytes + i;
+            *n_piece_out = n_piece;
+            *n_used_out = i + n_piece;
+            return HTH_HTTP_CHUNKS_DATA;
+        }
+        if (chunks->state == END_LF) {
+            *n_used_out = i + 1;
+            return bytes[i] == '\n' ? HTH_HTTP_CHUNKS_END : HTH_HTTP_CHUNKS_BAD;
+        }
+        chunks->state = next_state(chunks, bytes[i]);
+        if (chunks->state < 0)
+            return HTH_HTTP_CHUNKS_BAD;
+    }
+    return HTH_HTTP_CHUNKS_MORE;
+}

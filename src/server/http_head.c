@@ -1,0 +1,258 @@
+/*
+ * http_head.c - cut a request's head into texts, and say no to what is doubtful
+ */
+#include "server/http_head.h"
+
+#include <assert.h>
+#include <string.h>
+#include <strings.h>
+
+static bool is_token_char(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           (c != '\0' && strchr("!#$%&'*+-.^_`|~", c));
+}
+
+bool hth_http_is_token(const char *text)
+{
+    if (!*text)
+        return false;
+    for (; *text; text++) {
+        if (!is_token_char(*text))
+            return false;
+    }
+    return true;
+}
+
+static bool is_value_char(char c)
+{
+    return c == '\t' || ((unsigned char)c >= ' ' && c != 0x7f);
+}
+
+bool hth_http_is_value(const char *text)
+{
+    for (; *text; text++) {
+        if (!is_value_char(*text))
+            return false;
+    }
+    return true;
+}
+
+size_t hth_http_head_find(const char *bytes, size_t n, size_t *n_scanned)
+{
+    size_t at = *n_scanned;
+
+    while (at < n) {
+        const char *end = memchr(bytes + at, '\n', n - at);
+        size_t i;
+
+        if (!end)
+            break;
+        i = (size_t)(end - bytes);
+        if (i == 0 || bytes[i - 1] != '\r')
+            return SIZE_MAX;
+        if (i >= 3 && bytes[i - 2] == '\n')
+            return i + 1;
+        at = i + 1;
+    }
+    *n_scanned = n;
+    return 0;
+}
+
+const char *hth_http_head_field(const hth_http_head *head, const char *text, const char *name)
+{
+    for (uint32_t i = 0; i < head->n_fields; i++) {
+        if (strcasecmp(text + head->fields[i].name, name) == 0)
+            return text + head->fields[i].value;
+    }
+    return NULL;
+}
+
+/* ---- the request line ---- */
+
+static int refuse(int status, const char *why, const char **why_out)
+{
+    *why_out = why;
+    return status;
+}
+
+/* "GET", " ", target, " ", "HTTP/1.1"; the line is NUL-terminated. */
+static int parse_line(char *line, size_t n, hth_http_head *out, const char **why_out)
+{
+    char *target = memchr(line, ' ', n), *version, *query;
+
+    if (strlen(line) != n)
+        return refuse(400, "the request's line has a NUL byte", why_out);
+    version = target ? strchr(target + 1, ' ') : NULL;
+    if (!version)
+        return refuse(400, "a request begins with a line like 'POST /v1/completions HTTP/1.1'", why_out);
+    *target++ = '\0';
+    *version++ = '\0';
+    if (strncmp(version, "HTTP/", 5) != 0 || strlen(version) != 8 || version[6] != '.' || version[5] < '0' ||
+        version[5] > '9' || version[7] < '0' || version[7] > '9')
+        return refuse(400, "a request begins with a line like 'POST /v1/completions HTTP/1.1'", why_out);
+    if (version[5] != '1')
+        return refuse(505, "only HTTP/1.1 and HTTP/1.0 are spoken here", why_out);
+    out->minor = version[7] > '0';
+    if (!hth_http_is_token(line) || strlen(line) > HTH_HTTP_METHOD_MAX)
+        return refuse(400, "the request's method is no word", why_out);
+    out->method = line;
+
+    for (const char *c = target; *c; c++) {
+        if ((unsigned char)*c <= ' ' || *c == 0x7f)
+            return refuse(400, "the request's target has a control character", why_out);
+    }
+    if (strncasecmp(target, "http://", 7) == 0 || strncasecmp(target, "https://", 8) == 0) {
+        char *authority = strchr(target, ':') + 3;
+
+        target = authority + strcspn(authority, "/?");
+        if (*target == '\0')
+            target = "/"; /* never written to: it has no query */
+        else if (*target == '?')
+            *--target = '/'; /* "http://host?query" has the path "/"; what is overwritten is the host's last byte */
+    } else if (*target != '/' && strcmp(target, "*") != 0) {
+        return refuse(400, "the request's target is no path: it has to begin with '/'", why_out);
+    }
+    query = strchr(target, '?');
+    if (query)
+        *query++ = '\0';
+    out->path = target;
+    out->query = query;
+    return 0;
+}
+
+/* ---- its fields ---- */
+
+/* One field; the line is NUL-terminated. */
+static int parse_field(char *text, char *line, size_t n, hth_http_head *out, const char **why_out)
+{
+    char *colon = memchr(line, ':', n), *value, *end = line + n;
+
+    if (*line == ' ' || *line == '\t')
+        return refuse(400, "a header is continued on a second line, which nobody may do any more", why_out);
+    if (!colon)
+        return refuse(400, "a header has no colon", why_out);
+    *colon = '\0';
+    if (!hth_http_is_token(line) || strlen(line) != (size_t)(colon - line))
+        return refuse(400, "a header's name is no word", why_out);
+    value = colon + 1;
+    while (*value == ' ' || *value == '\t')
+        value++;
+    while (end > value && (end[-1] == ' ' || end[-1] == '\t'))
+        *--end = '\0';
+    if (strlen(value) != (size_t)(end - value) || !hth_http_is_value(value))
+        return refuse(400, "a header's value has a control character", why_out);
+    if (out->n_fields == HTH_HTTP_FIELDS_MAX)
+        return refuse(431, "the request has too many headers", why_out);
+    out->fields[out->n_fields++] = (hth_http_field){
+        .name = (uint32_t)(line - text),
+        .value = (uint32_t)(value - text),
+    };
+    return 0;
+}
+
+/* True when a list like "keep-alive, Upgrade" has the word. */
+static bool list_has(const char *list, const char *word)
+{
+    size_t n_word = strlen(word);
+
+    while (*list) {
+        size_t n;
+
+        list += strspn(list, ", \t");
+        n = strcspn(list, ",");
+        while (n > 0 && (list[n - 1] == ' ' || list[n - 1] == '\t'))
+            n--;
+        if (n == n_word && strncasecmp(list, word, n) == 0)
+            return true;
+        list += strcspn(list, ",");
+    }
+    return false;
+}
+
+static bool parse_length(const char *text, uint64_t *out)
+{
+    uint64_t value = 0;
+
+    if (!*text || strlen(text) > 18)
+        return false;
+    for (; *text; text++) {
+        if (*text < '0' || *text > '9')
+            return false;
+        value = 10 * value + (uint64_t)(*text - '0');
+    }
+    *out = value;
+    return true;
+}
+
+/* What the fields say of the connection and the body. */
+static int parse_meaning(const char *text, hth_http_head *out, const char **why_out)
+{
+    const char *length = NULL, *coding = NULL, *host = NULL;
+
+    out->keep_alive = out->minor >= 1;
+    for (uint32_t i = 0; i < out->n_fields; i++) {
+        const char *name = text + out->fields[i].name, *value = text + out->fields[i].value;
+
+        if (strcasecmp(name, "content-length") == 0) {
+            if (length)
+                return refuse(400, "the request has two headers Content-Length", why_out);
+            length = value;
+        } else if (strcasecmp(name, "transfer-encoding") == 0) {
+            if (coding)
+                return refuse(400, "the request has two headers Transfer-Encoding", why_out);
+            coding = value;
+        } else if (strcasecmp(name, "host") == 0) {
+            if (host)
+                return refuse(400, "the request has two headers Host", why_out);
+            host = value;
+        } else if (strcasecmp(name, "connection") == 0) {
+            if (list_has(value, "close"))
+                out->keep_alive = false;
+            else if (out->minor == 0 && list_has(value, "keep-alive"))
+                out->keep_alive = true;
+        } else if (strcasecmp(name, "expect") == 0) {
+            if (strcasecmp(value, "100-continue") != 0)
+                return refuse(417, "the header Expect may be 100-continue only", why_out);
+            out->expects_continue = out->minor >= 1;
+        }
+    }
+    if (!host && out->minor >= 1)
+        return refuse(400, "the request has no header Host", why_out);
+    if (coding && length)
+        return refuse(400, "the request has both Content-Length and Transfer-Encoding", why_out);
+    if (coding && out->minor == 0)
+        return refuse(400, "a request of HTTP/1.0 cannot have Transfer-Encoding", why_out);
+    if (coding && strcasecmp(coding, "chunked") != 0)
+        return refuse(501, "of transfer codings only 'chunked' is known here", why_out);
+    if (length && !parse_length(length, &out->body_bytes))
+        return refuse(400, "the header Content-Length is no number of bytes", why_out);
+    out->is_chunked = coding != NULL;
+    return 0;
+}
+
+int hth_http_head_parse(char *text, size_t n, hth_http_head *out, const char **why_out)
+{
+    char *line = text, *text_end = text + n;
+    int status = 0;
+
+    assert(n >= 4 && n <= UINT32_MAX);
+    *out = (hth_http_head){ .method = "" };
+    out->path = "";
+    while (line < text_end) {
+        char *end = memchr(line, '\n', (size_t)(text_end - line));
+        size_t n_line;
+
+        assert(end && end > line); /* who found the head's end saw CR LF at every line's end */
+        n_line = (size_t)(end - 1 - line);
+        end[-1] = '\0';
+        if (line == text)
+            status = parse_line(line, n_line, out, why_out);
+        else if (n_line > 0)
+            status = parse_field(text, line, n_line, out, why_out);
+        if (status != 0)
+            return status;
+        line = end + 1;
+    }
+    return parse_meaning(text, out, why_out);
+}

@@ -1,0 +1,56 @@
+/*
+ * http_head.h - the head of an HTTP/1 request: its line, its fields, and how long its body is
+ *
+ * Strict where two readers could disagree about where a request ends (RFC 9112): a line ends with CR LF and nothing else,
+ * nobody folds lines, a length is given once and in one way. What is refused has the status of its reply and a sentence
+ * that says why. Works on one piece of memory and knows no connection.
+ */
+#ifndef HTH_SERVER_HTTP_HEAD_H
+#define HTH_SERVER_HTTP_HEAD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { HTH_HTTP_FIELDS_MAX = 100, HTH_HTTP_METHOD_MAX = 24 };
+
+/* A name and a value as offsets in the head's text, both NUL-terminated. */
+typedef struct hth_http_field {
+    uint32_t name;
+    uint32_t value;
+} hth_http_field;
+
+typedef struct hth_http_head {
+    const char *method;
+    const char *path;  /* not decoded; begins with '/', or is "*" */
+    const char *query; /* not decoded; NULL: none */
+    int minor;         /* of HTTP/1.x */
+    bool keep_alive;   /* what the client wants */
+    bool is_chunked;   /* the body */
+    bool expects_continue;
+    uint64_t body_bytes; /* 0 where it is chunked */
+    uint32_t n_fields;
+    hth_http_field fields[HTH_HTTP_FIELDS_MAX];
+} hth_http_head;
+
+/*
+ * Look for the end of a head in bytes[0..n). *n_scanned is 0 at first and what was looked at in the end, for the next call
+ * with more bytes. Returns the head's length, empty line included; 0: more bytes are needed; SIZE_MAX: a line ends with LF
+ * alone, so that this is no head.
+ */
+size_t hth_http_head_find(const char *bytes, size_t n, size_t *n_scanned);
+
+/*
+ * Parse a whole head of n bytes, which is changed: texts in out lie in it. Returns 0, or the status of the reply that says
+ * no, with *why_out a sentence.
+ */
+int hth_http_head_parse(char *text, size_t n, hth_http_head *out, const char **why_out);
+
+/* Of the first field of that name (any case), or NULL. text is the one that was parsed. */
+const char *hth_http_head_field(const hth_http_head *head, const char *text, const char *name);
+
+/* True for a text that may be the name of a field, and for one that may be its value. */
+bool hth_http_is_token(const char *text);
+bool hth_http_is_value(const char *text);
+
+#endif

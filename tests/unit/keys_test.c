@@ -1,0 +1,242 @@
+/*
+ * keys_test.c - who is known, and what a key's limits let through
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "server/keys.h"
+#include "support/cmocka_all.h"
+
+#define SECOND UINT64_C(1000000000)
+
+enum { KEYS = 3 };
+
+typedef struct fixture {
+    hth_server_key list[KEYS];
+    hth_server_options options;
+    hth_keys *keys;
+} fixture;
+
+static hth_server_key key_of(const char *name, const char *secret)
+{
+    hth_server_key key = { .name = name };
+
+    hth_sha256_of(secret, strlen(secret), key.sha256);
+    return key;
+}
+
+static int set_up(void **state)
+{
+    fixture *f = calloc(1, sizeof(*f));
+
+    assert_non_null(f);
+    f->list[0] = key_of("alice", "secret-of-alice");
+    f->list[1] = key_of("bob", "secret-of-bob");
+    f->list[2] = key_of("carol", "secret-of-carol");
+    f->options = (hth_server_options){ .keys = f->list, .n_keys = KEYS };
+    f->keys = hth_keys_new();
+    assert_non_null(f->keys);
+    assert_true(hth_keys_set(f->keys, &f->options));
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    fixture *f = *state;
+
+    hth_keys_free(f->keys);
+    free(f);
+    return 0;
+}
+
+static const char *name_found(fixture *f, const char *authorization, const char *bare)
+{
+    const hth_key_use *use = hth_keys_find(f->keys, authorization, bare);
+
+    return use ? hth_key_use_key(use)->name : "nobody";
+}
+
+static void a_key_is_known_in_either_header(void **state)
+{
+    assert_string_equal(name_found(*state, "Bearer secret-of-bob", NULL), "bob");
+    assert_string_equal(name_found(*state, "bearer   secret-of-carol", NULL), "carol");
+    assert_string_equal(name_found(*state, NULL, "secret-of-alice"), "alice");
+    assert_string_equal(name_found(*state, "Basic eDp5", "secret-of-alice"), "alice");
+    assert_string_equal(name_found(*state, "Bearer nonsense", "secret-of-alice"), "alice");
+}
+
+static void what_is_no_key_is_nobody(void **state)
+{
+    assert_string_equal(name_found(*state, NULL, NULL), "nobody");
+    assert_string_equal(name_found(*state, "", ""), "nobody");
+    assert_string_equal(name_found(*state, "Bearer", NULL), "nobody");
+    assert_string_equal(name_found(*state, "Bearer ", NULL), "nobody");
+    assert_string_equal(name_found(*state, "Bearersecret-of-bob", NULL), "nobody");
+    assert_string_equal(name_found(*state, "secret-of-bob", NULL), "nobody");
+    assert_string_equal(name_found(*state, "Bearer secret-of-bo", NULL), "nobody");
+    assert_string_equal(name_found(*state, "Bearer secret-of-bob ", NULL), "nobody");
+    assert_string_equal(name_found(*state, NULL, "alice"), "nobody");
+}
+
+static void a_key_without_models_may_use_all(void **state)
+{
+    static const char *const models[] = { "chat", "code" };
+    hth_server_key key = { .name = "x" };
+
+    (void)state;
+    assert_true(hth_key_allows_model(&key, "anything"));
+    key.models = models;
+    key.n_models = 2;
+    assert_true(hth_key_allows_model(&key, "code"));
+    assert_false(hth_key_allows_model(&key, "cod"));
+    assert_false(hth_key_allows_model(&key, "codex"));
+}
+
+static hth_key_verdict begin(hth_key_use *use, uint64_t now_ns, uint32_t *retry_after_s)
+{
+    *retry_after_s = 0;
+    return hth_key_use_begin(use, now_ns, retry_after_s);
+}
+
+static void requests_come_back_one_by_one(void **state)
+{
+    fixture *f = *state;
+    hth_key_use *use = hth_keys_find(f->keys, NULL, "secret-of-alice");
+    uint32_t retry;
+    uint64_t now = 5 * SECOND;
+
+    f->list[0].requests_per_minute = 6;
+    for (int i = 0; i < 6; i++) {
+        assert_int_equal(begin(use, now, &retry), HTH_KEY_OK);
+        hth_key_use_end(use, now, 1000000);
+    }
+    assert_int_equal(begin(use, now, &retry), HTH_KEY_TOO_MANY_REQUESTS);
+    assert_int_equal(retry, 10);
+    assert_int_equal(begin(use, now + 4 * SECOND, &retry), HTH_KEY_TOO_MANY_REQUESTS);
+    assert_int_equal(retry, 6);
+    /* What was refused cost nothing. */
+    assert_int_equal(begin(use, now + 10 * SECOND + 1, &retry), HTH_KEY_OK);
+    assert_int_equal(begin(use, now + 10 * SECOND + 2, &retry), HTH_KEY_TOO_MANY_REQUESTS);
+    hth_key_use_end(use, now, 0);
+}
+
+static void an_idle_key_saves_no_more_than_a_minute(void **state)
+{
+    fixture *f = *state;
+    hth_key_use *use = hth_keys_find(f->keys, NULL, "secret-of-alice");
+    uint32_t retry;
+    uint64_t now = 100000 * SECOND;
+
+    f->list[0].requests_per_minute = 2;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(begin(use, now, &retry), HTH_KEY_OK);
+        hth_key_use_end(use, now, 0);
+    }
+    assert_int_equal(begin(use, now, &retry), HTH_KEY_TOO_MANY_REQUESTS);
+}
+
+static void who_took_too_many_tokens_waits_for_them(void **state)
+{
+    fixture *f = *state;
+    hth_key_use *use = hth_keys_find(f->keys, NULL, "secret-of-alice");
+    uint32_t retry;
+
+    f->list[0].tokens_per_minute = 600;
+    assert_int_equal(begin(use, SECOND, &retry), HTH_KEY_OK);
+    assert_int_equal(begin(use, SECOND, &retry), HTH_KEY_OK); /* not known yet what the first one takes */
+    hth_key_use_end(use, SECOND, 900);
+    hth_key_use_end(use, SECOND, 0);
+    assert_int_equal(begin(use, SECOND, &retry), HTH_KEY_TOO_MANY_TOKENS);
+    assert_int_equal(retry, 30);
+    assert_int_equal(begin(use, 32 * SECOND, &retry), HTH_KEY_OK);
+    hth_key_use_end(use, 32 * SECOND, 5);
+}
+
+static void so_many_at_once_and_no_more(void **state)
+{
+    fixture *f = *state;
+    hth_key_use *use = hth_keys_find(f->keys, NULL, "secret-of-alice");
+    uint32_t retry;
+
+    f->list[0].concurrency = 2;
+    assert_int_equal(begin(use, 1, &retry), HTH_KEY_OK);
+    assert_int_equal(begin(use, 1, &retry), HTH_KEY_OK);
+    assert_int_equal(begin(use, 1, &retry), HTH_KEY_TOO_MANY_AT_ONCE);
+    assert_int_equal(retry, 1);
+    hth_key_use_end(use, 2, 0);
+    assert_int_equal(begin(use, 2, &retry), HTH_KEY_OK);
+    hth_key_use_end(use, 3, 0);
+    hth_key_use_end(use, 3, 0);
+}
+
+static void a_clock_that_stands_still_gives_nothing_back(void **state)
+{
+    fixture *f = *state;
+    hth_key_use *use = hth_keys_find(f->keys, NULL, "secret-of-alice");
+    uint32_t retry;
+
+    f->list[0].requests_per_minute = 1;
+    assert_int_equal(begin(use, 90 * SECOND, &retry), HTH_KEY_OK);
+    hth_key_use_end(use, 90 * SECOND, 0);
+    assert_int_equal(begin(use, 30 * SECOND, &retry), HTH_KEY_TOO_MANY_REQUESTS);
+}
+
+static void what_was_used_outlives_a_reload(void **state)
+{
+    fixture *f = *state;
+    hth_key_use *use = hth_keys_find(f->keys, NULL, "secret-of-bob");
+    hth_server_key list[2] = { key_of("dave", "secret-of-dave"), key_of("bob", "another secret") };
+    hth_server_options options = { .keys = list, .n_keys = 2 };
+    uint32_t retry;
+
+    f->list[1].requests_per_minute = list[1].requests_per_minute = 1;
+    assert_int_equal(begin(use, SECOND, &retry), HTH_KEY_OK);
+    hth_key_use_end(use, SECOND, 0);
+    assert_true(hth_keys_set(f->keys, &options));
+    assert_null(hth_keys_find(f->keys, NULL, "secret-of-bob"));
+    assert_null(hth_keys_find(f->keys, NULL, "secret-of-alice"));
+    assert_non_null(hth_keys_find(f->keys, NULL, "secret-of-dave"));
+    use = hth_keys_find(f->keys, NULL, "another secret");
+    assert_non_null(use);
+    assert_int_equal(begin(use, SECOND, &retry), HTH_KEY_TOO_MANY_REQUESTS);
+}
+
+static void a_key_that_is_taken_away_lets_its_requests_end(void **state)
+{
+    fixture *f = *state;
+    hth_key_use *use = hth_keys_find(f->keys, NULL, "secret-of-carol");
+    const hth_server_options none = { .n_keys = 0 };
+    uint32_t retry;
+
+    assert_int_equal(begin(use, 1, &retry), HTH_KEY_OK);
+    assert_int_equal(begin(use, 1, &retry), HTH_KEY_OK);
+    assert_true(hth_keys_set(f->keys, &none));
+    assert_null(hth_keys_find(f->keys, NULL, "secret-of-carol"));
+    assert_null(hth_key_use_key(use));
+    hth_key_use_end(use, 2, 10);
+    /* And it may come back meanwhile. */
+    assert_true(hth_keys_set(f->keys, &f->options));
+    assert_ptr_equal(hth_keys_find(f->keys, NULL, "secret-of-carol"), use);
+    assert_true(hth_keys_set(f->keys, &none));
+    hth_key_use_end(use, 3, 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_key_is_known_in_either_header, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_no_key_is_nobody, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_key_without_models_may_use_all, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(requests_come_back_one_by_one, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_idle_key_saves_no_more_than_a_minute, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_took_too_many_tokens_waits_for_them, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(so_many_at_once_and_no_more, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_clock_that_stands_still_gives_nothing_back, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_was_used_outlives_a_reload, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_key_that_is_taken_away_lets_its_requests_end, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,189 @@
+/*
+ * peek_test.c - the two fields that the front looks for in a body
+ */
+#include "support/cmocka_all.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/peek.h"
+
+static hth_api_peeked peek(const char *body)
+{
+    hth_api_peeked out;
+
+    (void)hth_api_peek(body, strlen(body), &out); /* what was found is looked at */
+    return out;
+}
+
+static void assert_model(const char *body, const char *model)
+{
+    hth_api_peeked out = peek(body);
+
+    assert_int_equal(out.has_model, model != NULL);
+    assert_string_equal(out.model, model ? model : "");
+}
+
+static void a_model_is_found_wherever_it_stands(void **state)
+{
+    (void)state;
+    assert_model("{\"model\":\"tiny\"}", "tiny");
+    assert_model(" \t\r\n{ \"model\" : \"tiny\" , \"x\" : 1 } ", "tiny");
+    assert_model(
+        "{\"a\":[1,{\"model\":\"no\"}],\"b\":{\"model\":\"no\"},\"c\":\"\\\"model\\\":\\\\\",\"model\":\"yes\"}",
+        "yes");
+    assert_model("{\"a\":-1.5e+3,\"b\":true,\"c\":null,\"d\":\"]}\\\\\\\"\",\"model\":\"yes\"}", "yes");
+}
+
+static void escapes_are_decoded(void **state)
+{
+    (void)state;
+    assert_model("{\"model\":\"a\\/b\\\\c\\\"\\n\\u00e9\\u20ac\\ud83d\\ude00\"}",
+                 "a/b\\c\"\n\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80");
+    assert_model("{\"mod\\u0065l\":\"m\"}", "m");
+}
+
+static void what_is_no_text_is_no_model(void **state)
+{
+    (void)state;
+    assert_model("{\"model\":null}", NULL);
+    assert_model("{\"model\":7}", NULL);
+    assert_model("{\"model\":[\"m\"]}", NULL);
+    assert_model("{\"model\":\"\\u0000\"}", NULL);
+    assert_model("{\"model\":\"\\ud800\"}", NULL);
+    assert_model("{\"model\":\"\\udc00x\"}", NULL);
+    assert_model("{\"model\":\"\\q\"}", NULL);
+    assert_model("{\"model\":\"line\nbreak\"}", NULL);
+    assert_model("{\"model\":\"open", NULL);
+    assert_model("[\"model\",\"m\"]", NULL);
+    assert_model("\"model\"", NULL);
+    assert_model("", NULL);
+    assert_model("{", NULL);
+    assert_model("{}", NULL);
+    assert_model("{\"models\":\"m\",\"mode\":\"m\",\"Model\":\"m\"}", NULL);
+}
+
+static void of_two_the_first_counts(void **state)
+{
+    (void)state;
+    assert_model("{\"model\":\"first\",\"model\":\"second\"}", "first");
+    assert_true(peek("{\"stream\":true,\"stream\":false}").stream);
+}
+
+static void nothing_is_found_behind_what_is_no_json(void **state)
+{
+    (void)state;
+    assert_model("{\"a\":}\"model\":\"m\"}", NULL);
+    assert_model("{\"a\" 1,\"model\":\"m\"}", NULL);
+    assert_model("{,\"model\":\"m\"}", NULL);
+    assert_model("{\"a\":[1,\"model\":\"m\"}", NULL);
+    assert_model("{a:1,\"model\":\"m\"}", NULL);
+    assert_model("{\"model\":\"m\",]", "m");
+}
+
+static void stream_is_true_or_false(void **state)
+{
+    hth_api_peeked out;
+
+    (void)state;
+    out = peek("{\"stream\":true,\"model\":\"m\"}");
+    assert_true(out.has_stream && out.stream && out.has_model);
+    out = peek("{\"model\":\"m\",\"stream\": false}");
+    assert_true(out.has_stream && !out.stream);
+    out = peek("{\"stream\":1,\"model\":\"m\"}");
+    assert_true(!out.has_stream && !out.stream && out.has_model);
+    out = peek("{\"stream\":null,\"model\":\"m\"}");
+    assert_true(!out.has_stream && out.has_model);
+}
+
+static void an_object_that_was_read_is_told_from_what_is_none(void **state)
+{
+    hth_api_peeked out;
+
+    (void)state;
+    assert_true(hth_api_peek("{}", 2, &out));
+    assert_true(hth_api_peek("{\"a\":1}", 7, &out));
+    assert_true(hth_api_peek("{\"model\":\"m\",\"stream\":true,", 27, &out)); /* nothing more is asked for */
+    assert_false(hth_api_peek("{\"a\":1", 6, &out));
+    assert_false(hth_api_peek("[]", 2, &out));
+    assert_false(hth_api_peek("x", 1, &out));
+}
+
+static void a_name_too_long_is_cut_and_said_to_be(void **state)
+{
+    char body[1024], name[512];
+    hth_api_peeked out;
+
+    (void)state;
+    memset(name, 'n', sizeof(name));
+    for (size_t n = 254; n < 260; n++) {
+        (void)snprintf(body, sizeof(body), "{\"model\":\"%.*s\",\"stream\":true}", (int)n, name);
+        out = peek(body);
+        assert_true(out.has_model && out.stream);
+        assert_int_equal(out.model_is_cut, n > HTH_API_PEEK_MODEL_BYTES_MAX);
+        assert_true(strlen(out.model) <= HTH_API_PEEK_MODEL_BYTES_MAX);
+        if (!out.model_is_cut)
+            assert_int_equal(strlen(out.model), n);
+    }
+    (void)snprintf(body, sizeof(body), "{\"model\":\"%.255s\xc3\xa9\"}", name);
+    out = peek(body);
+    assert_true(out.model_is_cut);
+    assert_int_equal(strlen(out.model), 255);
+}
+
+static void no_end_of_a_body_is_read_beyond(void **state)
+{
+    static const char body[] = "{\"a\":{\"b\":[\"\\\\\\\"\",{}]},\"stre\\u0061m\":true,\"model\":\"\\ud83d\\ude00\"}";
+    hth_api_peeked out;
+
+    (void)state;
+    for (size_t n = 0; n < sizeof(body); n++) {
+        char *exact = malloc(n ? n : 1); /* the sanitizer watches its end */
+
+        assert_non_null(exact);
+        memcpy(exact, body, n);
+        assert_int_equal(hth_api_peek(exact, n, &out), n >= sizeof(body) - 2);
+        free(exact);
+    }
+}
+
+static void hostile_bodies_cost_one_pass(void **state)
+{
+    size_t n = (size_t)4 << 20;
+    char *body = malloc(n);
+    hth_api_peeked out;
+
+    (void)state;
+    assert_non_null(body);
+    memset(body, '[', n);
+    memcpy(body, "{\"a\":", 5);
+    assert_false(hth_api_peek(body, n, &out));
+    memset(body, '\\', n);
+    memcpy(body, "{\"a\":\"", 6);
+    assert_false(hth_api_peek(body, n, &out));
+    for (size_t i = 6; i + 1 < n; i += 2)
+        memcpy(body + i, "\\\"", 2);
+    assert_false(hth_api_peek(body, n, &out));
+    memcpy(body, "{\"model\":\"", 10);
+    assert_false(hth_api_peek(body, n, &out));
+    free(body);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_model_is_found_wherever_it_stands),
+        cmocka_unit_test(escapes_are_decoded),
+        cmocka_unit_test(what_is_no_text_is_no_model),
+        cmocka_unit_test(of_two_the_first_counts),
+        cmocka_unit_test(nothing_is_found_behind_what_is_no_json),
+        cmocka_unit_test(stream_is_true_or_false),
+        cmocka_unit_test(an_object_that_was_read_is_told_from_what_is_none),
+        cmocka_unit_test(a_name_too_long_is_cut_and_said_to_be),
+        cmocka_unit_test(no_end_of_a_body_is_read_beyond),
+        cmocka_unit_test(hostile_bodies_cost_one_pass),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,176 @@
+/*
+ * replay_test.c - replayed tokens that callbacks hear of: the same pieces as when they were drawn
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/api.h"
+#include "support/cmocka_all.h"
+#include "support/support.h"
+
+enum { LOG_BYTES = 1 << 16, TOKENS_MAX = 64 };
+
+/* Everything that callbacks were told, as one text; and where in it each token's share ends. */
+typedef struct told {
+    char text[LOG_BYTES];
+    size_t n;
+    size_t after[TOKENS_MAX + 1]; /* [n_tokens + 1]: bytes of text before token i */
+    uint32_t n_tokens;
+    uint32_t n_replayed;
+} told;
+
+static bool hear_token(uint64_t id, const hearth_token_event *event, void *user_data)
+{
+    told *t = user_data;
+
+    (void)id;
+    assert_int_equal(event->index, t->n_tokens);
+    assert_int_equal(strlen(event->text), event->n_bytes);
+    assert_true(!event->is_replayed || t->n_replayed == t->n_tokens); /* all of them come first */
+    t->n_replayed += event->is_replayed;
+    t->after[t->n_tokens++] = t->n;
+    t->n += (size_t)snprintf(t->text + t->n, LOG_BYTES - t->n, "(%d:%s)", event->token, event->text);
+    return true;
+}
+
+static bool hear_text(uint64_t id, const char *text, size_t n_bytes, void *user_data)
+{
+    told *t = user_data;
+
+    (void)id;
+    assert_int_equal(strlen(text), n_bytes);
+    t->n += (size_t)snprintf(t->text + t->n, LOG_BYTES - t->n, "[%s]", text);
+    return true;
+}
+
+/* Run it, with the first n tokens of known, and hear all of it. */
+static hearth_result run(hearth_model *model, const hearth_request *given, const hearth_result *known, uint32_t n,
+                         told *out)
+{
+    hearth_request request = *given;
+
+    memset(out, 0, sizeof(*out));
+    request.on_token = hear_token;
+    request.on_text = hear_text;
+    request.user_data = out;
+    request.replayed = known ? known->tokens : NULL;
+    request.n_replayed = n;
+    request.tell_replayed = known != NULL;
+    return hth_test_complete(model, &request);
+}
+
+static void expect_the_same_from_any_token(hearth_model *model, const hearth_request *request)
+{
+    told *first = malloc(sizeof(*first)), *again = malloc(sizeof(*again));
+    hearth_result whole = run(model, request, NULL, 0, first);
+    uint32_t n = whole.stats.completion_tokens;
+
+    assert_true(n > 2 && n <= TOKENS_MAX);
+    for (uint32_t k = 0; k <= n; k++) {
+        hearth_result rest = run(model, request, &whole, k, again);
+
+        assert_string_equal(again->text, first->text);
+        assert_int_equal(again->n_replayed, k);
+        assert_string_equal(rest.text, whole.text);
+        assert_int_equal(rest.finish_reason, whole.finish_reason);
+        assert_int_equal(rest.stats.completion_tokens, n);
+        if (k == n) {
+            assert_int_equal(rest.stats.n_decode_evaluations + rest.stats.n_prefill_evaluations, 0);
+            assert_int_equal(rest.stats.cached_tokens, rest.stats.prompt_tokens);
+        }
+        hearth_result_free(&rest);
+    }
+    hearth_result_free(&whole);
+    free(first);
+    free(again);
+}
+
+static void replayed_tokens_are_told_as_they_were_when_they_were_drawn(void **state)
+{
+    const hth_test_stub *f = *state;
+    char *prompt = hth_test_prompt(300, 3);
+    hearth_request request = hth_test_greedy(prompt, 24);
+
+    request.ignore_eos = true;
+    expect_the_same_from_any_token(f->model, &request);
+    free(prompt);
+}
+
+static void the_prompt_that_is_echoed_is_told_again_too(void **state)
+{
+    const hth_test_stub *f = *state;
+    char *prompt = hth_test_prompt(40, 4);
+    hearth_request request = hth_test_greedy(prompt, 6);
+
+    request.echo = true;
+    request.ignore_eos = true;
+    expect_the_same_from_any_token(f->model, &request);
+    free(prompt);
+}
+
+/* The end is held back by stop texts: it is released at the end only, however that comes about. */
+static void a_reply_that_had_ended_ends_in_the_same_way_and_computes_nothing(void **state)
+{
+    const hth_test_stub *f = *state;
+    char *prompt = hth_test_prompt(300, 5), stop[3] = "";
+    const char *stops[] = { stop, "never in it" };
+    hearth_request request = hth_test_greedy(prompt, 40);
+    hearth_result whole;
+    told *t = malloc(sizeof(*t));
+
+    request.ignore_eos = true;
+    whole = run(f->model, &request, NULL, 0, t);
+    assert_true(whole.n_bytes > 20);
+    memcpy(stop, whole.text + 12, 2);
+    hearth_result_free(&whole);
+    request.stop = stops;
+    request.n_stop = 2;
+    whole = run(f->model, &request, NULL, 0, t);
+    assert_int_equal(whole.finish_reason, HEARTH_FINISH_STOP);
+    hearth_result_free(&whole);
+    expect_the_same_from_any_token(f->model, &request);
+    free(t);
+    free(prompt);
+}
+
+static bool refuse(uint64_t id, const hearth_token_event *event, void *user_data)
+{
+    (void)id;
+    (void)user_data;
+    return event->index < 3;
+}
+
+static void who_hears_a_replayed_token_may_refuse_it(void **state)
+{
+    const hth_test_stub *f = *state;
+    hearth_request request = hth_test_greedy("a prompt for refusals", 8);
+    hearth_result whole, rest;
+
+    request.ignore_eos = true;
+    whole = hth_test_complete(f->model, &request);
+    request.replayed = whole.tokens;
+    request.n_replayed = 6;
+    request.tell_replayed = true;
+    request.on_token = refuse;
+    assert_int_equal(hearth_complete(f->model, &request, &rest, NULL), HEARTH_CANCELLED);
+    assert_int_equal(rest.finish_reason, HEARTH_FINISH_CANCELLED);
+    hearth_result_free(&whole);
+    hearth_result_free(&rest);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(replayed_tokens_are_told_as_they_were_when_they_were_drawn,
+                                        hth_test_stub_set_up, hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(the_prompt_that_is_echoed_is_told_again_too, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(a_reply_that_had_ended_ends_in_the_same_way_and_computes_nothing,
+                                        hth_test_stub_set_up, hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(who_hears_a_replayed_token_may_refuse_it, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
