@@ -35,6 +35,7 @@ struct hth_keeper {
     char **worker; /* ending with NULL; one allocation with its strings */
     uint64_t ram_bytes;
     bool on_demand;
+    bool no_sandbox;
 
     hth_worker_state state;
     bool is_condemned; /* STOPPING because it was killed for verdict */
@@ -359,6 +360,7 @@ static hearth_status start_process(hth_keeper *keeper, hearth_error *err)
                                                                    .socket_path = keeper->socket_path,
                                                                    .status_fd = keeper->status_fd,
                                                                    .ram_fd = keeper->ram_fd,
+                                                                   .no_sandbox = keeper->no_sandbox,
                                                                    .log = keeper->world->log,
                                                                    .on_progress = on_progress,
                                                                    .on_ready = on_ready,
@@ -420,7 +422,8 @@ bool hth_keeper_update(hth_keeper *keeper, const hth_server_model *model)
     char **worker;
 
     keeper->on_demand = model->on_demand;
-    if (keeper->ram_bytes == model->ram_bytes && strings_equal(keeper->worker, model->worker))
+    if (keeper->ram_bytes == model->ram_bytes && keeper->no_sandbox == keeper->world->options->no_sandbox &&
+        strings_equal(keeper->worker, model->worker))
         return true;
     worker = strings_copy(model->worker);
     if (!worker)
@@ -430,6 +433,7 @@ bool hth_keeper_update(hth_keeper *keeper, const hth_server_model *model)
     if (keeper->ram_bytes != model->ram_bytes)
         drop_ram(keeper);
     keeper->ram_bytes = model->ram_bytes;
+    keeper->no_sandbox = keeper->world->options->no_sandbox;
     if (keeper->state != HTH_WORKER_STOPPED)
         hth_keeper_stop(keeper, keeper->world->options->drain_timeout_ms, true);
     return true;
@@ -624,6 +628,7 @@ hearth_status hth_keeper_new(hth_keeper_world *world, const hth_server_model *mo
     keeper->status_fd = -1;
     keeper->ram_fd = -1;
     keeper->ram_bytes = model->ram_bytes;
+    keeper->no_sandbox = world->options->no_sandbox;
     keeper->on_demand = model->on_demand;
     hth_waiters_init(&keeper->waiters);
     keeper->name = strdup(model->name);

@@ -212,7 +212,7 @@ static void a_worker_is_started_and_those_who_wait_get_its_socket(void **state)
     asker a = asker_of(f), b = asker_of(f);
     hth_worker_view v;
 
-    (void)add(f, "m", WORDS("log=warning: careful", "say=loading 0.5", "ready"));
+    (void)add(f, "m", WORDS("log=hearth: warning: careful", "log=llama: error: bad", "say=loading 0.5", "ready"));
     start(f);
     want(f, "m", 0, &a);
     assert_int_equal(view(f, 0).n_waiters, 1);
@@ -222,7 +222,8 @@ static void a_worker_is_started_and_those_who_wait_get_its_socket(void **state)
     want(f, "m", 0, &b); /* now it is ready: at once */
     assert_int_equal(b.n_ready, 1);
     assert_string_equal(b.socket_path, a.socket_path);
-    run_until(f, strstr(f->logged, "m: careful\n")); /* the worker's lines come with the model's name */
+    run_until(f, strstr(f->logged, "m: llama: bad\n") &&
+                     strstr(f->logged, "m: careful\n")); /* the worker's lines come with the model's name */
     v = view(f, 0);
     assert_string_equal(v.model, "m");
     assert_int_equal(v.state, HTH_WORKER_READY);
