@@ -14,6 +14,7 @@ static const struct command {
     const char *summary;
 } commands[] = {
     { "run", hth_command_run, "generate text from a prompt, warm when the prompt was seen before" },
+    { "worker", hth_command_worker, "serve one model on a unix socket" },
     { "cache", hth_command_cache, "look after the cache: stat, ls, why, verify, gc, rm, export, import, repair" },
     { "kvc", hth_command_kvc, "look into row files: inspect, key" },
     { "version", hth_command_version, "show versions of program, engine and formats" },

@@ -142,16 +142,16 @@ bool hth_keeper_is_broken(const hth_keeper *keeper, hearth_error *err)
 static void fail_late(const hth_keeper *keeper, hearth_error *err)
 {
     char death[CAUSE_BYTES + 32] = "";
-    unsigned wait_s = keeper->world->options->wait_timeout_ms / 1000;
+    double wait_s = keeper->world->options->wait_timeout_ms / 1e3;
 
     if (keeper->last_cause[0])
         (void)snprintf(death, sizeof(death), "; it failed before: %s", keeper->last_cause);
     if (keeper->state == HTH_WORKER_STARTING)
-        (void)hth_fail(err, HEARTH_TIMED_OUT, "model '%s' was not ready within %u s: it is loading (%.0f %%)%s",
+        (void)hth_fail(err, HEARTH_TIMED_OUT, "model '%s' was not ready within %.4g s: it is loading (%.0f %%)%s",
                        keeper->name, wait_s, 100.0 * (double)keeper->progress, death);
     else
-        (void)hth_fail(err, HEARTH_TIMED_OUT, "model '%s' was not ready within %u s: its worker is %s%s", keeper->name,
-                       wait_s, hth_worker_state_name(keeper->state), death);
+        (void)hth_fail(err, HEARTH_TIMED_OUT, "model '%s' was not ready within %.4g s: its worker is %s%s",
+                       keeper->name, wait_s, hth_worker_state_name(keeper->state), death);
 }
 
 void hth_keeper_fail_waiters(hth_keeper *keeper, const hearth_error *err)
@@ -502,6 +502,8 @@ static void settle_doubt(hth_keeper *keeper, uint64_t now_ns)
 void hth_keeper_tick(hth_keeper *keeper, uint64_t now_ns)
 {
     hth_keeper_reap(keeper); /* mostly known already by a signal */
+    if (keeper->process)
+        hth_worker_process_tick(keeper->process);
     if ((keeper->state == HTH_WORKER_WAITING || keeper->state == HTH_WORKER_BROKEN) && now_ns >= keeper->pause_end_ns)
         hth_keeper_start(keeper);
     if (keeper->state == HTH_WORKER_STARTING || keeper->state == HTH_WORKER_READY)

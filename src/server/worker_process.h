@@ -41,6 +41,8 @@ int hth_worker_process_pid(const hth_worker_process *process);
 void hth_worker_process_terminate(hth_worker_process *process);
 /* Kill it and what it started. */
 void hth_worker_process_kill(hth_worker_process *process);
+/* Now and then: tell how many of its log lines were too many to be passed on. */
+void hth_worker_process_tick(hth_worker_process *process);
 /* Has it ended? Then its group is killed, and all it had written has been read. No callbacks come any more. */
 bool hth_worker_process_has_ended(hth_worker_process *process);
 
