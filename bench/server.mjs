@@ -71,12 +71,13 @@ const own = async (name, model, more = []) => {
   return { ...server, begin, kind: 'own', directory, url: `http://127.0.0.1:${server.port}`, stop: () => stop(server) }
 }
 
+// Each of its slots has a context of its own, which has to hold the longest prompt.
 const peer = async (model) => {
   if (!peerDirectory) return null
   const port = await freePort()
   const log = openSync(join(work, 'peer.log'), 'w')
   const begin = process.hrtime.bigint()
-  const child = spawn(join(peerDirectory, 'llama-server'), ['-m', model, '--host', '127.0.0.1', '--port', port, '-c', N_CTX, '-np', N_PARALLEL,
+  const child = spawn(join(peerDirectory, 'llama-server'), ['-m', model, '--host', '127.0.0.1', '--port', port, '-c', N_PARALLEL * 2048, '-np', N_PARALLEL,
     '-t', threads, '-tb', threads, '-fa', 'on', '-ctk', 'f16', '-ctv', 'f16', '--log-disable'].map(String), { stdio: ['ignore', log, log] })
   closeSync(log)
   let exit = null
