@@ -854,3 +854,8 @@ hth_upstream_numbers hth_upstream_counts(const hth_upstream *upstream)
 {
     return upstream->numbers;
 }
+
+struct event_base *hth_upstream_base(const hth_upstream *upstream)
+{
+    return upstream->base;
+}
