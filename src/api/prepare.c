@@ -83,8 +83,8 @@ static void put_chat(const hth_api_request *from, const hearth_chat_prompt *chat
 /* ---- prompts of text and tokens ---- */
 
 /* Append a text's tokens to *tokens, [*n]. */
-static bool append_text(hearth_model *model, const char *text, unsigned flags, hearth_token **tokens, size_t *n,
-                        hth_api_error *error)
+static bool append_text(hearth_model *model, const hth_api_request *request, const char *text, unsigned flags,
+                        hearth_token **tokens, size_t *n, hth_api_error *error)
 {
     size_t n_bytes = strlen(text), capacity = n_bytes + 16, n_more = 0;
     hearth_token *grown = realloc(*tokens, (*n + capacity) * sizeof(*grown));
@@ -93,6 +93,9 @@ static bool append_text(hearth_model *model, const char *text, unsigned flags, h
     if (!grown)
         return no_memory(error);
     *tokens = grown;
+    /* How long it takes must not tell one tenant what another one asked. */
+    if (request->options.cache_salt)
+        flags |= HEARTH_TOKENIZE_FORGET;
     if (hearth_tokenize(model, text, n_bytes, flags, grown + *n, capacity, &n_more, &err) != HEARTH_OK) {
         hth_api_fail_status(error, &err);
         return false;
@@ -101,8 +104,8 @@ static bool append_text(hearth_model *model, const char *text, unsigned flags, h
     return true;
 }
 
-static bool join_pieces(hearth_model *model, const hth_api_text_prompt *prompt, hearth_token **out, size_t *n_out,
-                        hth_api_error *error)
+static bool join_pieces(hearth_model *model, const hth_api_request *request, const hth_api_text_prompt *prompt,
+                        hearth_token **out, size_t *n_out, hth_api_error *error)
 {
     size_t n = 0;
 
@@ -113,7 +116,7 @@ static bool join_pieces(hearth_model *model, const hth_api_text_prompt *prompt, 
         if (piece->text) {
             unsigned flags = HEARTH_TOKENIZE_SPECIAL | (i == 0 ? HEARTH_TOKENIZE_BOS : 0u);
 
-            if (!append_text(model, piece->text, flags, out, &n, error))
+            if (!append_text(model, request, piece->text, flags, out, &n, error))
                 return false;
             continue;
         }
@@ -129,14 +132,14 @@ static bool join_pieces(hearth_model *model, const hth_api_text_prompt *prompt, 
 }
 
 /* Tokens of a prompt; an empty text stays one, which the library refuses. */
-static bool put_prompt(hearth_model *model, const hth_api_text_prompt *prompt, hearth_token **tokens,
-                       hearth_request *to, hth_api_error *error)
+static bool put_prompt(hearth_model *model, const hth_api_request *request, const hth_api_text_prompt *prompt,
+                       hearth_token **tokens, hearth_request *to, hth_api_error *error)
 {
     if (prompt->n_pieces == 1 && prompt->pieces[0].text && !*prompt->pieces[0].text) {
         to->prompt = prompt->pieces[0].text;
         return true;
     }
-    if (!join_pieces(model, prompt, tokens, &to->n_tokens, error))
+    if (!join_pieces(model, request, prompt, tokens, &to->n_tokens, error))
         return false;
     to->tokens = *tokens;
     return true;
@@ -195,7 +198,8 @@ static bool make_requests(hearth_model *model, const hth_api_request *request, u
         one->sampling.seed += i * one->n; /* each reply its own */
         if (request->is_chat)
             put_chat(request, &prepared->chat, one);
-        if (!put_prompt(model, request->is_chat ? &of_chat : &request->prompts[i], &prepared->tokens[i], one, error))
+        if (!put_prompt(model, request, request->is_chat ? &of_chat : &request->prompts[i], &prepared->tokens[i], one,
+                        error))
             return false;
         cut_length(info.n_ctx, one);
     }
@@ -227,7 +231,7 @@ bool hth_api_count_prompt(hearth_model *model, const hth_api_request *request, s
     *error = (hth_api_error){ .kind = HTH_API_NO_ERROR };
     if (!render(model, request, &chat, error))
         return false;
-    ok = append_text(model, chat.text, HEARTH_TOKENIZE_SPECIAL | HEARTH_TOKENIZE_BOS, &tokens, &n, error);
+    ok = append_text(model, request, chat.text, HEARTH_TOKENIZE_SPECIAL | HEARTH_TOKENIZE_BOS, &tokens, &n, error);
     free(tokens);
     hearth_chat_prompt_free(&chat);
     *n_out = n;

@@ -35,6 +35,7 @@ struct hth_keeper {
     char **worker; /* ending with NULL; one allocation with its strings */
     uint64_t ram_bytes;
     bool on_demand;
+    bool no_sandbox;
 
     hth_worker_state state;
     bool is_condemned; /* STOPPING because it was killed for verdict */
@@ -142,16 +143,16 @@ bool hth_keeper_is_broken(const hth_keeper *keeper, hearth_error *err)
 static void fail_late(const hth_keeper *keeper, hearth_error *err)
 {
     char death[CAUSE_BYTES + 32] = "";
-    unsigned wait_s = keeper->world->options->wait_timeout_ms / 1000;
+    double wait_s = keeper->world->options->wait_timeout_ms / 1e3;
 
     if (keeper->last_cause[0])
         (void)snprintf(death, sizeof(death), "; it failed before: %s", keeper->last_cause);
     if (keeper->state == HTH_WORKER_STARTING)
-        (void)hth_fail(err, HEARTH_TIMED_OUT, "model '%s' was not ready within %u s: it is loading (%.0f %%)%s",
+        (void)hth_fail(err, HEARTH_TIMED_OUT, "model '%s' was not ready within %.4g s: it is loading (%.0f %%)%s",
                        keeper->name, wait_s, 100.0 * (double)keeper->progress, death);
     else
-        (void)hth_fail(err, HEARTH_TIMED_OUT, "model '%s' was not ready within %u s: its worker is %s%s", keeper->name,
-                       wait_s, hth_worker_state_name(keeper->state), death);
+        (void)hth_fail(err, HEARTH_TIMED_OUT, "model '%s' was not ready within %.4g s: its worker is %s%s",
+                       keeper->name, wait_s, hth_worker_state_name(keeper->state), death);
 }
 
 void hth_keeper_fail_waiters(hth_keeper *keeper, const hearth_error *err)
@@ -359,6 +360,7 @@ static hearth_status start_process(hth_keeper *keeper, hearth_error *err)
                                                                    .socket_path = keeper->socket_path,
                                                                    .status_fd = keeper->status_fd,
                                                                    .ram_fd = keeper->ram_fd,
+                                                                   .no_sandbox = keeper->no_sandbox,
                                                                    .log = keeper->world->log,
                                                                    .on_progress = on_progress,
                                                                    .on_ready = on_ready,
@@ -420,7 +422,8 @@ bool hth_keeper_update(hth_keeper *keeper, const hth_server_model *model)
     char **worker;
 
     keeper->on_demand = model->on_demand;
-    if (keeper->ram_bytes == model->ram_bytes && strings_equal(keeper->worker, model->worker))
+    if (keeper->ram_bytes == model->ram_bytes && keeper->no_sandbox == keeper->world->options->no_sandbox &&
+        strings_equal(keeper->worker, model->worker))
         return true;
     worker = strings_copy(model->worker);
     if (!worker)
@@ -430,6 +433,7 @@ bool hth_keeper_update(hth_keeper *keeper, const hth_server_model *model)
     if (keeper->ram_bytes != model->ram_bytes)
         drop_ram(keeper);
     keeper->ram_bytes = model->ram_bytes;
+    keeper->no_sandbox = keeper->world->options->no_sandbox;
     if (keeper->state != HTH_WORKER_STOPPED)
         hth_keeper_stop(keeper, keeper->world->options->drain_timeout_ms, true);
     return true;
@@ -502,6 +506,8 @@ static void settle_doubt(hth_keeper *keeper, uint64_t now_ns)
 void hth_keeper_tick(hth_keeper *keeper, uint64_t now_ns)
 {
     hth_keeper_reap(keeper); /* mostly known already by a signal */
+    if (keeper->process)
+        hth_worker_process_tick(keeper->process);
     if ((keeper->state == HTH_WORKER_WAITING || keeper->state == HTH_WORKER_BROKEN) && now_ns >= keeper->pause_end_ns)
         hth_keeper_start(keeper);
     if (keeper->state == HTH_WORKER_STARTING || keeper->state == HTH_WORKER_READY)
@@ -622,6 +628,7 @@ hearth_status hth_keeper_new(hth_keeper_world *world, const hth_server_model *mo
     keeper->status_fd = -1;
     keeper->ram_fd = -1;
     keeper->ram_bytes = model->ram_bytes;
+    keeper->no_sandbox = world->options->no_sandbox;
     keeper->on_demand = model->on_demand;
     hth_waiters_init(&keeper->waiters);
     keeper->name = strdup(model->name);
