@@ -73,25 +73,33 @@ static void add_model_sections(const hth_config_reader *reader, const hth_config
                          reader->name, node->line);
 }
 
-static void read_file(loader *l, const char *path)
+/* Read the tree of a file whose relative paths begin where path is. */
+static void read_tree(loader *l, const char *name, const char *path, const hth_config_node *root)
 {
     const hth_config_scope scope = {
         .prefix = "", .where = "here", .own_key = "model", .read_own = add_model_sections, .user_data = l
     };
+
+    l->reader = (hth_config_reader){ .name = name,
+                                     .directory = hth_config_directory(l->pool, path),
+                                     .root = &hth_serve_keys,
+                                     .pool = l->pool,
+                                     .problems = l->problems };
+    if (l->reader.directory)
+        hth_config_read(&l->reader, root, &hth_serve_keys, l->o, &scope);
+    else
+        (void)no_memory(l); /* which is said */
+}
+
+static void read_file(loader *l, const char *path)
+{
     hth_config_file file;
     hearth_error err;
 
-    l->reader = (hth_config_reader){ .root = &hth_serve_keys, .pool = l->pool, .problems = l->problems };
-    if (hth_config_file_read(l->pool, path, &file, &err) != HEARTH_OK) {
-        hth_problems_add(l->problems, "%s", err.message);
-        return;
-    }
-    l->reader.name = file.name;
-    l->reader.directory = hth_config_directory(l->pool, path);
-    if (l->reader.directory)
-        hth_config_read(&l->reader, file.root, &hth_serve_keys, l->o, &scope);
+    if (hth_config_file_read(l->pool, path, &file, &err) == HEARTH_OK)
+        read_tree(l, file.name, path, file.root);
     else
-        (void)no_memory(l); /* which is said */
+        hth_problems_add(l->problems, "%s", err.message);
 }
 
 /* ---- paths ---- */
@@ -455,29 +463,24 @@ static void check_server(const loader *l)
         hth_problems_warn(l->problems, "bodies of requests go into the log, prompts included (log.prompts)");
 }
 
-static void load(loader *l, int argc, char **argv, const hth_serve_options *flags)
+/* The file and the flags were read: what they come to. */
+static void finish(loader *l, const hth_serve_options *flags)
 {
-    hth_serve_set *set = l->set;
+    hth_server_options *options = &l->set->options;
 
-    hth_serve_options_init(l->o);
-    if (flags->config_file)
-        read_file(l, flags->config_file);
-    /* It was parsed before, so it has no fault. */
-    (void)hth_option_table_parse(&hth_serve_flags, "hearth serve", argc, argv, l->o);
     make_absolute(l, &hth_serve_keys, l->o);
     make_setup_absolute(l, &l->o->defaults.setup);
     choose_listen(l, flags);
     check_server(l);
-    set->options = l->o->server;
+    *options = l->o->server;
     if (!read_addresses(l) || !read_models(l) || !make_workers(l))
         return;
-    set->options.cors_origins = l->o->origins;
-    set->options.n_cors_origins = l->o->n_origins;
-    if (l->o->keys_file)
-        hth_key_file_read(l->pool, l->o->keys_file, &set->options, l->problems);
+    options->cors_origins = l->o->origins;
+    options->n_cors_origins = l->o->n_origins;
 }
 
-hth_serve_set *hth_serve_set_new(int argc, char **argv, const hth_serve_options *flags, hth_problems *problems)
+/* A loader with an empty set; NULL without memory, which is said. */
+static loader *loader_new(hth_problems *problems)
 {
     hth_pool *pool = hth_pool_new();
     hth_serve_set *set = pool ? hth_pool_alloc(pool, sizeof(*set)) : NULL;
@@ -490,8 +493,41 @@ hth_serve_set *hth_serve_set_new(int argc, char **argv, const hth_serve_options 
     }
     set->pool = pool;
     *l = (loader){ .set = set, .o = &set->effective, .pool = pool, .problems = problems };
-    load(l, argc, argv, flags);
-    return set;
+    hth_serve_options_init(l->o);
+    return l;
+}
+
+hth_serve_set *hth_serve_set_new(int argc, char **argv, const hth_serve_options *flags, hth_problems *problems)
+{
+    loader *l = loader_new(problems);
+
+    if (!l)
+        return NULL;
+    if (flags->config_file)
+        read_file(l, flags->config_file);
+    /* It was parsed before, so it has no fault. */
+    (void)hth_option_table_parse(&hth_serve_flags, "hearth serve", argc, argv, l->o);
+    finish(l, flags);
+    if (l->o->keys_file)
+        hth_key_file_read(l->pool, l->o->keys_file, &l->set->options, problems);
+    return l->set;
+}
+
+hth_serve_set *hth_serve_set_of_text(const char *name, const char *text, size_t n, hth_problems *problems)
+{
+    const hth_serve_options no_flags = { .n_listen = 0 };
+    loader *l = loader_new(problems);
+    const hth_config_node *root;
+    hearth_error err;
+
+    if (!l)
+        return NULL;
+    if (hth_config_file_parse(l->pool, name, text, n, &root, &err) == HEARTH_OK)
+        read_tree(l, name, name, root);
+    else
+        hth_problems_add(problems, "%s", err.message);
+    finish(l, &no_flags);
+    return l->set;
 }
 
 void hth_serve_set_free(const hth_server_options *options)

@@ -21,6 +21,8 @@ typedef struct hth_serve_set {
  * still be looked at, unless there was no memory. Free it with hth_serve_set_free.
  */
 hth_serve_set *hth_serve_set_new(int argc, char **argv, const hth_serve_options *flags, hth_problems *problems);
+/* The same from a configuration in memory, without flags and without reading the keys that it names; name is for messages. */
+hth_serve_set *hth_serve_set_of_text(const char *name, const char *text, size_t n, hth_problems *problems);
 /* The set that holds these options. Accepts NULL. */
 void hth_serve_set_free(const hth_server_options *options);
 

@@ -230,11 +230,13 @@ bool hth_serve_config_print(const hth_serve_set *set, FILE *out)
 static void print_key(const printer *p, const char *section, const hth_option *row, const void *defaults)
 {
     const bool has_default = !row->is_pairs && !row->repeats && has_value(p, row, defaults);
-    const bool is_path_of_model = strcmp(row->name, "model") == 0;
+    const bool is_model = strcmp(row->name, "model") == 0;
 
-    (void)fprintf(p->out, "| `%s%s` | `%s%s%s` | %s%s%s | %s |\n", section, row->key, is_path_of_model ? "-m" : "--",
-                  is_path_of_model ? "" : row->name, row->value ? (row->value[0] ? " " : "") : "",
-                  has_default ? "`" : "", has_default ? p->value : "", has_default ? "`" : "", row->help);
+    (void)fprintf(p->out, "| `%s%s` | `%s%s%s%s` | ", section, row->key, is_model ? "-m" : "--",
+                  is_model ? "" : row->name, row->value ? " " : "", row->value ? row->value : "");
+    if (has_default)
+        (void)fprintf(p->out, "`%s` ", p->value);
+    (void)fprintf(p->out, "| %s |\n", row->help);
 }
 
 static void print_keys(const printer *p, const char *section, const hth_option_table *table, const void *defaults)
