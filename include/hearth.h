@@ -513,7 +513,6 @@ typedef int32_t hearth_token;
 typedef enum hearth_tokenize_flags {
     HEARTH_TOKENIZE_BOS = 1,     /* add the tokens that the model wants at the beginning of a text */
     HEARTH_TOKENIZE_SPECIAL = 2, /* read the names of control tokens in the text as those tokens */
-    HEARTH_TOKENIZE_FORGET = 4,  /* do not keep the text's tokens at hand for the next time, nor look for them there */
 } hearth_tokenize_flags;
 
 /*

@@ -22,7 +22,6 @@ enum {
     N_CTX_MAX = 1 << 24,
     QUEUE_MAX_MAX = 65536,
     TICK_MS_MAX = 60000,
-    TOKEN_MEMO_BYTES = 4 << 20,
     N_IDLE_MIN = 4, /* finished sequences that may stay in the context */
     N_IDLE_MAX = 32,
 };
@@ -173,7 +172,6 @@ static void model_free(hearth_model *model)
 {
     pthread_cond_destroy(&model->users_changed);
     pthread_mutex_destroy(&model->lock);
-    hth_token_memo_free(model->memo);
     free(model->name);
     hth_runtime_unref(model->runtime);
     free(model);
@@ -441,7 +439,6 @@ hearth_status hearth_model_load(hearth_runtime *runtime, const char *path, const
     atomic_init(&model->references, 1);
     model->runtime = runtime;
     hth_runtime_ref(runtime);
-    model->memo = hth_token_memo_new(TOKEN_MEMO_BYTES); /* without memory for it, texts are tokenized each time */
     model->name = given.name ? strdup(given.name) : name_of_path(path);
     if (!model->name)
         status = hth_fail(err, HEARTH_NO_MEMORY, "no memory to load '%s'", path);

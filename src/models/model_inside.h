@@ -9,7 +9,6 @@
 #include "engine/backend.h"
 #include "models/model.h"
 #include "models/runtime.h"
-#include "models/token_memo.h"
 
 struct hearth_model {
     /* Fixed after loading. */
@@ -24,7 +23,6 @@ struct hearth_model {
 
     _Atomic unsigned references;
     hth_pulse pulse;
-    hth_token_memo *memo; /* NULL: no memory for one */
 
     /* The engine part; changed only while `users` is 0 and `unloading` is set. */
     hth_engine_model *engine_model;

@@ -44,11 +44,7 @@ hearth_status hth_model_prompt_tokens(hearth_model *model, const hearth_request 
         status = n_bytes == 0 ? hth_fail(err, HEARTH_MISUSE, "the prompt is empty; give at least one character")
                               : hth_check_text("the prompt", request->prompt, n_bytes, err);
         if (status == HEARTH_OK)
-            /* Of one tenant's texts nothing is kept at hand: another one could tell by how long it takes. */
-            status = hth_model_tokenize(model, request->prompt, n_bytes,
-                                        request->tokenize_flags |
-                                            (request->cache_salt ? (unsigned)HEARTH_TOKENIZE_FORGET : 0u),
-                                        &tokens, &n, err);
+            status = hth_model_tokenize(model, request->prompt, n_bytes, request->tokenize_flags, &tokens, &n, err);
     } else {
         n = request->n_tokens;
         for (size_t i = 0; i < n && status == HEARTH_OK; i++)

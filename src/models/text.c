@@ -30,11 +30,8 @@ hearth_status hth_model_tokenize(hearth_model *model, const char *text, size_t n
     hth_tokenize_result result = HTH_TOKENIZE_MORE_ROOM;
     hearth_token *tokens = NULL;
     hearth_status status = HEARTH_OK;
-    bool uses_memo = model->memo && !(flags & HEARTH_TOKENIZE_FORGET);
     size_t n = 0;
 
-    if (uses_memo && hth_token_memo_find(model->memo, text, n_bytes, flags, tokens_out, n_out))
-        return HEARTH_OK;
     while (status == HEARTH_OK && result == HTH_TOKENIZE_MORE_ROOM) {
         hearth_token *grown = realloc(tokens, capacity * sizeof(*tokens));
 
@@ -52,8 +49,6 @@ hearth_status hth_model_tokenize(hearth_model *model, const char *text, size_t n
         free(tokens);
         return status;
     }
-    if (uses_memo)
-        hth_token_memo_add(model->memo, text, n_bytes, flags, tokens, n);
     *tokens_out = tokens;
     *n_out = n;
     return HEARTH_OK;
