@@ -272,10 +272,11 @@ static bool body_reserve(hth_http_exchange *exchange, size_t n_more)
     if (n <= capacity)
         return true;
     if (capacity == 0)
-        capacity =
-            exchange->head.body_bytes < BODY_BYTES_FIRST ? (size_t)exchange->head.body_bytes + 1 : BODY_BYTES_FIRST;
+        capacity = BODY_BYTES_FIRST;
     while (capacity < n)
         capacity *= 2;
+    if (!exchange->head.is_chunked && capacity > exchange->head.body_bytes)
+        capacity = (size_t)exchange->head.body_bytes + 1;
     if (server->options.bodies_bytes_max > 0 &&
         server->bodies_bytes + (capacity - exchange->body_capacity) > server->options.bodies_bytes_max)
         return false;
