@@ -130,7 +130,8 @@ bool hth_keeper_is_broken(const hth_keeper *keeper, hearth_error *err)
 
     if (keeper->state != HTH_WORKER_BROKEN)
         return false;
-    wait_s = ms_until(keeper->pause_end_ns, hth_os_monotonic_ns()) / 1000 + 1;
+    wait_s = (ms_until(keeper->pause_end_ns, hth_os_monotonic_ns()) + 999) / 1000;
+    wait_s += wait_s == 0;
     (void)hth_fail(err, HEARTH_BUSY,
                    "model '%s' is out of order, its worker having failed %u times in a row: %s; the "
                    "next try is in %llu s",

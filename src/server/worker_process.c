@@ -26,7 +26,7 @@
 #include "server/spawn.h"
 
 enum {
-    OWN_ARGUMENTS_MAX = 12,    /* that are put behind the model's */
+    OWN_ARGUMENTS_MAX = 16,    /* that are put behind the model's */
     READ_BYTES_MAX = 64 << 10, /* in one turn, so that one that talks all the time does not keep others waiting */
     LOG_LINES_MAX = 500,       /* that are passed on in a second */
     END_WAIT_MS = 5000,
@@ -205,6 +205,8 @@ static bool build_command_line(const hth_worker_process_options *options, int co
     out->argv[at++] = "worker";
     for (size_t i = 0; i < n; i++)
         out->argv[at++] = options->worker[i];
+    out->argv[at++] = "--name";
+    out->argv[at++] = options->name;
     out->argv[at++] = "--socket";
     out->argv[at++] = options->socket_path;
     out->argv[at++] = "--status-fd";
