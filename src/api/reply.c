@@ -98,6 +98,11 @@ int hth_api_reply_http_status(const hth_api_reply *reply)
     return reply->http_status;
 }
 
+int hth_api_reply_failure(const hth_api_reply *reply)
+{
+    return reply->failure;
+}
+
 void hth_api_reply_fail(hth_api_reply *reply, const hth_api_error *error, hth_buffer *out)
 {
     hth_api_dialect dialect = hth_api_kind_dialect(reply->request->kind);
@@ -105,10 +110,11 @@ void hth_api_reply_fail(hth_api_reply *reply, const hth_api_error *error, hth_bu
     if (reply->has_ended)
         return;
     reply->has_ended = true;
+    reply->failure = hth_api_error_http_status(dialect, error);
     if (reply->has_written) {
         hth_api_error_write_event(dialect, error, out);
     } else {
-        reply->http_status = hth_api_error_http_status(dialect, error);
+        reply->http_status = reply->failure;
         hth_api_error_write(dialect, error, out);
     }
 }

@@ -47,5 +47,7 @@ void hth_api_reply_fail(hth_api_reply *reply, const hth_api_error *error, hth_bu
 bool hth_api_reply_has_ended(const hth_api_reply *reply);
 /* The HTTP status, once it has ended or anything was written. 200 of a stream that failed later. */
 int hth_api_reply_http_status(const hth_api_reply *reply);
+/* The HTTP status of the error that ended it, also within a stream; 0: none did. */
+int hth_api_reply_failure(const hth_api_reply *reply);
 
 #endif

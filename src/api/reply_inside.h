@@ -70,6 +70,7 @@ struct hth_api_reply {
     bool has_written; /* of a stream: it has begun */
     bool has_ended;
     int http_status;
+    int failure; /* the status of the error that ended it; 0: none did */
 };
 
 /* The text of a token, control tokens by name: a new JSON string. *is_whole: it consists of whole characters. */

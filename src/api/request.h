@@ -30,6 +30,7 @@ typedef struct hth_api_limits {
     size_t depth_max;
     size_t values_max;
     size_t messages_max;
+    size_t schema_bytes_max; /* of a JSON schema, or a grammar, as text; more than 256 KiB the library refuses */
 } hth_api_limits;
 
 static inline hth_api_limits hth_api_limits_default(void)
@@ -39,6 +40,7 @@ static inline hth_api_limits hth_api_limits_default(void)
         .depth_max = 64,
         .values_max = 1000000,
         .messages_max = 16384,
+        .schema_bytes_max = (size_t)256 << 10,
     };
 }
 

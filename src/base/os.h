@@ -38,6 +38,8 @@ uint64_t hth_os_memory_bytes(void);
 uint64_t hth_os_memory_available_bytes(void);
 /* CPUs that this process may run on, at least 1. */
 unsigned hth_os_n_cpus(void);
+/* The path of the running program; false, with path unchanged, when it is unknown or does not fit. */
+bool hth_os_program_path(char *path, size_t capacity);
 /* Bytes that nobody can guess. */
 void hth_os_random(void *bytes, size_t n_bytes);
 
@@ -107,6 +109,19 @@ uint64_t hth_os_file_next_data(int fd, uint64_t at);
  * sent before may wait unread. Does not wait. Where the system tells less, false until both directions are closed.
  */
 bool hth_os_peer_has_ended(int fd);
+
+/* ---- processes ---- */
+
+/* The first three make system calls only and keep errno of no interest: for the time between fork and exec. */
+
+/* From now on the calling process is killed when the thread that forked it ends; nothing where there is no such thing. */
+void hth_os_end_with_parent(void);
+/* Close every descriptor from first to last, both included, that is open. */
+void hth_os_close_range(unsigned first, unsigned last);
+/* When memory runs out, the system is to take the calling process rather than its parent. A wish. */
+void hth_os_first_to_go(void);
+/* Memory of a process that is in use, with what it shares; 0: unknown. */
+uint64_t hth_os_resident_bytes(int pid);
 
 /* ---- files ---- */
 

@@ -39,6 +39,18 @@ uint64_t hth_os_ctime_ns(const struct stat *st)
     return timespec_ns(&st->st_ctimespec);
 }
 
+bool hth_os_program_path(char *path, size_t capacity)
+{
+    char link[PROC_PIDPATHINFO_MAXSIZE];
+    int n = proc_pidpath(getpid(), link, sizeof(link));
+
+    if (n <= 0 || (size_t)n >= capacity)
+        return false;
+    memcpy(path, link, (size_t)n);
+    path[n] = '\0';
+    return true;
+}
+
 bool hth_os_boot_id(char *text, size_t capacity)
 {
     char id[64];
@@ -149,6 +161,29 @@ bool hth_os_peer_has_ended(int fd)
     struct pollfd ask = { .fd = fd };
 
     return poll(&ask, 1, 0) == 1 && (ask.revents & (POLLHUP | POLLERR));
+}
+
+void hth_os_end_with_parent(void)
+{
+    /* There is no such thing: the process must notice the end of a pipe. */
+}
+
+void hth_os_close_range(unsigned first, unsigned last)
+{
+    unsigned n = (unsigned)getdtablesize();
+
+    for (unsigned fd = first; fd <= last && fd < n; fd++)
+        (void)close((int)fd); /* most are not open */
+}
+
+void hth_os_first_to_go(void)
+{
+}
+
+uint64_t hth_os_resident_bytes(int pid)
+{
+    (void)pid;
+    return 0;
 }
 
 int hth_os_open_unnamed(const char *directory)

@@ -4,6 +4,7 @@
 #include "base/os.h"
 
 #include <sys/param.h>
+#include <sys/procctl.h>
 #include <sys/cpuset.h>
 #include <sys/sysctl.h>
 #include <sys/umtx.h>
@@ -17,6 +18,7 @@
 #include <pthread.h>
 #include <pthread_np.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +47,22 @@ uint64_t hth_os_mtime_ns(const struct stat *st)
 uint64_t hth_os_ctime_ns(const struct stat *st)
 {
     return timespec_ns(&st->st_ctim);
+}
+
+bool hth_os_program_path(char *path, size_t capacity)
+{
+    const int name[] = { CTL_KERN, KERN_PROC, KERN_PROC_PATHNAME, -1 };
+    char link[PATH_MAX];
+    size_t n = sizeof(link);
+
+    if (sysctl(name, sizeof(name) / sizeof(name[0]), link, &n, NULL, 0) != 0)
+        return false;
+    n = strnlen(link, n);
+    if (n == 0 || n >= capacity)
+        return false;
+    memcpy(path, link, n);
+    path[n] = '\0';
+    return true;
 }
 
 bool hth_os_boot_id(char *text, size_t capacity)
@@ -175,6 +193,29 @@ bool hth_os_peer_has_ended(int fd)
     struct pollfd ask = { .fd = fd };
 
     return poll(&ask, 1, 0) == 1 && (ask.revents & (POLLHUP | POLLERR));
+}
+
+void hth_os_end_with_parent(void)
+{
+    int number = SIGKILL;
+
+    (void)procctl(P_PID, 0, PROC_PDEATHSIG_CTL, &number); /* with a signal that exists it cannot fail */
+}
+
+void hth_os_close_range(unsigned first, unsigned last)
+{
+    if (first <= last)
+        (void)close_range(first, last, 0); /* of what is not open, too */
+}
+
+void hth_os_first_to_go(void)
+{
+}
+
+uint64_t hth_os_resident_bytes(int pid)
+{
+    (void)pid;
+    return 0;
 }
 
 int hth_os_open_unnamed(const char *directory)

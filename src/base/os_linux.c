@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,6 +62,18 @@ static bool read_text(const char *path, char *text, size_t capacity)
     text[n] = '\0';
     (void)fclose(file); /* only read from */
     return n > 0;
+}
+
+bool hth_os_program_path(char *path, size_t capacity)
+{
+    char link[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", link, sizeof(link));
+
+    if (n <= 0 || (size_t)n == sizeof(link) || (size_t)n >= capacity)
+        return false;
+    memcpy(path, link, (size_t)n);
+    path[n] = '\0';
+    return true;
 }
 
 bool hth_os_boot_id(char *text, size_t capacity)
@@ -293,6 +306,67 @@ bool hth_os_peer_has_ended(int fd)
     struct pollfd ask = { .fd = fd, .events = POLLRDHUP };
 
     return poll(&ask, 1, 0) == 1 && (ask.revents & (POLLRDHUP | POLLHUP | POLLERR));
+}
+
+void hth_os_end_with_parent(void)
+{
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* with a signal that exists it cannot fail */
+}
+
+void hth_os_close_range(unsigned first, unsigned last)
+{
+    struct rlimit limit;
+
+    if (first > last || syscall(SYS_close_range, first, last, 0) == 0)
+        return;
+    /* A kernel before 5.9. A limit may have been lowered while higher descriptors were open, but by nobody here. */
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur <= last)
+        last = (unsigned)limit.rlim_cur;
+    for (unsigned fd = first; fd <= last && fd <= INT_MAX; fd++)
+        (void)close((int)fd); /* most are not open */
+}
+
+void hth_os_first_to_go(void)
+{
+    enum {
+        MORE = 200,
+        MOST = 1000
+    }; /* of the badness that the kernel compares; a service may begin with less than 0 */
+    int fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
+    char text[16];
+    ssize_t n;
+    int score = 0, i = 0;
+
+    if (fd < 0)
+        return;
+    n = read(fd, text, sizeof(text));
+    if (n > 0 && text[0] == '-')
+        i = 1;
+    for (; i < n && text[i] >= '0' && text[i] <= '9'; i++)
+        score = 10 * score + (text[i] - '0'); /* at most 1000, and five bytes */
+    score = (n > 0 && text[0] == '-' ? -score : score) + MORE;
+    score = score < MOST ? score : MOST;
+    i = (int)sizeof(text);
+    for (int rest = score < 0 ? -score : score; rest > 0 || i == (int)sizeof(text); rest /= 10)
+        text[--i] = (char)('0' + rest % 10);
+    if (score < 0)
+        text[--i] = '-';
+    (void)pwrite(fd, text + i, sizeof(text) - (size_t)i, 0); /* a wish */
+    (void)close(fd);
+}
+
+uint64_t hth_os_resident_bytes(int pid)
+{
+    char path[64], text[128];
+    unsigned long long n_pages;
+    char *end;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/statm", pid);
+    if (!read_text(path, text, sizeof(text)))
+        return 0;
+    (void)strtoull(text, &end, 10); /* what is mapped */
+    n_pages = strtoull(end, NULL, 10);
+    return n_pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 int hth_os_open_unnamed(const char *directory)

@@ -21,6 +21,14 @@ static bool add_directory(void *options, const char *shown, const char *value, h
                               value, err);
 }
 
+static bool write_directory(const void *options, size_t i, char *text, size_t capacity)
+{
+    const hth_model_setup *setup = options;
+
+    return i < setup->runtime.n_more_directories &&
+           (size_t)snprintf(text, capacity, "%s", setup->more_directories[i]) < capacity;
+}
+
 static bool read_prefill_chunk(void *options, const char *shown, const char *value, hearth_error *err)
 {
     hth_model_setup *out = options;
@@ -37,51 +45,87 @@ static bool read_prefill_chunk(void *options, const char *shown, const char *val
     return hth_value_wrong(shown, value, "64, 128 or 256", err);
 }
 
+static bool write_prefill_chunk(const void *options, size_t i, char *text, size_t capacity)
+{
+    const hth_model_setup *setup = options;
+
+    return i == 0 && (size_t)snprintf(text, capacity, "%u", setup->model.prefill_chunk) < capacity;
+}
+
+static const char *const fingerprint_modes[] = {
+    [HEARTH_FINGERPRINT_SAFE] = "safe",
+    [HEARTH_FINGERPRINT_GGUF_CHUNKED] = "gguf_chunked",
+    [HEARTH_FINGERPRINT_FAST_UNSAFE] = "fast_unsafe",
+};
+
+enum { N_FINGERPRINT_MODES = sizeof(fingerprint_modes) / sizeof(fingerprint_modes[0]) };
+
 static bool read_fingerprint_mode(void *options, const char *shown, const char *value, hearth_error *err)
 {
-    hearth_fingerprint_mode *mode = &((hth_model_setup *)options)->model.fingerprint_mode;
+    hth_model_setup *out = options;
 
-    if (strcmp(value, "safe") == 0)
-        *mode = HEARTH_FINGERPRINT_SAFE;
-    else if (strcmp(value, "gguf_chunked") == 0)
-        *mode = HEARTH_FINGERPRINT_GGUF_CHUNKED;
-    else if (strcmp(value, "fast_unsafe") == 0)
-        *mode = HEARTH_FINGERPRINT_FAST_UNSAFE;
-    else
-        return hth_value_wrong(shown, value, "safe, gguf_chunked or fast_unsafe", err);
-    return true;
+    for (int mode = 0; mode < N_FINGERPRINT_MODES; mode++) {
+        if (strcmp(value, fingerprint_modes[mode]) != 0)
+            continue;
+        out->model.fingerprint_mode = (hearth_fingerprint_mode)mode;
+        return true;
+    }
+    return hth_value_wrong(shown, value, "safe, gguf_chunked or fast_unsafe", err);
 }
+
+static bool write_fingerprint_mode(const void *options, size_t i, char *text, size_t capacity)
+{
+    const hth_model_setup *setup = options;
+
+    return i == 0 &&
+           (size_t)snprintf(text, capacity, "%s", fingerprint_modes[setup->model.fingerprint_mode]) < capacity;
+}
+
+static const struct policy_key {
+    const char *key;
+    size_t offset;
+} policy_keys[] = {
+    { "min_tokens", offsetof(hearth_cache_policy, min_tokens) },
+    { "cold_min_tokens", offsetof(hearth_cache_policy, cold_min_tokens) },
+    { "cold_max_tokens", offsetof(hearth_cache_policy, cold_max_tokens) },
+    { "continued_interval", offsetof(hearth_cache_policy, continued_interval) },
+    { "boundary_trim_tokens", offsetof(hearth_cache_policy, boundary_trim_tokens) },
+    { "boundary_align_tokens", offsetof(hearth_cache_policy, boundary_align_tokens) },
+    { "snapshot_interval", offsetof(hearth_cache_policy, snapshot_interval) },
+};
+
+enum { N_POLICY_KEYS = sizeof(policy_keys) / sizeof(policy_keys[0]) };
 
 /* "min_tokens=64" */
 static bool set_policy(void *options, const char *shown, const char *value, hearth_error *err)
 {
     hth_model_setup *out = options;
-    const struct {
-        const char *key;
-        int64_t *into;
-    } keys[] = {
-        { "min_tokens", &out->policy.min_tokens },
-        { "cold_min_tokens", &out->policy.cold_min_tokens },
-        { "cold_max_tokens", &out->policy.cold_max_tokens },
-        { "continued_interval", &out->policy.continued_interval },
-        { "boundary_trim_tokens", &out->policy.boundary_trim_tokens },
-        { "boundary_align_tokens", &out->policy.boundary_align_tokens },
-        { "snapshot_interval", &out->policy.snapshot_interval },
-    };
     const char *equals = strchr(value, '=');
 
-    for (size_t i = 0; equals && i < sizeof(keys) / sizeof(keys[0]); i++) {
+    for (size_t i = 0; equals && i < N_POLICY_KEYS; i++) {
+        const char *key = policy_keys[i].key;
         long long number;
 
-        if (strlen(keys[i].key) != (size_t)(equals - value) || strncmp(value, keys[i].key, strlen(keys[i].key)) != 0)
+        if (strlen(key) != (size_t)(equals - value) || strncmp(value, key, strlen(key)) != 0)
             continue;
         if (!hth_value_integer(shown, equals + 1, 0, INT32_MAX, &number, err))
             return false;
-        *keys[i].into = number;
+        *(int64_t *)((char *)&out->policy + policy_keys[i].offset) = number;
         out->has_policy = true;
         return true;
     }
     return hth_value_wrong(shown, value, "KEY=N with a key that --help-all lists, such as min_tokens=64", err);
+}
+
+static bool write_policy(const void *options, size_t i, char *text, size_t capacity)
+{
+    const hth_model_setup *setup = options;
+    int64_t number;
+
+    if (i >= N_POLICY_KEYS)
+        return false;
+    number = *(const int64_t *)((const char *)&setup->policy + policy_keys[i].offset);
+    return (size_t)snprintf(text, capacity, "%s=%lld", policy_keys[i].key, (long long)number) < capacity;
 }
 
 /* ---- the tables -------------------------------------------------------------------------------------------------- */
@@ -92,96 +136,105 @@ static bool set_policy(void *options, const char *shown, const char *value, hear
         rows, sizeof(rows) / sizeof((rows)[0]) \
     }
 
+static const hth_option reply_rows[] = {
+    { "chat-template", 0, HTH_OPTION_TEXT, "FILE", "a Jinja template for conversations instead of the model's",
+      .offset = AT(chat_template_file), .key = "chat_template", .is_path = true },
+    { "stalled-ms", 0, HTH_OPTION_MS, "MS", "a reply that nobody takes is cancelled after so long (default 30000)",
+      .offset = AT(model.stalled_ms), .low = 1, .high = UINT32_MAX, .key = "stalled_ms" },
+};
+
+const hth_option_table hth_model_reply_options = TABLE(reply_rows);
+
 static const hth_option serving_rows[] = {
-    { "model", 'm', HTH_OPTION_TEXT, "FILE", "the model, a GGUF file", .offset = AT(path), .is_common = true },
+    { "model", 'm', HTH_OPTION_TEXT, "FILE", "the model, a GGUF file", .offset = AT(path), .is_common = true,
+      .is_path = true },
     { "name", 0, HTH_OPTION_TEXT, "NAME", "what clients call it (default: the file's name without .gguf)",
       .offset = AT(model.name), .is_common = true },
-    { "chat-template", 0, HTH_OPTION_TEXT, "FILE", "a Jinja template for conversations instead of the model's",
-      .offset = AT(chat_template_file) },
-    { "stalled-ms", 0, HTH_OPTION_U32, "MS", "a reply that nobody takes is cancelled after so long (default 30000)",
-      .offset = AT(model.stalled_ms), .low = 1, .high = UINT32_MAX },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_model_reply_options },
 };
 
 static const hth_option scheduling_rows[] = {
     { "n-parallel", 0, HTH_OPTION_U32, "N",
       "requests that the model runs at once, 1 to 128 (default 8; 'hearth run': as many as --parallel, or as --n)",
-      .offset = AT(model.n_parallel), .low = 1, .high = HTH_MODEL_PARALLEL_MAX },
+      .offset = AT(model.n_parallel), .low = 1, .high = HTH_MODEL_PARALLEL_MAX, .key = "n_parallel" },
     { "queue-max", 0, HTH_OPTION_U32, "N", "requests that may wait, 1 to 65536 (default 1024)",
-      .offset = AT(model.queue_max), .low = 1, .high = 65536 },
+      .offset = AT(model.queue_max), .low = 1, .high = 65536, .key = "queue_max" },
     { "strategy", 0, HTH_OPTION_TEXT, "NAME",
-      "what goes into a batch: decode_maximal (default), prefill_priority, balanced", .offset = AT(model.strategy) },
+      "what goes into a batch: decode_maximal (default), prefill_priority, balanced", .offset = AT(model.strategy),
+      .key = "strategy" },
     { "prefill-chunk", 0, HTH_OPTION_OWN, "N",
-      "prompt tokens that a request evaluates at once: 64, 128 or 256 (default)", .read = read_prefill_chunk },
-    { "max-tick-ms", 0, HTH_OPTION_U32, "MS",
+      "prompt tokens that a request evaluates at once: 64, 128 or 256 (default)", .read = read_prefill_chunk,
+      .key = "prefill_chunk", .write = write_prefill_chunk },
+    { "max-tick-ms", 0, HTH_OPTION_MS, "MS",
       "how long an evaluation may take while a reply is being generated (default 250)", .offset = AT(model.max_tick_ms),
-      .low = 1, .high = 60000 },
-    { "session-idle-ms", 0, HTH_OPTION_U32, "MS", "a session unused for so long gives its cells up (default 300000)",
-      .offset = AT(model.session_idle_ms), .low = 1, .high = UINT32_MAX },
-    { "aging-ms", 0, HTH_OPTION_U32, "MS", "a waiting request rises by one priority each so often (default 10000)",
-      .offset = AT(model.aging_ms), .low = 1, .high = UINT32_MAX },
+      .low = 1, .high = 60000, .key = "max_tick_ms" },
+    { "session-idle-ms", 0, HTH_OPTION_MS, "MS", "a session unused for so long gives its cells up (default 300000)",
+      .offset = AT(model.session_idle_ms), .low = 1, .high = UINT32_MAX, .key = "session_idle_ms" },
+    { "aging-ms", 0, HTH_OPTION_MS, "MS", "a waiting request rises by one priority each so often (default 10000)",
+      .offset = AT(model.aging_ms), .low = 1, .high = UINT32_MAX, .key = "aging_ms" },
 };
 
 static const hth_option cache_rows[] = {
     { "cache", 0, HTH_OPTION_TEXT, "DIR", "cache directory (default: $HEARTH_CACHE or ~/.cache/hearth/kv)",
-      .offset = AT(runtime.cache_directory), .is_common = true },
+      .offset = AT(runtime.cache_directory), .is_common = true, .key = "directory", .is_path = true },
     { "no-cache", 0, HTH_OPTION_FLAG, NULL, "neither read nor keep anything", .offset = AT(runtime.cache_disabled),
-      .is_common = true },
+      .is_common = true, .key = "disabled" },
     { "cache-salt", 0, HTH_OPTION_TEXT, "TEXT", "share rows only with runs of the same salt",
-      .offset = AT(model.cache_salt) },
+      .offset = AT(model.cache_salt), .key = "salt" },
     { "ram", 0, HTH_OPTION_SIZE, "SIZE", "memory for rows (default: an eighth of the machine's, at most 4G)",
-      .offset = AT(runtime.ram_bytes_max), .low = 1 << 20 },
+      .offset = AT(runtime.ram_bytes_max), .low = 1 << 20, .key = "ram" },
     { "ram-files", 0, HTH_OPTION_TEXT, "DIR",
       "a folder on tmpfs, such as /dev/shm/hearth, for rows that outlive this process",
-      .offset = AT(runtime.ram_file_directory) },
+      .offset = AT(runtime.ram_file_directory), .key = "ram_file_directory", .is_path = true },
     { "ram-files-size", 0, HTH_OPTION_SIZE, "SIZE", "space for rows there (default: half of what is free)",
-      .offset = AT(runtime.ram_file_bytes_max), .low = 1 << 20 },
+      .offset = AT(runtime.ram_file_bytes_max), .low = 1 << 20, .key = "ram_file_bytes_max" },
     { "disk", 0, HTH_OPTION_SIZE, "SIZE", "disk space for rows, of all processes on this directory (default 32G)",
-      .offset = AT(runtime.disk_bytes_max), .low = 1 << 20 },
+      .offset = AT(runtime.disk_bytes_max), .low = 1 << 20, .key = "disk_bytes_max" },
     { "disk-free", 0, HTH_OPTION_SIZE, "SIZE", "leave so much of the device free (default 1G)",
-      .offset = AT(runtime.disk_free_min), .low = 1 << 20 },
+      .offset = AT(runtime.disk_free_min), .low = 1 << 20, .key = "disk_free_min" },
     { "more-cache", 0, HTH_OPTION_OWN, "DIR", "one more directory for rows, on another device; may be given 15 times",
-      .read = add_directory, .repeats = true },
+      .read = add_directory, .repeats = true, .key = "more_directories", .is_path = true, .write = write_directory },
     { "index", 0, HTH_OPTION_TEXT, "DIR", "where the index is; for a --cache on NFS, a local directory",
-      .offset = AT(runtime.index_directory) },
+      .offset = AT(runtime.index_directory), .key = "index_directory", .is_path = true },
     { "writers", 0, HTH_OPTION_U32, "N", "threads that write rows to files (default 2)",
-      .offset = AT(runtime.n_writer_threads), .low = 1, .high = 16 },
+      .offset = AT(runtime.n_writer_threads), .low = 1, .high = 16, .key = "writer_threads" },
     { "write-speed", 0, HTH_OPTION_SIZE, "SIZE",
       "write at most so many bytes a second, to spare a device (default: no limit)",
-      .offset = AT(runtime.disk_write_bytes_per_s), .low = 1 << 10 },
+      .offset = AT(runtime.disk_write_bytes_per_s), .low = 1 << 10, .key = "write_bytes_per_s" },
     { "second-use", 0, HTH_OPTION_FLAG, NULL,
       "write a row to disk when it is used for the first time, not when it is made",
-      .offset = AT(runtime.save_on_second_use) },
-    { "resume-wait", 0, HTH_OPTION_U32, "MS", "wait for a --parent-key that another process is writing (default 500)",
-      .offset = AT(runtime.session_resume_wait_ms), .low = 0, .high = 600000 },
+      .offset = AT(runtime.save_on_second_use), .key = "save_on_second_use" },
+    { "resume-wait", 0, HTH_OPTION_MS, "MS", "wait for a --parent-key that another process is writing (default 500)",
+      .offset = AT(runtime.session_resume_wait_ms), .low = 0, .high = 600000, .key = "resume_wait_ms" },
     { "signing-key", 0, HTH_OPTION_TEXT, "FILE", "sign rows with this key (32 bytes or more), and use no others",
-      .offset = AT(runtime.signing_key_file) },
+      .offset = AT(runtime.signing_key_file), .key = "signing_key_file", .is_path = true },
     { "keep-prompt-text", 0, HTH_OPTION_FLAG, NULL,
-      "write the text of a row's tokens into it (default: prompts are private)",
-      .offset = AT(runtime.keep_prompt_text) },
+      "write the text of a row's tokens into it (default: prompts are private)", .offset = AT(runtime.keep_prompt_text),
+      .key = "keep_prompt_text" },
     { "policy", 0, HTH_OPTION_OWN, "KEY=N",
       "what is saved; KEY is min_tokens, cold_min_tokens, cold_max_tokens, continued_interval, boundary_trim_tokens, "
       "boundary_align_tokens or snapshot_interval; may be repeated",
-      .read = set_policy },
+      .read = set_policy, .key = "policy", .write = write_policy, .is_pairs = true },
     { "fingerprint", 0, HTH_OPTION_OWN, "MODE",
-      "how the model file is identified: safe, gguf_chunked, fast_unsafe (default safe)",
-      .read = read_fingerprint_mode },
+      "how the model file is identified: safe, gguf_chunked, fast_unsafe (default safe)", .read = read_fingerprint_mode,
+      .key = "fingerprint", .write = write_fingerprint_mode },
 };
 
 static const hth_option engine_rows[] = {
     { "ctx", 'c', HTH_OPTION_U32, "N",
       "context in tokens, of all requests together, rounded up to 256 (default: the model's own, at most 8192)",
-      .offset = AT(model.n_ctx), .low = 1, .high = 1 << 24, .is_common = true },
+      .offset = AT(model.n_ctx), .low = 1, .high = 1 << 24, .is_common = true, .key = "context" },
     { "batch", 'b', HTH_OPTION_U32, "N", "most tokens of one evaluation (default 512)", .offset = AT(model.n_batch),
-      .low = 1, .high = 65536 },
+      .low = 1, .high = 65536, .key = "batch" },
     { "threads", 't', HTH_OPTION_U32, "N", "threads (default: the machine's CPUs)", .offset = AT(model.n_threads),
-      .low = 1, .high = 1024, .is_common = true },
+      .low = 1, .high = 1024, .is_common = true, .key = "threads" },
     { "gpu-layers", 0, HTH_OPTION_I32, "N", "layers on the GPU; -1: all that fit (default)",
-      .offset = AT(model.n_gpu_layers), .low = -1, .high = 10000, .is_common = true },
+      .offset = AT(model.n_gpu_layers), .low = -1, .high = 10000, .is_common = true, .key = "gpu_layers" },
     { "type-k", 0, HTH_OPTION_TEXT, "T", "type of K in the cache: f16 (default), bf16, f32, q8_0, ...",
-      .offset = AT(model.type_k) },
-    { "type-v", 0, HTH_OPTION_TEXT, "T", "type of V", .offset = AT(model.type_v) },
+      .offset = AT(model.type_k), .key = "type_k" },
+    { "type-v", 0, HTH_OPTION_TEXT, "T", "type of V", .offset = AT(model.type_v), .key = "type_v" },
     { "no-mmap", 0, HTH_OPTION_FLAG, NULL, "read the weights into memory instead of mapping the file",
-      .offset = AT(model.no_mmap) },
+      .offset = AT(model.no_mmap), .key = "no_mmap" },
 };
 
 const hth_option_table hth_model_serving_options = TABLE(serving_rows);

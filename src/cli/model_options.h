@@ -22,8 +22,12 @@ typedef struct hth_model_setup {
     hearth_model_options model;     /* without policy, template text and callbacks */
 } hth_model_setup;
 
-/* Rows of options in an hth_model_setup, for rows of the kind HTH_OPTION_TABLE; without headings. */
-extern const hth_option_table hth_model_serving_options; /* path, name, and what only a server needs to be told */
+/*
+ * Rows of options in an hth_model_setup, for rows of the kind HTH_OPTION_TABLE; without headings. Their keys are those of a
+ * configuration file.
+ */
+extern const hth_option_table hth_model_serving_options; /* path, name, and those of the next */
+extern const hth_option_table hth_model_reply_options;   /* what else only a server needs to be told */
 extern const hth_option_table hth_model_scheduling_options;
 extern const hth_option_table hth_model_cache_options;
 extern const hth_option_table hth_model_engine_options;

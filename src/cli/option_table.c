@@ -12,7 +12,6 @@
 #include "cli/values.h"
 
 enum {
-    OPTIONS_MAX = 160,
     NAME_MAX_BYTES = 256,
     HELP_COLUMN = 30,
     HELP_WIDTH = 118,
@@ -21,7 +20,7 @@ enum {
 
 static bool may_omit_value(const hth_option *option)
 {
-    return option->value && option->value[0] == '[';
+    return option->value && option->value[0] == '[' && option->value[strlen(option->value) - 1] == ']';
 }
 
 bool hth_option_read(const hth_option *option, void *options, const char *shown, const char *value, hearth_error *err)
@@ -47,10 +46,52 @@ bool hth_option_read(const hth_option *option, void *options, const char *shown,
         return true;
     }
     case HTH_OPTION_FLOAT: return hth_value_float(shown, value, option->low, option->high, field, err);
+    case HTH_OPTION_MS: return hth_value_ms(shown, value, (uint32_t)option->low, (uint32_t)option->high, field, err);
     case HTH_OPTION_SIZE: return hth_value_size(shown, value, (uint64_t)option->low, field, err);
     case HTH_OPTION_OWN: return option->read(options, shown, value, err);
     }
     return false;
+}
+
+/* With the largest unit that it is a multiple of. */
+static int write_units(uint64_t number, uint64_t factor, const char *const *units, size_t n_units, char *text,
+                       size_t capacity)
+{
+    size_t unit = 0;
+
+    while (number > 0 && number % factor == 0 && unit + 1 < n_units) {
+        number /= factor;
+        unit++;
+    }
+    return snprintf(text, capacity, "%llu%s", (unsigned long long)number, units[unit]);
+}
+
+bool hth_option_write(const hth_option *option, const void *options, size_t i, char *text, size_t capacity)
+{
+    static const char *const size_units[] = { "", "kb", "mb", "gb", "tb" };
+    static const char *const ms_units[] = { "", "s" };
+    const void *field = (const char *)options + option->offset;
+    int n = -1;
+
+    if (option->kind == HTH_OPTION_OWN)
+        return option->write && option->write(options, i, text, capacity);
+    if (i > 0)
+        return false;
+    switch (option->kind) {
+    case HTH_OPTION_FLAG: n = snprintf(text, capacity, "%s", *(const bool *)field ? "true" : "false"); break;
+    case HTH_OPTION_TEXT:
+        if (*(const char *const *)field)
+            n = snprintf(text, capacity, "%s", *(const char *const *)field);
+        break;
+    case HTH_OPTION_I32: n = snprintf(text, capacity, "%d", *(const int32_t *)field); break;
+    case HTH_OPTION_U32: n = snprintf(text, capacity, "%u", *(const uint32_t *)field); break;
+    case HTH_OPTION_U64: n = snprintf(text, capacity, "%llu", (unsigned long long)*(const uint64_t *)field); break;
+    case HTH_OPTION_FLOAT: n = snprintf(text, capacity, "%.9g", (double)*(const float *)field); break;
+    case HTH_OPTION_MS: n = write_units(*(const uint32_t *)field, 1000, ms_units, 2, text, capacity); break;
+    case HTH_OPTION_SIZE: n = write_units(*(const uint64_t *)field, 1024, size_units, 5, text, capacity); break;
+    default: break;
+    }
+    return n >= 0 && (size_t)n < capacity;
 }
 
 void hth_option_set_flag(const hth_option *option, void *options, bool on)
@@ -69,34 +110,29 @@ const hth_option *hth_option_table_find(const hth_option_table *table, const cha
 
 /* ---- tables within tables ---- */
 
-/* A row and where the options of its table begin. */
-typedef struct placed_row {
-    const hth_option *option;
-    size_t offset;
-} placed_row;
-
-typedef struct flat_table {
-    placed_row rows[OPTIONS_MAX];
-    size_t n;
-} flat_table;
-
-static void flatten(const hth_option_table *table, size_t offset, flat_table *out)
+static void flatten(const hth_option_table *table, size_t offset, bool sections, hth_flat_table *out)
 {
     for (size_t i = 0; i < table->n; i++) {
         const hth_option *row = &table->rows[i];
 
-        if (row->kind == HTH_OPTION_TABLE) {
-            flatten(row->table, offset + row->offset, out);
+        if (row->kind == HTH_OPTION_TABLE && (sections || !row->key)) {
+            flatten(row->table, offset + row->offset, sections, out);
             continue;
         }
-        assert(out->n < OPTIONS_MAX);
-        out->rows[out->n++] = (placed_row){ row, offset };
+        assert(out->n < HTH_OPTIONS_MAX);
+        out->rows[out->n++] = (hth_placed_option){ row, offset };
     }
+}
+
+void hth_option_table_flatten(const hth_option_table *table, bool sections, hth_flat_table *out)
+{
+    out->n = 0;
+    flatten(table, 0, sections, out);
 }
 
 /* ---- the command line ---- */
 
-static void make_getopt(const flat_table *table, struct option *long_options, char *letters)
+static void make_getopt(const hth_flat_table *table, struct option *long_options, char *letters)
 {
     size_t n_long = 0, n_letters = 0;
 
@@ -118,7 +154,7 @@ static void make_getopt(const flat_table *table, struct option *long_options, ch
     letters[n_letters] = '\0';
 }
 
-static const placed_row *row_of(const flat_table *table, int option)
+static const hth_placed_option *row_of(const hth_flat_table *table, int option)
 {
     if (option >= FIRST_LONG && (size_t)(option - FIRST_LONG) < table->n)
         return &table->rows[option - FIRST_LONG];
@@ -138,7 +174,7 @@ static const char *next_number(int argc, char **argv)
 }
 
 /* Say that there is no option "--name", or that it is short for several, and what it may have been meant to be. */
-static void say_unknown(const flat_table *table, const char *command, const char *given)
+static void say_unknown(const hth_flat_table *table, const char *command, const char *given)
 {
     size_t n = strcspn(given, "="), n_alike = 0;
     char name[NAME_MAX_BYTES];
@@ -167,9 +203,9 @@ static void say_unknown(const flat_table *table, const char *command, const char
 }
 
 /* What getopt found wrong: result is ':' for a value that is missing, '?' otherwise; optopt the option, where it knows it. */
-static void say_wrong(const flat_table *table, const char *command, int result, char **argv)
+static void say_wrong(const hth_flat_table *table, const char *command, int result, char **argv)
 {
-    const placed_row *row = row_of(table, optopt);
+    const hth_placed_option *row = row_of(table, optopt);
 
     if (result == ':' && row)
         (void)fprintf(stderr, "%s: option '--%s' needs a value, %s\n", command, row->option->name, row->option->value);
@@ -183,18 +219,20 @@ static void say_wrong(const flat_table *table, const char *command, int result, 
 
 int hth_option_table_parse(const hth_option_table *table, const char *command, int argc, char **argv, void *options)
 {
-    flat_table flat = { .n = 0 };
-    struct option long_options[OPTIONS_MAX + 1];
-    char letters[2 * OPTIONS_MAX + 2];
+    hth_flat_table flat;
+    struct option long_options[HTH_OPTIONS_MAX + 1];
+    char letters[2 * HTH_OPTIONS_MAX + 2];
+    bool was_given[HTH_OPTIONS_MAX] = { false };
     hearth_error err;
     int option;
     bool ended = false;
 
-    flatten(table, 0, &flat);
+    hth_option_table_flatten(table, true, &flat);
     make_getopt(&flat, long_options, letters);
     opterr = 0;
+    optind = 1; /* also where the same command line is read once more */
     while (!ended && (option = getopt_long(argc, argv, letters, long_options, NULL)) != -1) {
-        const placed_row *row = option == '?' || option == ':' ? NULL : row_of(&flat, option);
+        const hth_placed_option *row = option == '?' || option == ':' ? NULL : row_of(&flat, option);
         const char *value = optarg;
         char shown[NAME_MAX_BYTES];
 
@@ -205,6 +243,10 @@ int hth_option_table_parse(const hth_option_table *table, const char *command, i
         if (may_omit_value(row->option) && !value)
             value = next_number(argc, argv);
         (void)snprintf(shown, sizeof(shown), "--%s", row->option->name); /* sized for it */
+        /* What the options held before, from elsewhere, gives way to the command line's list. */
+        if (row->option->repeats && !was_given[row - flat.rows])
+            (void)hth_option_read(row->option, (char *)options + row->offset, shown, NULL, &err); /* forgets it */
+        was_given[row - flat.rows] = true;
         if (!hth_option_read(row->option, (char *)options + row->offset, shown, value, &err)) {
             (void)fprintf(stderr, "hearth: %s\n", err.message); /* nowhere else to say it */
             break;
@@ -256,10 +298,10 @@ static void print_row(const hth_option *option, FILE *out)
 
 void hth_option_table_print(const hth_option_table *table, bool all, FILE *out)
 {
-    flat_table flat = { .n = 0 };
+    hth_flat_table flat;
     const hth_option *heading = NULL;
 
-    flatten(table, 0, &flat);
+    hth_option_table_flatten(table, true, &flat);
     for (size_t i = 0; i < flat.n; i++) {
         const hth_option *row = flat.rows[i].option;
 

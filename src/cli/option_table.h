@@ -23,6 +23,7 @@ typedef enum hth_option_kind {
     HTH_OPTION_U32,
     HTH_OPTION_U64,
     HTH_OPTION_FLOAT,
+    HTH_OPTION_MS,    /* a uint32_t of milliseconds; its value may have a unit, "30s" */
     HTH_OPTION_SIZE,  /* a uint64_t of bytes, at least `low` */
     HTH_OPTION_OWN,   /* read by a function */
     HTH_OPTION_TABLE, /* no option: the rows of `table` stand here, their options begin at `offset` */
@@ -39,6 +40,8 @@ typedef struct hth_option_table {
  * repeats or its value may be left out: forget what was given before. False when the value is wrong, with a message in err.
  */
 typedef bool (*hth_option_read_fn)(void *options, const char *shown, const char *value, hearth_error *err);
+/* Write value i as the command line would have it; false: there are not so many, or text has no room. */
+typedef bool (*hth_option_write_fn)(const void *options, size_t i, char *text, size_t capacity);
 
 struct hth_option {
     const char *name; /* without the dashes */
@@ -49,10 +52,14 @@ struct hth_option {
     size_t offset; /* in the command's options; not with a function */
     double low, high;
     hth_option_read_fn read;
-    const char *key; /* its name in a JSON object; NULL: it is not allowed there */
+    const char *key; /* its name in a JSON object or a configuration file; NULL: it is not allowed there */
     bool is_common;  /* in the short help, too */
     bool repeats;    /* each value adds to a list; with a function, which takes NULL to empty it */
     const hth_option_table *table;
+    /* What only configuration files use. There a table with a key is a section. */
+    hth_option_write_fn write; /* of what is read by a function */
+    bool is_path;              /* a relative one begins at the file's folder */
+    bool is_pairs;             /* "KEY=VALUE": a section of keys with values */
 };
 
 /*
@@ -61,10 +68,30 @@ struct hth_option {
  */
 int hth_option_table_parse(const hth_option_table *table, const char *command, int argc, char **argv, void *options);
 
+/* A row, and where the options of its table begin. */
+typedef struct hth_placed_option {
+    const hth_option *option;
+    size_t offset;
+} hth_placed_option;
+
+enum { HTH_OPTIONS_MAX = 192 };
+typedef struct hth_flat_table {
+    hth_placed_option rows[HTH_OPTIONS_MAX];
+    size_t n;
+} hth_flat_table;
+
+/* A table with the rows of the tables within it in their places; those with a key stay as they are if sections is false. */
+void hth_option_table_flatten(const hth_option_table *table, bool sections, hth_flat_table *out);
+
 /* The row of a JSON key, not those of tables within; NULL when there is none. */
 const hth_option *hth_option_table_find(const hth_option_table *table, const char *key);
 /* Read one value; for a flag, value is ignored. */
 bool hth_option_read(const hth_option *option, void *options, const char *shown, const char *value, hearth_error *err);
+/*
+ * Write value i as hth_option_read would read it. False: there are not so many values (a text that is not given has none),
+ * or text has no room.
+ */
+bool hth_option_write(const hth_option *option, const void *options, size_t i, char *text, size_t capacity);
 /* Set or clear an HTH_OPTION_FLAG. */
 void hth_option_set_flag(const hth_option *option, void *options, bool on);
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/status.h"
 
@@ -68,6 +69,38 @@ bool hth_value_float(const char *name, const char *value, double low, double hig
     return true;
 }
 
+bool hth_value_ms(const char *name, const char *value, uint32_t low, uint32_t high, uint32_t *out, hearth_error *err)
+{
+    static const struct {
+        const char *name;
+        uint32_t ms;
+    } units[] = { { "", 1 }, { "ms", 1 }, { "s", 1000 }, { "min", 60000 }, { "h", 3600000 }, { "d", 86400000 } };
+    char expected[128];
+    char *end;
+    unsigned long long number;
+    uint64_t factor = 0;
+
+    errno = 0;
+    number = strtoull(value, &end, 10);
+    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+        if (strcmp(end, units[i].name) == 0)
+            factor = units[i].ms;
+    if (value[0] < '0' || value[0] > '9' || errno || factor == 0 || number > high / factor || number * factor < low) {
+        (void)snprintf(expected, sizeof(expected),
+                       "a whole number from %u to %u, milliseconds, or a time such as 250ms, 30s, 5min or 2h", low,
+                       high);
+        return hth_value_wrong(name, value, expected, err);
+    }
+    *out = (uint32_t)(number * factor);
+    return true;
+}
+
+/* What may follow the letter of a unit: nothing, "b" or "ib". */
+static bool is_byte_unit(const char *rest)
+{
+    return !*rest || strcasecmp(rest, "b") == 0 || strcasecmp(rest, "ib") == 0;
+}
+
 bool hth_value_size(const char *name, const char *value, uint64_t low, uint64_t *out, hearth_error *err)
 {
     static const char units[] = "KMGT";
@@ -85,7 +118,7 @@ bool hth_value_size(const char *name, const char *value, uint64_t low, uint64_t 
     if (*end) {
         const char *unit = strchr(units, *end >= 'a' ? *end - 'a' + 'A' : *end);
 
-        if (!unit || end[1])
+        if (!unit || !is_byte_unit(end + 1))
             return hth_value_wrong(name, value, expected, err);
         shift = 10 * (unsigned)(unit - units + 1);
     }

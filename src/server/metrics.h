@@ -38,7 +38,7 @@ void hth_metrics_note_refused(hth_metrics *metrics, const char *reason);
 
 /* The page, in Prometheus' text format, version 0.0.4. supervisor and http may be NULL. */
 #define HTH_METRICS_CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
-void hth_metrics_write(hth_metrics *metrics, const hth_supervisor *supervisor, const hth_http_numbers *http,
+void hth_metrics_write(const hth_metrics *metrics, const hth_supervisor *supervisor, const hth_http_numbers *http,
                        hth_buffer *out);
 
 #endif

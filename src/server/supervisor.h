@@ -52,33 +52,42 @@ void hth_supervisor_stop(hth_supervisor *supervisor, uint32_t timeout_ms, void (
 
 /* ---- for requests ---- */
 
-/* One who waits for a worker; embedded in the waiting object. */
+typedef struct hth_waiters hth_waiters;
+
+/* One who waits for a worker; embedded in the waiting object, zeros but for the callbacks. */
 typedef struct hth_worker_waiter hth_worker_waiter;
 struct hth_worker_waiter {
     /*
-     * The worker is ready. socket_path is valid for the call; generation counts the model's processes, from 1. May be called from
-     * within hth_supervisor_want.
+     * The worker is ready. socket_path is valid for the call; generation counts the model's processes, from 1. Either
+     * callback may come from within hth_supervisor_want, and may call it again, with this waiter, too.
      */
     void (*on_ready)(hth_worker_waiter *waiter, const char *socket_path, uint64_t generation);
-    /* It will not be soon: HEARTH_BUSY with retry_after_s, or HEARTH_TIMED_OUT; the message says why. */
+    /*
+     * It will not be soon: HEARTH_BUSY with retry_after_s, HEARTH_TIMED_OUT, or HEARTH_NOT_FOUND where the model was taken
+     * away; the message says why.
+     */
     void (*on_failed)(hth_worker_waiter *waiter, const hearth_error *err);
     /* The supervisor's, until one of the two was called or the waiter was cancelled. */
     hth_worker_waiter *next;
     hth_worker_waiter **link; /* NULL: it waits for nothing */
+    hth_waiters *list;
     uint64_t until_ns;
+    uint64_t after;
 };
 
 /*
  * Ask for a worker of a model, starting it where that is needed. after: a generation that failed, of which no more is
- * wanted; 0: any. HEARTH_NOT_FOUND where there is no such model (no callback comes then).
+ * wanted; 0: any. Where that generation still runs, this is as hth_supervisor_note_broken, too. HEARTH_NOT_FOUND where
+ * there is no such model (no callback comes then).
  */
 hearth_status hth_supervisor_want(hth_supervisor *supervisor, const char *model, uint64_t after,
                                   hth_worker_waiter *waiter, hearth_error *err);
 void hth_worker_waiter_cancel(hth_worker_waiter *waiter); /* accepts one that waits for nothing */
 
 /*
- * A connection to that generation broke. It has probably died, which is looked at now; should it live on for a second without
- * answering, it is killed.
+ * A connection to that generation broke. It has probably died, which is looked at now; should it live on for a second
+ * while its event loop stands still, it is killed. Should it be well, those who want none of that generation any more
+ * fail with HEARTH_BUSY: there is no reason to end it, and no other one will come.
  */
 void hth_supervisor_note_broken(hth_supervisor *supervisor, const char *model, uint64_t generation);
 

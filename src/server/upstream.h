@@ -36,9 +36,9 @@ typedef struct hth_upstream_request {
     size_t body_bytes[2];
 } hth_upstream_request;
 
-/* None of these may end the call, but on_done, with which it has ended. */
+/* None of these may end the call, but on_done, with which it has ended; they may cancel and release it, and others. */
 typedef struct hth_upstream_watch {
-    /* The reply's head. header(name) is valid in this call only; NULL: none. */
+    /* The reply's head, content_type "" where it says none. */
     void (*on_head)(int status, const char *content_type, uint32_t retry_after_s, void *user_data);
     /* A piece of its body. False: not now; the same piece comes again after hth_upstream_resume. */
     bool (*on_bytes)(const void *bytes, size_t n, void *user_data);
@@ -47,11 +47,30 @@ typedef struct hth_upstream_watch {
     void *user_data;
 } hth_upstream_watch;
 
-/* Never calls back before it returns. HEARTH_NO_MEMORY. */
+/*
+ * Never calls back before it returns. HEARTH_NO_MEMORY; HEARTH_MISUSE: a header or the target has characters that would
+ * end a line. All but the body is copied.
+ */
 hearth_status hth_upstream_begin(hth_upstream *upstream, const hth_upstream_request *request,
                                  const hth_upstream_watch *watch, hth_upstream_call **out, hearth_error *err);
+/* on_bytes may be called again. It is not called before this returns. */
 void hth_upstream_resume(hth_upstream_call *call);
-/* End it now: the connection is closed, which cancels the request in the worker. No callback comes. */
+/*
+ * End it now: the connection is closed, which cancels the request in the worker. No callback comes. From within another
+ * call's on_head or on_bytes, this one's body has to live until the event loop goes on.
+ */
 void hth_upstream_cancel(hth_upstream_call *call);
+/*
+ * No callback comes any more, and the body is not needed any more; the connection can be used again once the reply has
+ * ended, which is awaited for a short time. For a reply whose end is known from what is in it.
+ */
+void hth_upstream_release(hth_upstream_call *call);
+
+typedef struct hth_upstream_numbers {
+    uint64_t n_connections_opened;
+    uint32_t n_calls; /* begun and not ended */
+} hth_upstream_numbers;
+hth_upstream_numbers hth_upstream_counts(const hth_upstream *upstream);
+struct event_base *hth_upstream_base(const hth_upstream *upstream); /* that it was made for */
 
 #endif

@@ -2,7 +2,7 @@
  * worker.h - the process that owns one model, and answers for it on a unix socket
  *
  * Two kinds of threads: the event loop, which reads requests and writes replies, and the model's scheduler. What a
- * request's callbacks tell on the scheduler's thread is queued (worker_queue.h) and written by the event loop. Slow
+ * request's callbacks tell on the scheduler's thread is queued (worker_post.h) and written by the event loop. Slow
  * preparation (large bodies, tools, schemas, grammars) runs on a thread beside the loop.
  */
 #ifndef HTH_SERVER_WORKER_H
@@ -21,7 +21,8 @@ typedef struct hth_worker_options {
     int control_fd; /* lines to the front: "loading 0.42", "ready", "failed TEXT"; its end means that the front is gone. -1: none */
     hth_http_options http;
     hth_api_limits limits;
-    uint32_t save_timeout_ms; /* of the shutdown save */
+    uint32_t drain_timeout_ms; /* running requests may finish for so long when it is to stop */
+    uint32_t save_timeout_ms;  /* of the shutdown save */
     bool sandbox;
 } hth_worker_options;
 

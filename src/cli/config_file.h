@@ -1,0 +1,62 @@
+/*
+ * config_file.h - a configuration file as a tree, every value with its line
+ *
+ * The syntax is the everyday part of UCL, of which JSON is a part:
+ *
+ *     # a comment, and one of the other kind: / * ... * /
+ *     key = value;                 '=' or ':' or nothing; ';' or ',' or the end of the line
+ *     list = [1, "two", three];
+ *     section { key = value }
+ *     section "title" { ... }      the same as section { title { ... } }
+ *
+ * Texts are plain words, or in "double quotes" with JSON's escapes, or in 'single quotes' as they are. What UCL has beyond
+ * that (commands such as .include, variables, here-documents) is refused where it would be seen. A key may come several
+ * times; what that means is the reader's business.
+ */
+#ifndef HTH_CLI_CONFIG_FILE_H
+#define HTH_CLI_CONFIG_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cli/pool.h"
+#include "hearth.h"
+
+enum { HTH_CONFIG_BYTES_MAX = 4 << 20, HTH_CONFIG_DEPTH_MAX = 16 };
+
+typedef enum hth_config_kind {
+    HTH_CONFIG_SECTION,
+    HTH_CONFIG_LIST,
+    HTH_CONFIG_QUOTED, /* a text */
+    HTH_CONFIG_PLAIN,  /* a number, a word, or a text without quotes */
+} hth_config_kind;
+
+typedef struct hth_config_node hth_config_node;
+struct hth_config_node {
+    hth_config_kind kind;
+    const char *key; /* NULL in a list, and of the file */
+    unsigned line;   /* of the value */
+    unsigned key_line;
+    const char *text;             /* of a QUOTED or PLAIN one */
+    const hth_config_node *first; /* of a SECTION or LIST: what is in it, in the file's order */
+    const hth_config_node *next;
+};
+
+typedef struct hth_config_file {
+    const char *name;            /* as messages show it */
+    const hth_config_node *root; /* a SECTION */
+    uint32_t permissions;        /* of the file: the lower nine bits of its mode */
+    bool is_regular;
+} hth_config_file;
+
+/*
+ * Read a file; all of it belongs to pool. A path of "-" is standard input. HEARTH_NOT_FOUND, HEARTH_PERMISSION, HEARTH_IO;
+ * HEARTH_CORRUPT with "NAME:LINE: what is wrong"; HEARTH_NO_MEMORY.
+ */
+hearth_status hth_config_file_read(hth_pool *pool, const char *path, hth_config_file *out, hearth_error *err);
+/* The same from memory, n bytes. */
+hearth_status hth_config_file_parse(hth_pool *pool, const char *name, const char *text, size_t n,
+                                    const hth_config_node **out, hearth_error *err);
+
+#endif

@@ -1,0 +1,213 @@
+/*
+ * worker_command.c - `hearth worker`: one model in a process of its own, asked on a unix socket
+ *
+ * The front starts it with descriptors for what the two tell each other. Started by hand it serves whoever may open the
+ * socket, which is its owner.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/commands.h"
+#include "cli/model_options.h"
+#include "cli/text_file.h"
+#include "server/worker.h"
+
+enum { SAVE_MS = 30000, IDLE_MS = 24 * 3600 * 1000 };
+
+typedef struct worker_options {
+    const char *socket_path;
+    int32_t status_fd;
+    int32_t control_fd;
+    int32_t ram_fd;
+    uint32_t drain_ms;
+    uint32_t save_ms;
+    uint32_t json_depth_max;
+    uint32_t messages_max;
+    uint64_t body_bytes_max;
+    uint64_t schema_bytes_max;
+    uint64_t headers_bytes_max;
+    uint32_t connections_max;
+    bool no_sandbox;
+    bool quiet;
+    bool verbose;
+    bool help;
+    bool help_all;
+    hth_model_setup setup;
+} worker_options;
+
+#define AT(field) offsetof(worker_options, field)
+
+static const hth_option rows[] = {
+    { .kind = HTH_OPTION_HEADING, .help = "Model" },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_model_serving_options, .offset = AT(setup) },
+    { "socket", 0, HTH_OPTION_TEXT, "PATH", "the unix socket to answer on", .offset = AT(socket_path),
+      .is_common = true },
+    { .kind = HTH_OPTION_HEADING, .help = "Limits" },
+    { "body-bytes-max", 0, HTH_OPTION_SIZE, "SIZE", "of a request's body (default 32M)", .offset = AT(body_bytes_max),
+      .low = 1 << 10 },
+    { "headers-bytes-max", 0, HTH_OPTION_SIZE, "SIZE", "of a request's head (default 32K)",
+      .offset = AT(headers_bytes_max), .low = 1 << 10 },
+    { "json-depth-max", 0, HTH_OPTION_U32, "N", "how deep a body's JSON may be nested (default 64)",
+      .offset = AT(json_depth_max), .low = 1, .high = 1024 },
+    { "messages-max", 0, HTH_OPTION_U32, "N", "messages of a conversation (default 16384)", .offset = AT(messages_max),
+      .low = 1, .high = 16384 },
+    { "schema-bytes-max", 0, HTH_OPTION_SIZE, "SIZE", "of a JSON schema or a grammar (default 256K, which is the most)",
+      .offset = AT(schema_bytes_max), .low = 1 },
+    { "connections-max", 0, HTH_OPTION_U32, "N", "at once (default 16384)", .offset = AT(connections_max), .low = 1,
+      .high = 1 << 20 },
+    { "drain-ms", 0, HTH_OPTION_U32, "MS",
+      "when it is to stop, replies that are being written may end for so long (default 30000; with --control-fd 0: the "
+      "front has waited for them)",
+      .offset = AT(drain_ms), .low = 0, .high = 3600000 },
+    { "save-ms", 0, HTH_OPTION_U32, "MS", "then what the context holds is saved, for at most so long (default 30000)",
+      .offset = AT(save_ms), .low = 0, .high = 3600000 },
+    { .kind = HTH_OPTION_HEADING, .help = "Scheduling" },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_model_scheduling_options, .offset = AT(setup) },
+    { .kind = HTH_OPTION_HEADING, .help = "Cache" },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_model_cache_options, .offset = AT(setup) },
+    { .kind = HTH_OPTION_HEADING, .help = "Engine" },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_model_engine_options, .offset = AT(setup) },
+    { .kind = HTH_OPTION_HEADING, .help = "For the front that starts it" },
+    { "status-fd", 0, HTH_OPTION_I32, "FD", "memory in which it shows what it does", .offset = AT(status_fd), .low = 0,
+      .high = 1 << 20 },
+    { "control-fd", 0, HTH_OPTION_I32, "FD", "where it says how loading goes; it ends when nobody holds the other end",
+      .offset = AT(control_fd), .low = 0, .high = 1 << 20 },
+    { "ram-fd", 0, HTH_OPTION_I32, "FD", "memory for rows that outlives it", .offset = AT(ram_fd), .low = 0,
+      .high = 1 << 20 },
+    { "no-sandbox", 0, HTH_OPTION_FLAG, NULL, "do not give up what a worker does not need of the system",
+      .offset = AT(no_sandbox) },
+    { .kind = HTH_OPTION_HEADING, .help = "Output" },
+    { "quiet", 'q', HTH_OPTION_FLAG, NULL, "errors only", .offset = AT(quiet), .is_common = true },
+    { "verbose", 'v', HTH_OPTION_FLAG, NULL, "show the log, the engine's too", .offset = AT(verbose),
+      .is_common = true },
+    { "help", 'h', HTH_OPTION_END, NULL, "the options that are used most", .offset = AT(help), .is_common = true },
+    { "help-all", 0, HTH_OPTION_END, NULL, "all options", .offset = AT(help_all), .is_common = true },
+};
+
+static const hth_option_table table = { rows, sizeof(rows) / sizeof(rows[0]) };
+
+static const char usage[] =
+    "usage: hearth worker --model FILE --socket PATH [OPTIONS]\n"
+    "\n"
+    "Serve one model on a unix socket that only its owner can open, with the HTTP of 'hearth serve',\n"
+    "which starts such processes itself. By hand:\n"
+    "\n"
+    "  hearth worker --model models/hearth-tiny.gguf --socket /tmp/tiny.sock &\n"
+    "  curl --unix-socket /tmp/tiny.sock http://worker/v1/chat/completions \\\n"
+    "    -d '{\"messages\":[{\"role\":\"user\",\"content\":\"Tell me a story.\"}]}'\n"
+    "\n";
+
+/* True when options are complete; otherwise *exit_out is the exit code and what is to be said was said. */
+static bool parse(int argc, char **argv, worker_options *out, int *exit_out)
+{
+    const hth_api_limits limits = hth_api_limits_default();
+    const hth_http_options http = hth_http_options_default();
+    int first;
+
+    *out = (worker_options){
+        .status_fd = -1,
+        .control_fd = -1,
+        .ram_fd = -1,
+        .drain_ms = UINT32_MAX,
+        .save_ms = SAVE_MS,
+        .json_depth_max = (uint32_t)limits.depth_max,
+        .messages_max = (uint32_t)limits.messages_max,
+        .body_bytes_max = limits.body_bytes_max,
+        .schema_bytes_max = limits.schema_bytes_max,
+        .headers_bytes_max = http.headers_bytes_max,
+        .connections_max = http.connections_max,
+    };
+    hth_model_setup_init(&out->setup);
+    *exit_out = HTH_EXIT_USAGE;
+    first = hth_option_table_parse(&table, "hearth worker", argc, argv, out);
+    if (first < 0)
+        return false;
+    if (out->help || out->help_all) {
+        (void)fputs(usage, stdout); /* nowhere else to say that it failed, here and below */
+        hth_option_table_print(&table, out->help_all, stdout);
+        *exit_out = HTH_EXIT_OK;
+        return false;
+    }
+    if (first < argc)
+        (void)fprintf(stderr, "hearth: '%s' is one argument too many; see 'hearth worker --help'\n", argv[first]);
+    else if (!out->setup.path || !out->socket_path)
+        (void)fprintf(stderr, "hearth: %s is missing; see 'hearth worker --help'\n",
+                      out->setup.path ? "--socket" : "--model");
+    else
+        return true;
+    return false;
+}
+
+static void log_line(hearth_log_level level, const char *source, const char *message, void *user_data)
+{
+    static const char *const names[] = { "error", "warning", "info", "debug" };
+    const worker_options *options = user_data;
+
+    /* What the engine finds worth a warning is not always so for its user, and its failures come back as messages. */
+    if (!options->verbose && strcmp(source, "hearth") != 0)
+        return;
+    (void)fprintf(stderr, "%s: %s: %s\n", source, names[level], message);
+}
+
+static hearth_status run(const worker_options *options, const char *template_text, hearth_error *err)
+{
+    hearth_runtime_options runtime = hth_model_setup_runtime(&options->setup);
+    hearth_model_options model = hth_model_setup_model(&options->setup);
+    hth_worker_options worker = {
+        .model_path = options->setup.path,
+        .runtime = &runtime,
+        .model = &model,
+        .socket_path = options->socket_path,
+        .status_fd = options->status_fd,
+        .control_fd = options->control_fd,
+        .http = hth_http_options_default(),
+        .limits = hth_api_limits_default(),
+        .drain_timeout_ms = options->drain_ms,
+        .save_timeout_ms = options->save_ms,
+        .sandbox = !options->no_sandbox,
+    };
+
+    runtime.ram_memory_fd = options->ram_fd;
+    runtime.log = log_line;
+    runtime.log_user_data = (void *)options; /* which the log reads only */
+    runtime.log_level = options->verbose ? HEARTH_LOG_DEBUG : options->quiet ? HEARTH_LOG_ERROR : HEARTH_LOG_INFO;
+    model.chat_template = template_text;
+    worker.http.headers_bytes_max = options->headers_bytes_max;
+    worker.http.connections_max = options->connections_max;
+    if (options->control_fd >= 0)
+        worker.http.idle_timeout_ms = IDLE_MS; /* the front keeps its connections */
+    worker.limits.body_bytes_max = options->body_bytes_max;
+    worker.limits.depth_max = options->json_depth_max;
+    worker.limits.messages_max = options->messages_max;
+    if (options->schema_bytes_max < worker.limits.schema_bytes_max)
+        worker.limits.schema_bytes_max = options->schema_bytes_max;
+    if (options->drain_ms == UINT32_MAX)
+        worker.drain_timeout_ms = options->control_fd >= 0 ? 0 : 30000;
+    return hth_worker_run(&worker, err);
+}
+
+int hth_command_worker(int argc, char **argv)
+{
+    hearth_error err = { .message = "" };
+    char *template_text = NULL;
+    worker_options options;
+    hearth_status status;
+    int exit_code;
+
+    if (!parse(argc, argv, &options, &exit_code))
+        return exit_code;
+    if (options.setup.chat_template_file) {
+        template_text = hth_text_file_read(options.setup.chat_template_file);
+        if (!template_text)
+            return HTH_EXIT_FAILED;
+    }
+    status = run(&options, template_text, &err);
+    free(template_text);
+    if (status == HEARTH_OK)
+        return HTH_EXIT_OK;
+    (void)fprintf(stderr, "hearth: %s\n", err.message);
+    return HTH_EXIT_FAILED;
+}

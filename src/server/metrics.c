@@ -1,0 +1,230 @@
+/*
+ * metrics.c - counting
+ *
+ * Everything is a number in a struct, found by a short search: a token of a stream costs a comparison of names and two
+ * additions. What labels are made of is bounded here, whatever is told: models by the configuration, endpoints, reasons
+ * and statuses by room, with "other" for the rest. Without memory something is not counted; nothing else happens.
+ */
+#include "server/metrics_inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/os.h"
+
+#define OTHER "other"
+
+const hth_scale hth_metrics_duration_scale = {
+    16, { 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600 }
+};
+/* From restored prompts, a few milliseconds, to long ones that are computed. */
+const hth_scale hth_metrics_first_token_scale = {
+    16, { 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120 }
+};
+const hth_scale hth_metrics_token_scale = {
+    15, { 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.5, 1, 2.5 }
+};
+const hth_scale hth_metrics_queue_scale = {
+    14, { 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60 }
+};
+
+/* ---- labels ---- */
+
+/* The number of a text; 0, "other", where there is no room for it. */
+static size_t text_number(hth_metrics_texts *texts, size_t capacity, const char *text)
+{
+    for (size_t i = 0; i < texts->n; i++)
+        if (strncmp(texts->texts[i], text, HTH_METRICS_TEXT_BYTES - 1) == 0)
+            return i;
+    if (texts->n == capacity)
+        return 0;
+    memcpy(texts->texts[texts->n], text, strnlen(text, HTH_METRICS_TEXT_BYTES - 1)); /* zeros follow */
+    return texts->n++;
+}
+
+/* Where a model of that name is, or would be. */
+static size_t model_place(const hth_metrics *metrics, const char *name, bool *is_there)
+{
+    size_t low = 0, high = metrics->n_models;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = strcmp(metrics->models[middle]->name, name);
+
+        if (order == 0) {
+            *is_there = true;
+            return middle;
+        }
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    *is_there = false;
+    return low;
+}
+
+static void model_free(hth_metrics_model *model)
+{
+    if (!model)
+        return;
+    for (size_t i = 0; i < HTH_METRICS_ENDPOINTS_MAX; i++)
+        free(model->series[i]);
+    free(model->name);
+    free(model);
+}
+
+/* NULL without memory. */
+static hth_metrics_model *model_add(hth_metrics *metrics, const char *name)
+{
+    bool is_there;
+    size_t place = model_place(metrics, name, &is_there);
+    hth_metrics_model *model;
+
+    if (is_there)
+        return metrics->models[place];
+    if (metrics->n_models == metrics->models_capacity) {
+        size_t capacity = 2 * metrics->models_capacity + 8;
+        hth_metrics_model **grown = realloc(metrics->models, capacity * sizeof(hth_metrics_model *));
+
+        if (!grown)
+            return NULL;
+        metrics->models = grown;
+        metrics->models_capacity = capacity;
+    }
+    model = calloc(1, sizeof(*model));
+    if (model)
+        model->name = strdup(name);
+    if (!model || !model->name) {
+        model_free(model);
+        return NULL;
+    }
+    memmove(metrics->models + place + 1, metrics->models + place,
+            (metrics->n_models - place) * sizeof(hth_metrics_model *));
+    metrics->models[place] = model;
+    metrics->n_models++;
+    return model;
+}
+
+void hth_metrics_models_set(hth_metrics *metrics, const hth_server_options *options)
+{
+    for (size_t i = 0; i < options->n_models && metrics->n_models < HTH_METRICS_MODELS_MAX; i++) {
+        hth_metrics_model *model = model_add(metrics, options->models[i].name);
+
+        if (model)
+            model->is_shown = true;
+    }
+}
+
+/* The model that something is counted for. */
+static hth_metrics_model *model_of(hth_metrics *metrics, const char *name)
+{
+    bool is_there;
+    size_t place = model_place(metrics, name, &is_there);
+
+    if (!is_there)
+        place = model_place(metrics, OTHER, &is_there);
+    assert(is_there);
+    metrics->models[place]->is_shown = true;
+    return metrics->models[place];
+}
+
+/* ---- the whole ---- */
+
+hth_metrics *hth_metrics_new(void)
+{
+    hth_metrics *metrics = calloc(1, sizeof(*metrics));
+
+    if (!metrics)
+        return NULL;
+    metrics->started_s = hth_os_unix_seconds();
+    (void)text_number(&metrics->endpoints, HTH_METRICS_ENDPOINTS_MAX, OTHER); /* the first of each */
+    (void)text_number(&metrics->reasons, HTH_METRICS_REASONS_MAX, OTHER);
+    if (!model_add(metrics, "") || !model_add(metrics, OTHER)) {
+        hth_metrics_free(metrics);
+        return NULL;
+    }
+    return metrics;
+}
+
+void hth_metrics_free(hth_metrics *metrics)
+{
+    if (!metrics)
+        return;
+    for (size_t i = 0; i < metrics->n_models; i++)
+        model_free(metrics->models[i]);
+    free((void *)metrics->models);
+    free(metrics);
+}
+
+/* ---- counting ---- */
+
+static void count_status(hth_metrics_series *series, int status)
+{
+    if (status < 100 || status > 599)
+        status = 0;
+    for (size_t i = 0; i < series->n_statuses; i++) {
+        if (series->statuses[i].status == status) {
+            series->statuses[i].n++;
+            return;
+        }
+    }
+    if (series->n_statuses == HTH_METRICS_STATUSES_MAX) {
+        series->statuses[0].n++;
+        return;
+    }
+    series->statuses[series->n_statuses].status = status;
+    series->statuses[series->n_statuses++].n = 1;
+}
+
+static void note_summary(hth_metrics_model *model, const hth_record *record)
+{
+    const hth_frame_summary *summary = &record->summary;
+    uint32_t hit = summary->hit < HTH_METRICS_HITS ? summary->hit : HEARTH_HIT_NONE;
+    uint32_t tier = summary->tier < HTH_METRICS_TIERS ? summary->tier : HEARTH_TIER_NONE;
+    double first_token_ms = summary->ttft_ms;
+
+    model->n_prompt_tokens += summary->n_prompt_tokens;
+    model->n_cached_tokens += summary->n_cached_tokens;
+    model->n_reply_tokens += summary->n_reply_tokens;
+    model->hits[hit][tier]++;
+    if (summary->miss > HEARTH_MISS_NONE && summary->miss < HTH_METRICS_MISSES)
+        model->misses[summary->miss]++;
+    hth_histogram_note(&model->queue, &hth_metrics_queue_scale, summary->queue_ms / 1000, 1);
+    /* A worker does not know how long its start was waited for, nor, when it takes over, that the reply had begun. */
+    if (record->is_stream && (record->n_resumed > 0 || record->first_byte_ms > first_token_ms))
+        first_token_ms = record->first_byte_ms;
+    if (first_token_ms > 0)
+        hth_histogram_note(&model->first_token, &hth_metrics_first_token_scale, first_token_ms / 1000, 1);
+}
+
+void hth_metrics_note(hth_metrics *metrics, const hth_record *record)
+{
+    hth_metrics_model *model = model_of(metrics, record->model);
+    size_t endpoint = text_number(&metrics->endpoints, HTH_METRICS_ENDPOINTS_MAX, record->endpoint);
+    hth_metrics_series *series = model->series[endpoint];
+
+    if (!series) {
+        series = model->series[endpoint] = calloc(1, sizeof(*series));
+        if (series)
+            series->n_statuses = 1; /* 0, the others */
+    }
+    if (series) {
+        count_status(series, record->status);
+        hth_histogram_note(&series->duration, &hth_metrics_duration_scale, record->duration_ms / 1000, 1);
+    }
+    model->n_resumed += record->n_resumed > 0;
+    if (record->has_summary)
+        note_summary(model, record);
+}
+
+void hth_metrics_note_tokens(hth_metrics *metrics, const char *model, double ms, uint32_t n_tokens)
+{
+    if (n_tokens > 0)
+        hth_histogram_note(&model_of(metrics, model)->token, &hth_metrics_token_scale, ms / n_tokens / 1000, n_tokens);
+}
+
+void hth_metrics_note_refused(hth_metrics *metrics, const char *reason)
+{
+    metrics->refused[text_number(&metrics->reasons, HTH_METRICS_REASONS_MAX, reason)]++;
+}

@@ -1,0 +1,861 @@
+/*
+ * upstream.c - libcurl's multi interface, driven by libevent
+ *
+ *   begin    an idle call (an easy handle whose constant options are set) gets the request, and is queued
+ *   soon     an event without a descriptor: queued calls are handed to libcurl, paused ones go on, libcurl's timer of 0 ms
+ *            runs. It is activated, not waited for, so that it runs in the same turn of the event loop, without a system
+ *            call, and outside of whoever asked for it
+ *   socket   libcurl reads and writes what is ready, and calls on_head and on_bytes
+ *   drain    after each of these: calls that have ended leave libcurl, then on_done is called
+ *
+ * While libcurl is on the stack (is_inside) its handles may not be added or removed, so whoever cancels then is served by
+ * soon. Sockets are made and closed by watched_sockets.c.
+ *
+ * Invariant: between turns of the event loop a call is in exactly one list, and it is handed over to libcurl when that is
+ * running, noted or released.
+ */
+#include "server/upstream.h"
+
+#include <assert.h>
+#include <curl/curl.h>
+#include <errno.h>
+#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "api/buffer.h"
+#include "base/status.h"
+#include "server/watched_sockets.h"
+
+enum {
+    CONNECTIONS_IDLE_MAX = 256, /* kept for further requests, of all workers */
+    CALLS_IDLE_MAX = 64,
+    READ_BYTES = 16 << 10,         /* at once; memory of every running call */
+    BUSY_US_MIN = 1000,            /* a listener whose queue is full is tried again, each time so much later */
+    BUSY_TRIES_MAX = 100,          /* and so many times: 5 s in all */
+    RELEASED_LOOK_S = 1,           /* between looks at released calls; the second one closes their connection */
+    RELEASED_BYTES_MAX = 64 << 10, /* that still come */
+};
+
+typedef struct call_list {
+    hth_upstream_call *first; /* the one that joined first */
+    hth_upstream_call *last;
+} call_list;
+
+struct hth_upstream {
+    struct event_base *base;
+    CURLM *multi;
+    struct event *soon;
+    struct event *timer;        /* libcurl's */
+    struct event *busy_timer;   /* pending while there are busy calls */
+    struct event *linger_timer; /* pending while there are released calls, and a little longer */
+    bool is_timer_due;          /* libcurl's timer of 0 ms */
+    bool is_inside;             /* libcurl is on the stack */
+    call_list idle;
+    size_t n_idle;
+    call_list queued;   /* for soon to hand over */
+    call_list busy;     /* for busy_timer to queue again */
+    call_list running;  /* in libcurl's hands, here and below */
+    call_list noted;    /* for soon to end or to go on with */
+    call_list released; /* whose end is awaited for the connection's sake */
+    hth_watched_sockets sockets;
+    hth_upstream_numbers numbers;
+};
+
+/* How libcurl was told to ask, so that options that stay are not set again. */
+typedef enum call_mode { MODE_NONE, MODE_GET, MODE_HEAD, MODE_POST, MODE_OTHER } call_mode;
+
+struct hth_upstream_call {
+    hth_upstream *upstream;
+    CURL *easy;
+    hth_upstream_watch watch;
+    call_list *list;
+    hth_upstream_call *next, *previous;
+
+    call_mode mode;
+    char *socket_path; /* as libcurl was told it */
+    struct curl_slist *headers;
+    size_t n_headers_max;
+    hth_buffer header_text;
+    const void *body[2];
+    size_t body_bytes[2];
+    size_t n_body_read;
+
+    bool is_handed_over; /* to libcurl */
+    bool has_head;
+    bool is_quiet;  /* cancelled or released: no callbacks */
+    bool is_cut;    /* to be ended by soon */
+    bool is_paused; /* on_bytes said "not now" */
+    bool was_seen;  /* a released call: by one look */
+    uint32_t n_busy_tries;
+    int open_errno; /* of its connection; 0: it did not fail there */
+    size_t n_released_bytes;
+    char error_text[CURL_ERROR_SIZE];
+};
+
+/* ---- lists ---- */
+
+static void list_leave(hth_upstream_call *call)
+{
+    call_list *list = call->list;
+
+    if (!list)
+        return;
+    if (call->previous)
+        call->previous->next = call->next;
+    else
+        list->first = call->next;
+    if (call->next)
+        call->next->previous = call->previous;
+    else
+        list->last = call->previous;
+    call->list = NULL;
+    call->next = NULL;
+    call->previous = NULL;
+}
+
+static void list_join(call_list *list, hth_upstream_call *call)
+{
+    list_leave(call);
+    call->list = list;
+    call->previous = list->last;
+    if (list->last)
+        list->last->next = call;
+    else
+        list->first = call;
+    list->last = call;
+}
+
+/* For soon. */
+static void note(hth_upstream_call *call)
+{
+    list_join(&call->upstream->noted, call);
+    event_active(call->upstream->soon, EV_TIMEOUT, 0);
+}
+
+/* ---- sockets ---- */
+
+static curl_socket_t on_open(void *user_data, curlsocktype purpose, struct curl_sockaddr *address)
+{
+    hth_upstream_call *call = user_data;
+    int fd = hth_watched_sockets_open(&call->upstream->sockets);
+
+    (void)purpose;
+    (void)address; /* libcurl connects */
+    call->open_errno = fd < 0 ? errno : 0;
+    call->upstream->numbers.n_connections_opened += fd >= 0;
+    return fd < 0 ? CURL_SOCKET_BAD : fd;
+}
+
+static int on_close(void *user_data, curl_socket_t fd)
+{
+    hth_upstream *upstream = user_data;
+
+    hth_watched_sockets_close(&upstream->sockets, fd);
+    return 0;
+}
+
+/* libcurl waits for other things than before. */
+static int on_socket(CURL *easy, curl_socket_t fd, int what, void *user_data, void *socket_data)
+{
+    hth_upstream *upstream = user_data;
+    short wanted = (short)((what == CURL_POLL_IN || what == CURL_POLL_INOUT ? EV_READ : 0) |
+                           (what == CURL_POLL_OUT || what == CURL_POLL_INOUT ? EV_WRITE : 0));
+    hth_upstream_call *call = NULL;
+
+    (void)socket_data;
+    if (hth_watched_sockets_want(&upstream->sockets, fd, wanted) || !wanted)
+        return 0;
+    /* The system is out of memory. Saying so here would fail every transfer for good, so this one ends. */
+    if (curl_easy_getinfo(easy, CURLINFO_PRIVATE, &call) == CURLE_OK && call) {
+        call->open_errno = ENOMEM;
+        call->is_cut = true;
+        note(call);
+    }
+    return 0;
+}
+
+static void act(hth_upstream *upstream, curl_socket_t fd, int what);
+
+static void on_ready(int fd, short what, void *user_data)
+{
+    act(user_data, fd, (what & EV_READ ? CURL_CSELECT_IN : 0) | (what & EV_WRITE ? CURL_CSELECT_OUT : 0));
+}
+
+/* ---- libcurl's other callbacks ---- */
+
+static int on_timer(CURLM *multi, long timeout_ms, void *user_data)
+{
+    hth_upstream *upstream = user_data;
+    struct timeval wait = { .tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * 1000 };
+
+    (void)multi;
+    upstream->is_timer_due = timeout_ms == 0;
+    if (timeout_ms == 0)
+        event_active(upstream->soon, EV_TIMEOUT, 0);
+    if (timeout_ms > 0)
+        (void)event_add(upstream->timer, &wait); /* a connection that idles too long is closed later */
+    else if (event_pending(upstream->timer, EV_TIMEOUT, NULL))
+        (void)event_del(upstream->timer); /* it was assigned */
+    return 0;
+}
+
+static void tell_head(hth_upstream_call *call)
+{
+    long status = 0;
+    curl_off_t retry_after_s = 0;
+    char *content_type = NULL;
+
+    if (curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status) != CURLE_OK || status < 200)
+        return; /* 1xx: the reply's own head is to come */
+    (void)curl_easy_getinfo(call->easy, CURLINFO_CONTENT_TYPE, &content_type); /* NULL, 0 where there is none */
+    (void)curl_easy_getinfo(call->easy, CURLINFO_RETRY_AFTER, &retry_after_s);
+    if (retry_after_s < 0 || retry_after_s > UINT32_MAX)
+        retry_after_s = 0;
+    call->has_head = true;
+    if (!call->is_quiet)
+        call->watch.on_head((int)status, content_type ? content_type : "", (uint32_t)retry_after_s,
+                            call->watch.user_data);
+}
+
+/* A line of the head, or of what may follow a chunked body. */
+static size_t on_header(char *line, size_t size, size_t n, void *user_data)
+{
+    hth_upstream_call *call = user_data;
+
+    (void)size; /* always 1 */
+    if (!call->has_head && (line[0] == '\r' || line[0] == '\n'))
+        tell_head(call);
+    return call->is_cut ? 0 : n;
+}
+
+static size_t on_piece(char *bytes, size_t size, size_t n, void *user_data)
+{
+    hth_upstream_call *call = user_data;
+
+    (void)size; /* always 1 */
+    if (!call->is_quiet && !call->watch.on_bytes(bytes, n, call->watch.user_data) && !call->is_quiet) {
+        call->is_paused = true;
+        return CURL_WRITEFUNC_PAUSE;
+    }
+    if (call->is_quiet)
+        call->n_released_bytes += n;
+    return call->is_cut || call->n_released_bytes > RELEASED_BYTES_MAX ? 0 : n;
+}
+
+/* A body of two pieces. */
+static size_t on_read(char *bytes, size_t size, size_t n, void *user_data)
+{
+    hth_upstream_call *call = user_data;
+    size_t at = call->n_body_read, n_room = size * n, n_done = 0;
+
+    if (call->is_quiet)
+        return CURL_READFUNC_ABORT; /* the pieces may be gone */
+    for (size_t i = 0; i < 2; i++) {
+        size_t n_piece;
+
+        if (at >= call->body_bytes[i]) {
+            at -= call->body_bytes[i];
+            continue;
+        }
+        n_piece = call->body_bytes[i] - at;
+        if (n_piece > n_room - n_done)
+            n_piece = n_room - n_done;
+        memcpy(bytes + n_done, (const char *)call->body[i] + at, n_piece);
+        n_done += n_piece;
+        at = 0;
+    }
+    call->n_body_read += n_done;
+    return n_done;
+}
+
+/* libcurl sends a body anew where a kept connection turned out to be closed. */
+static int on_seek(void *user_data, curl_off_t offset, int origin)
+{
+    hth_upstream_call *call = user_data;
+
+    if (origin != SEEK_SET || offset < 0 || (uint64_t)offset > call->body_bytes[0] + call->body_bytes[1])
+        return CURL_SEEKFUNC_FAIL;
+    call->n_body_read = (size_t)offset;
+    return CURL_SEEKFUNC_OK;
+}
+
+/* ---- calls ---- */
+
+static void call_free(hth_upstream_call *call)
+{
+    if (!call)
+        return;
+    list_leave(call);
+    curl_easy_cleanup(call->easy);
+    hth_buffer_deinit(&call->header_text);
+    free(call->headers);
+    free(call->socket_path);
+    free(call);
+}
+
+static CURLcode set_constants(hth_upstream_call *call)
+{
+    static const struct {
+        CURLoption option;
+        long value;
+    } numbers[] = {
+        { CURLOPT_NOSIGNAL, 1 }, /* libcurl would set a handler and back for each piece */
+        { CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1 },
+        { CURLOPT_BUFFERSIZE, READ_BYTES },
+    };
+    static const struct {
+        CURLoption option;
+        const char *text;
+    } texts[] = {
+        { CURLOPT_URL, "http://worker/" }, /* the path is in the request's target, as it came */
+        { CURLOPT_PROXY, "" },             /* and none from the environment */
+    };
+    CURL *easy = call->easy;
+    CURLcode code = CURLE_OK;
+
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]) && !code; i++)
+        code = curl_easy_setopt(easy, numbers[i].option, numbers[i].value);
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]) && !code; i++)
+        code = curl_easy_setopt(easy, texts[i].option, texts[i].text);
+    if (code)
+        return code;
+    /* Pointers are kept as they are: nothing here can fail. */
+    (void)curl_easy_setopt(easy, CURLOPT_PRIVATE, call);
+    (void)curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, call->error_text);
+    (void)curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
+    (void)curl_easy_setopt(easy, CURLOPT_HEADERDATA, call);
+    (void)curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_piece);
+    (void)curl_easy_setopt(easy, CURLOPT_WRITEDATA, call);
+    (void)curl_easy_setopt(easy, CURLOPT_READFUNCTION, on_read);
+    (void)curl_easy_setopt(easy, CURLOPT_READDATA, call);
+    (void)curl_easy_setopt(easy, CURLOPT_SEEKFUNCTION, on_seek);
+    (void)curl_easy_setopt(easy, CURLOPT_SEEKDATA, call);
+    (void)curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, on_open);
+    (void)curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, call);
+    (void)curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, on_close);
+    (void)curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, call->upstream); /* connections outlive calls */
+    return CURLE_OK;
+}
+
+/* An idle call, or a new one; in no list. NULL without memory. */
+static hth_upstream_call *call_take(hth_upstream *upstream)
+{
+    hth_upstream_call *call = upstream->idle.last;
+
+    if (call) {
+        list_leave(call);
+        upstream->n_idle--;
+        return call;
+    }
+    call = calloc(1, sizeof(*call));
+    if (!call)
+        return NULL;
+    call->upstream = upstream;
+    call->easy = curl_easy_init();
+    if (!call->easy || set_constants(call) != CURLE_OK) {
+        call_free(call);
+        return NULL;
+    }
+    return call;
+}
+
+/* It has left libcurl, and nobody knows it any more. */
+static void call_give(hth_upstream_call *call)
+{
+    hth_upstream *upstream = call->upstream;
+
+    if (upstream->n_idle >= CALLS_IDLE_MAX) {
+        call_free(call);
+        return;
+    }
+    list_join(&upstream->idle, call);
+    upstream->n_idle++;
+}
+
+/* Out of libcurl's hands, which closes its connection unless the reply is complete. libcurl is not on the stack. */
+static void call_take_back(hth_upstream_call *call)
+{
+    if (call->is_handed_over)
+        (void)curl_multi_remove_handle(call->upstream->multi, call->easy); /* it is in there */
+    call->is_handed_over = false;
+    list_leave(call);
+}
+
+static void call_end(hth_upstream_call *call)
+{
+    call_take_back(call);
+    call->upstream->numbers.n_calls--;
+    call_give(call);
+}
+
+static bool is_one_line(const char *text)
+{
+    return text[strcspn(text, "\r\n")] == '\0';
+}
+
+/* libcurl writes these into the request as they are. */
+static bool is_well_formed(const hth_upstream_request *request)
+{
+    for (size_t i = 0; i < request->n_headers; i++)
+        if (!is_one_line(request->headers[i].value) || strpbrk(request->headers[i].name, "\r\n:"))
+            return false;
+    for (const char *at = request->target; *at; at++)
+        if ((unsigned char)*at <= ' ' || *at == 0x7f)
+            return false;
+    return request->target[0] == '/' && !strpbrk(request->method, " \r\n");
+}
+
+static void add_line(hth_buffer *out, const char *name, const char *separator, const char *value)
+{
+    hth_buffer_add_text(out, name);
+    hth_buffer_add_text(out, separator);
+    hth_buffer_add(out, value, strlen(value) + 1); /* with its end */
+}
+
+/*
+ * The headers as libcurl's list, which lies in memory that the next request uses again. A name without a value is one
+ * that libcurl shall not add.
+ */
+static bool set_headers(hth_upstream_call *call, const hth_upstream_request *request)
+{
+    static const char *const unwanted[] = { "Accept", "Expect", "Content-Type" };
+    enum { N_UNWANTED = sizeof(unwanted) / sizeof(unwanted[0]) };
+    size_t n = 0;
+    bool has_type = false;
+    char *at;
+
+    if (call->n_headers_max < request->n_headers + N_UNWANTED) {
+        size_t n_max = request->n_headers + N_UNWANTED;
+        struct curl_slist *grown = realloc(call->headers, n_max * sizeof(*grown));
+
+        if (!grown)
+            return false;
+        call->headers = grown;
+        call->n_headers_max = n_max;
+    }
+    hth_buffer_clear(&call->header_text);
+    for (; n < request->n_headers; n++) {
+        const hth_upstream_header *header = &request->headers[n];
+
+        /* "Name;" is a header that is empty. */
+        add_line(&call->header_text, header->name, header->value[0] ? ": " : ";", header->value);
+        has_type = has_type || strcasecmp(header->name, "Content-Type") == 0;
+    }
+    for (size_t i = 0; i < N_UNWANTED - (has_type ? 1 : 0); i++, n++)
+        add_line(&call->header_text, unwanted[i], ":", "");
+    if (call->header_text.failed)
+        return false;
+    at = call->header_text.text;
+    for (size_t i = 0; i < n; i++) {
+        call->headers[i] = (struct curl_slist){ .data = at, .next = i + 1 < n ? &call->headers[i + 1] : NULL };
+        at += strlen(at) + 1;
+    }
+    return curl_easy_setopt(call->easy, CURLOPT_HTTPHEADER, call->headers) == CURLE_OK;
+}
+
+static bool set_mode(hth_upstream_call *call, const char *method, bool has_body)
+{
+    call_mode mode = MODE_OTHER;
+    CURLoption option = has_body ? CURLOPT_POST : CURLOPT_HTTPGET;
+
+    if (strcmp(method, "POST") == 0) {
+        mode = MODE_POST;
+        option = CURLOPT_POST;
+    } else if (strcmp(method, "GET") == 0 && !has_body) {
+        mode = MODE_GET;
+    } else if (strcmp(method, "HEAD") == 0 && !has_body) {
+        mode = MODE_HEAD;
+        option = CURLOPT_NOBODY;
+    }
+    if (mode == call->mode && mode != MODE_OTHER)
+        return true;
+    call->mode = MODE_NONE;
+    if (curl_easy_setopt(call->easy, option, 1L) != CURLE_OK ||
+        curl_easy_setopt(call->easy, CURLOPT_CUSTOMREQUEST, mode == MODE_OTHER ? method : NULL) != CURLE_OK)
+        return false;
+    call->mode = mode;
+    return true;
+}
+
+static bool set_socket(hth_upstream_call *call, const char *path)
+{
+    char *copy;
+
+    if (call->socket_path && strcmp(call->socket_path, path) == 0)
+        return true;
+    copy = strdup(path);
+    if (!copy || curl_easy_setopt(call->easy, CURLOPT_UNIX_SOCKET_PATH, path) != CURLE_OK) {
+        free(copy);
+        return false;
+    }
+    free(call->socket_path);
+    call->socket_path = copy;
+    return true;
+}
+
+/* One piece is sent from where it is, with the head in one go where it is short. */
+static void set_body(hth_upstream_call *call, const hth_upstream_request *request)
+{
+    bool is_one = request->body_bytes[0] == 0 || request->body_bytes[1] == 0;
+    size_t i = request->body_bytes[0] == 0 ? 1 : 0;
+
+    memcpy(call->body, request->body, sizeof(call->body));
+    memcpy(call->body_bytes, request->body_bytes, sizeof(call->body_bytes));
+    call->n_body_read = 0;
+    /* None of these fails: the pointer and the number are kept as they are. */
+    if (is_one)
+        (void)curl_easy_setopt(call->easy, CURLOPT_POSTFIELDS, request->body_bytes[i] ? request->body[i] : "");
+    else
+        (void)curl_easy_setopt(call->easy, CURLOPT_POSTFIELDS, NULL);
+    (void)curl_easy_setopt(call->easy, CURLOPT_POSTFIELDSIZE_LARGE,
+                           (curl_off_t)(request->body_bytes[0] + request->body_bytes[1]));
+}
+
+hearth_status hth_upstream_begin(hth_upstream *upstream, const hth_upstream_request *request,
+                                 const hth_upstream_watch *watch, hth_upstream_call **out, hearth_error *err)
+{
+    hth_upstream_call *call;
+    bool has_body = request->body_bytes[0] > 0 || request->body_bytes[1] > 0;
+
+    if (!is_well_formed(request))
+        return hth_fail(err, HEARTH_MISUSE,
+                        "a request for a worker has a line break in a header, or a target that is "
+                        "no path");
+    call = call_take(upstream);
+    if (!call)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to ask the worker");
+    if (has_body || strcmp(request->method, "POST") == 0)
+        set_body(call, request);
+    if (!set_mode(call, request->method, has_body) || !set_socket(call, request->socket_path) ||
+        !set_headers(call, request) ||
+        curl_easy_setopt(call->easy, CURLOPT_REQUEST_TARGET, request->target) != CURLE_OK) {
+        call_give(call);
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to ask the worker");
+    }
+    call->watch = *watch;
+    call->has_head = false;
+    call->is_quiet = false;
+    call->is_cut = false;
+    call->is_paused = false;
+    call->was_seen = false;
+    call->n_busy_tries = 0;
+    call->n_released_bytes = 0;
+    call->open_errno = 0;
+    call->error_text[0] = '\0';
+    list_join(&upstream->queued, call);
+    upstream->numbers.n_calls++;
+    event_active(upstream->soon, EV_TIMEOUT, 0);
+    *out = call;
+    return HEARTH_OK;
+}
+
+void hth_upstream_resume(hth_upstream_call *call)
+{
+    if (call->is_paused && !call->is_quiet)
+        note(call);
+}
+
+void hth_upstream_cancel(hth_upstream_call *call)
+{
+    if (!call)
+        return;
+    call->is_quiet = true;
+    if (!call->upstream->is_inside) {
+        call_end(call);
+        return;
+    }
+    call->is_cut = true;
+    note(call);
+}
+
+static void linger(hth_upstream *upstream)
+{
+    static const struct timeval look = { .tv_sec = RELEASED_LOOK_S };
+
+    if (!event_pending(upstream->linger_timer, EV_TIMEOUT, NULL))
+        (void)event_add(upstream->linger_timer, &look); /* fails without memory: they last as long as their worker */
+}
+
+void hth_upstream_release(hth_upstream_call *call)
+{
+    hth_upstream *upstream = call->upstream;
+    curl_off_t n_sent = 0;
+
+    /* A reply that came before the whole request was sent: the rest is not ours to send any more. */
+    if (call->list != &upstream->running || call->is_paused ||
+        curl_easy_getinfo(call->easy, CURLINFO_SIZE_UPLOAD_T, &n_sent) != CURLE_OK ||
+        (uint64_t)n_sent < call->body_bytes[0] + call->body_bytes[1]) {
+        hth_upstream_cancel(call);
+        return;
+    }
+    call->is_quiet = true;
+    list_join(&upstream->released, call);
+    linger(upstream);
+}
+
+/* ---- libcurl runs ---- */
+
+static hearth_status tell_failure(const hth_upstream_call *call, CURLcode code, hearth_error *err)
+{
+    if (call->open_errno == ENOMEM || code == CURLE_OUT_OF_MEMORY)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to ask the worker at '%s'", call->socket_path);
+    if (call->open_errno)
+        return hth_fail_errno(err, call->open_errno, "cannot connect to the worker at '%s'", call->socket_path);
+    return hth_fail(err, HEARTH_IO, "the connection to the worker at '%s' failed: %s", call->socket_path,
+                    call->error_text[0] ? call->error_text : curl_easy_strerror(code));
+}
+
+/*
+ * The listener's queue may have been full, which is over in a moment. libcurl does not tell: it takes such a connection
+ * for one that is being made.
+ */
+static bool is_to_be_tried_again(hth_upstream_call *call, CURLcode code)
+{
+    hth_upstream *upstream = call->upstream;
+
+    if (code != CURLE_COULDNT_CONNECT || call->is_quiet || call->open_errno)
+        return false;
+    call->open_errno = hth_unix_socket_probe(call->socket_path);
+    if (call->open_errno == EAGAIN)
+        call->open_errno = 0;
+    if (call->open_errno || ++call->n_busy_tries > BUSY_TRIES_MAX)
+        return false;
+    list_join(&upstream->busy, call);
+    if (!event_pending(upstream->busy_timer, EV_TIMEOUT, NULL)) {
+        const struct timeval wait = { .tv_usec = BUSY_US_MIN * (int)call->n_busy_tries };
+
+        if (event_add(upstream->busy_timer, &wait) != 0) {
+            list_leave(call);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* It is in no list, and out of libcurl's hands. */
+static void call_finish(hth_upstream_call *call, CURLcode code)
+{
+    hth_upstream_watch watch = call->watch;
+    bool is_quiet = call->is_quiet;
+    hearth_error err = { .status = HEARTH_OK };
+    hearth_status status = HEARTH_OK;
+
+    /* libcurl takes a head that breaks off for a whole one. */
+    if (code == CURLE_OK && !call->has_head)
+        code = CURLE_GOT_NOTHING;
+    if (code != CURLE_OK && is_to_be_tried_again(call, code))
+        return;
+    if (code != CURLE_OK)
+        status = tell_failure(call, code, &err);
+    call->upstream->numbers.n_calls--;
+    call_give(call);
+    if (!is_quiet)
+        watch.on_done(status, &err, watch.user_data);
+}
+
+/* Calls that have ended. on_done may begin and cancel any. */
+static void drain(hth_upstream *upstream)
+{
+    CURLMsg *message;
+    int n_left;
+
+    while ((message = curl_multi_info_read(upstream->multi, &n_left)) != NULL) {
+        hth_upstream_call *call = NULL;
+        CURLcode code = message->data.result; /* message is gone once its handle is removed */
+
+        if (message->msg != CURLMSG_DONE ||
+            curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &call) != CURLE_OK)
+            continue;
+        call_take_back(call);
+        call_finish(call, code);
+    }
+}
+
+static void act(hth_upstream *upstream, curl_socket_t fd, int what)
+{
+    int n_running;
+
+    assert(!upstream->is_inside);
+    upstream->is_inside = true;
+    (void)curl_multi_socket_action(upstream->multi, fd, what, &n_running); /* failures are the calls' */
+    upstream->is_inside = false;
+    drain(upstream);
+}
+
+static void hand_over(hth_upstream_call *call)
+{
+    hth_upstream *upstream = call->upstream;
+
+    call->is_handed_over = curl_multi_add_handle(upstream->multi, call->easy) == CURLM_OK;
+    if (call->is_handed_over) {
+        list_join(&upstream->running, call);
+        return;
+    }
+    list_leave(call);
+    call_finish(call, CURLE_OUT_OF_MEMORY);
+}
+
+static void go_on(hth_upstream_call *call)
+{
+    hth_upstream *upstream = call->upstream;
+    CURLcode code;
+
+    call->is_paused = false;
+    upstream->is_inside = true; /* what was held back is told from in there */
+    code = curl_easy_pause(call->easy, CURLPAUSE_CONT);
+    upstream->is_inside = false;
+    if (code == CURLE_OK || call->is_cut)
+        return;
+    call_take_back(call);
+    call_finish(call, code);
+}
+
+static void end_or_go_on(hth_upstream_call *call)
+{
+    list_join(&call->upstream->running, call);
+    if (!call->is_cut) {
+        go_on(call);
+    } else if (call->is_quiet) {
+        call_end(call);
+    } else {
+        call_take_back(call);
+        call_finish(call, CURLE_OUT_OF_MEMORY);
+    }
+}
+
+static void on_soon(evutil_socket_t fd, short what, void *user_data)
+{
+    hth_upstream *upstream = user_data;
+
+    (void)fd;
+    (void)what;
+    while (upstream->noted.first)
+        end_or_go_on(upstream->noted.first);
+    while (upstream->queued.first)
+        hand_over(upstream->queued.first);
+    if (upstream->is_timer_due) {
+        upstream->is_timer_due = false;
+        act(upstream, CURL_SOCKET_TIMEOUT, 0);
+    }
+}
+
+static void on_curl_timer(evutil_socket_t fd, short what, void *user_data)
+{
+    (void)fd;
+    (void)what;
+    act(user_data, CURL_SOCKET_TIMEOUT, 0);
+}
+
+static void on_busy_timer(evutil_socket_t fd, short what, void *user_data)
+{
+    hth_upstream *upstream = user_data;
+
+    (void)fd;
+    (void)what;
+    while (upstream->busy.first)
+        list_join(&upstream->queued, upstream->busy.first);
+    event_active(upstream->soon, EV_TIMEOUT, 0);
+}
+
+static void on_linger_timer(evutil_socket_t fd, short what, void *user_data)
+{
+    hth_upstream *upstream = user_data;
+
+    (void)fd;
+    (void)what;
+    for (hth_upstream_call *call = upstream->released.first, *next; call; call = next) {
+        next = call->next;
+        if (call->was_seen)
+            call_end(call);
+        else
+            call->was_seen = true;
+    }
+    if (upstream->released.first)
+        linger(upstream);
+}
+
+/* ---- all of it ---- */
+
+static void *watch_new(hth_upstream *upstream, event_callback_fn callback)
+{
+    return event_new(upstream->base, -1, 0, callback, upstream);
+}
+
+static bool multi_set(hth_upstream *upstream)
+{
+    CURLM *multi = upstream->multi;
+
+    return curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, on_socket) == CURLM_OK &&
+           curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, upstream) == CURLM_OK &&
+           curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, on_timer) == CURLM_OK &&
+           curl_multi_setopt(multi, CURLMOPT_TIMERDATA, upstream) == CURLM_OK &&
+           curl_multi_setopt(multi, CURLMOPT_PIPELINING, CURLPIPE_NOTHING) == CURLM_OK &&
+           curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, (long)CONNECTIONS_IDLE_MAX) == CURLM_OK;
+}
+
+hearth_status hth_upstream_new(struct event_base *base, hth_upstream **out, hearth_error *err)
+{
+    hth_upstream *upstream = calloc(1, sizeof(*upstream));
+
+    if (!upstream)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for requests to workers");
+    /* Nothing of TLS: these connections never leave the machine. */
+    if (curl_global_init(CURL_GLOBAL_NOTHING) != CURLE_OK) {
+        free(upstream);
+        return hth_fail(err, HEARTH_FAILED, "libcurl cannot be initialised");
+    }
+    upstream->base = base;
+    hth_watched_sockets_init(&upstream->sockets, base, on_ready, upstream);
+    upstream->multi = curl_multi_init();
+    upstream->soon = watch_new(upstream, on_soon);
+    upstream->timer = watch_new(upstream, on_curl_timer);
+    upstream->busy_timer = watch_new(upstream, on_busy_timer);
+    upstream->linger_timer = watch_new(upstream, on_linger_timer);
+    if (!upstream->multi || !upstream->soon || !upstream->timer || !upstream->busy_timer || !upstream->linger_timer ||
+        !multi_set(upstream)) {
+        hth_upstream_free(upstream);
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for requests to workers");
+    }
+    *out = upstream;
+    return HEARTH_OK;
+}
+
+static void event_free_if(struct event *event)
+{
+    if (event)
+        event_free(event);
+}
+
+void hth_upstream_free(hth_upstream *upstream)
+{
+    if (!upstream)
+        return;
+    while (upstream->noted.first)
+        call_end(upstream->noted.first); /* cancelled a moment ago */
+    while (upstream->released.first)
+        call_end(upstream->released.first);
+    assert(upstream->numbers.n_calls == 0);
+    while (upstream->idle.first)
+        call_free(upstream->idle.first);
+    (void)curl_multi_cleanup(upstream->multi); /* closes what connections are left */
+    hth_watched_sockets_deinit(&upstream->sockets);
+    event_free_if(upstream->soon);
+    event_free_if(upstream->timer);
+    event_free_if(upstream->busy_timer);
+    event_free_if(upstream->linger_timer);
+    free(upstream);
+    curl_global_cleanup();
+}
+
+hth_upstream_numbers hth_upstream_counts(const hth_upstream *upstream)
+{
+    return upstream->numbers;
+}
+
+struct event_base *hth_upstream_base(const hth_upstream *upstream)
+{
+    return upstream->base;
+}

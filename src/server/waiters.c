@@ -1,0 +1,103 @@
+/*
+ * waiters.c - those who wait for a worker of one model, first come, first served
+ *
+ * The list runs through the waiters, so that nothing is allocated and one can leave at any time. Callbacks may do that,
+ * and add others, while the list is walked: each walk takes one from the front at a time, puts back at the end whom it
+ * does not concern, and does so for as many as there were when it began.
+ */
+#include "server/waiters.h"
+
+#include <assert.h>
+#include <stddef.h>
+
+void hth_waiters_init(hth_waiters *waiters)
+{
+    *waiters = (hth_waiters){ .end = &waiters->first };
+}
+
+void hth_waiters_add(hth_waiters *waiters, hth_worker_waiter *waiter)
+{
+    assert(!waiter->link);
+    waiter->list = waiters;
+    waiter->next = NULL;
+    waiter->link = waiters->end;
+    *waiters->end = waiter;
+    waiters->end = &waiter->next;
+    waiters->n++;
+}
+
+void hth_worker_waiter_cancel(hth_worker_waiter *waiter)
+{
+    if (!waiter->link)
+        return;
+    *waiter->link = waiter->next;
+    if (waiter->next)
+        waiter->next->link = waiter->link;
+    else
+        waiter->list->end = waiter->link;
+    waiter->list->n--;
+    waiter->next = NULL;
+    waiter->link = NULL;
+    waiter->list = NULL;
+}
+
+static hth_worker_waiter *take_first(hth_waiters *waiters)
+{
+    hth_worker_waiter *waiter = waiters->first;
+
+    if (waiter)
+        hth_worker_waiter_cancel(waiter);
+    return waiter;
+}
+
+void hth_waiters_tell_ready(hth_waiters *waiters, const char *socket_path, uint64_t generation,
+                            bool (*is_still_ready)(void *user_data), void *user_data)
+{
+    for (uint32_t n = waiters->n; n > 0 && waiters->first && is_still_ready(user_data); n--) {
+        hth_worker_waiter *waiter = take_first(waiters);
+
+        if (waiter->after < generation)
+            waiter->on_ready(waiter, socket_path, generation);
+        else
+            hth_waiters_add(waiters, waiter);
+    }
+}
+
+void hth_waiters_tell_failed(hth_waiters *waiters, uint64_t after, const hearth_error *err)
+{
+    for (uint32_t n = waiters->n; n > 0 && waiters->first; n--) {
+        hth_worker_waiter *waiter = take_first(waiters);
+
+        if (waiter->after >= after)
+            waiter->on_failed(waiter, err);
+        else
+            hth_waiters_add(waiters, waiter);
+    }
+}
+
+bool hth_waiters_has_late(const hth_waiters *waiters, uint64_t now_ns)
+{
+    const hth_worker_waiter *waiter = waiters->first;
+
+    while (waiter && waiter->until_ns > now_ns)
+        waiter = waiter->next;
+    return waiter != NULL;
+}
+
+void hth_waiters_tell_late(hth_waiters *waiters, uint64_t now_ns, const hearth_error *err)
+{
+    for (uint32_t n = waiters->n; n > 0 && waiters->first; n--) {
+        hth_worker_waiter *waiter = take_first(waiters);
+
+        if (waiter->until_ns <= now_ns)
+            waiter->on_failed(waiter, err);
+        else
+            hth_waiters_add(waiters, waiter);
+    }
+}
+
+void hth_waiters_drop(hth_waiters *waiters)
+{
+    while (take_first(waiters))
+        continue;
+}

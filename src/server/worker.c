@@ -1,0 +1,457 @@
+/*
+ * worker.c - a worker's life: load, serve, stop
+ *
+ *   LOADING   a thread loads the model; requests are told so
+ *   SERVING
+ *   DRAINING  it was told to stop: nothing new, what runs may end for a while
+ *
+ * then, without the loop, everything that the context holds is saved. When the front is gone there is nobody to serve:
+ * that ends a worker at once, saving what it can.
+ */
+#include "server/worker.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <event2/event.h>
+
+#include "base/log.h"
+#include "base/os.h"
+#include "base/status.h"
+#include "server/sandbox.h"
+#include "server/status_page.h"
+#include "server/worker_routes.h"
+
+enum {
+    KNOWN_BYTES_MAX = 16 << 20, /* of frames before a body, which the front puts there */
+    TURNS_A_SECOND = 1000 / HTH_STATUS_TURN_MS,
+    NAME_BYTES = 128,
+};
+
+typedef struct worker {
+    const hth_worker_options *options;
+    hth_log log;
+    struct event_base *base;
+    struct event *on_term, *on_int, *on_turn, *on_news, *on_control, *on_drained;
+    hth_http_server *http;
+    hth_http_listener *listener;
+    hth_post *post;
+    hth_worker_self self;
+    hth_status_page *page;
+    hth_buffer error_text;
+    char name[NAME_BYTES];
+    char loading_problem[64];
+    unsigned n_turns;
+    int told_percent;
+    bool is_draining;
+    bool is_orphaned;
+    hearth_status status; /* of the serving */
+    hearth_error *err;
+
+    /* The loading thread's until it has ended. */
+    pthread_t loading_thread;
+    bool is_loading; /* the loop's: it has not been joined */
+    atomic_bool stops_loading;
+    atomic_int percent;
+    atomic_bool has_loaded; /* well or not: what follows may be read */
+    hearth_runtime *runtime;
+    hearth_model *model;
+    hearth_status load_status;
+    hearth_error load_error;
+} worker;
+
+/* ---- what the front is told ---- */
+
+static void tell(const worker *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void tell(const worker *w, const char *format, ...)
+{
+    char line[700];
+    va_list arguments;
+    int n;
+
+    if (w->options->control_fd < 0)
+        return;
+    va_start(arguments, format);
+    n = vsnprintf(line, sizeof(line) - 1, format, arguments);
+    va_end(arguments);
+    if (n < 0)
+        return;
+    if ((size_t)n > sizeof(line) - 2)
+        n = sizeof(line) - 2;
+    line[n++] = '\n';
+    while (write(w->options->control_fd, line, (size_t)n) < 0 && errno == EINTR) /* nobody reads: it is not needed */
+        ;
+}
+
+/* ---- the scheduler's thread ---- */
+
+static void on_work(const hearth_work *work, void *user_data)
+{
+    worker *w = user_data;
+
+    switch (work->kind) {
+    case HEARTH_WORK_BEGINS:
+        if (w->page)
+            hth_status_page_tick_begin(w->page);
+        break;
+    case HEARTH_WORK_ENDS:
+        if (w->page)
+            hth_status_page_tick_end(w->page);
+        hth_post_pass_on(w->post);
+        break;
+    case HEARTH_WORK_TOLD: hth_post_pass_on(w->post); break;
+    case HEARTH_WORK_ROWS_BEGIN:
+        if (w->page)
+            hth_status_page_restoring(w->page, work->keys, work->n_keys);
+        break;
+    case HEARTH_WORK_ROWS_END:
+        if (w->page)
+            hth_status_page_restoring(w->page, NULL, 0);
+        break;
+    }
+}
+
+/* ---- loading ---- */
+
+static bool on_progress(float fraction, void *user_data)
+{
+    worker *w = user_data;
+
+    atomic_store(&w->percent, (int)(100 * fraction));
+    return !atomic_load(&w->stops_loading);
+}
+
+/* Rows that the workers before may have died of. They stay suspects until all of them are set aside. */
+static void set_suspects_aside(worker *w)
+{
+    uint8_t(*keys)[32] = calloc(HTH_STATUS_SUSPECTS_MAX, sizeof(*keys));
+    size_t n = keys ? hth_status_page_suspects(w->page, keys, HTH_STATUS_SUSPECTS_MAX) : 0;
+    bool all = true;
+
+    for (size_t i = 0; i < n; i++) {
+        hearth_error err;
+
+        if (hearth_runtime_quarantine(w->runtime, keys[i], &err) == HEARTH_OK)
+            continue;
+        hth_warn(&w->log, "%s", err.message);
+        all = false;
+    }
+    if (n > 0 && all)
+        hth_status_page_suspects_clear(w->page);
+    free(keys);
+}
+
+static void *load(void *context)
+{
+    worker *w = context;
+    hearth_model_options model = *w->options->model;
+
+    hth_os_thread_name("hearth-load");
+    model.progress = on_progress;
+    model.progress_user_data = w;
+    model.on_work = on_work;
+    model.work_user_data = w;
+    w->load_status = hearth_runtime_open(w->options->runtime, &w->runtime, &w->load_error);
+    if (w->load_status == HEARTH_OK && w->page)
+        set_suspects_aside(w);
+    if (w->load_status == HEARTH_OK)
+        w->load_status = hearth_model_load(w->runtime, w->options->model_path, &model, &w->model, &w->load_error);
+    atomic_store(&w->has_loaded, true);
+    hth_post_wake(w->post);
+    return NULL;
+}
+
+static void end_with(worker *w, hearth_status status, const hearth_error *error)
+{
+    if (w->status == HEARTH_OK && status != HEARTH_OK) {
+        w->status = status;
+        if (w->err)
+            *w->err = *error;
+    }
+    (void)event_base_loopbreak(w->base); /* fails only without a base */
+}
+
+static void loaded(worker *w)
+{
+    hearth_model_info info = { .struct_size = sizeof(info) };
+
+    pthread_join(w->loading_thread, NULL);
+    w->is_loading = false;
+    if (w->load_status != HEARTH_OK && atomic_load(&w->stops_loading)) {
+        end_with(w, HEARTH_OK, NULL);
+        return;
+    }
+    if (w->load_status != HEARTH_OK) {
+        tell(w, "failed %s", w->load_error.message);
+        end_with(w, w->load_status, &w->load_error);
+        return;
+    }
+    (void)hearth_model_info_get(w->model, &info, NULL);        /* it is there */
+    (void)snprintf(w->name, sizeof(w->name), "%s", info.name); /* as long */
+    w->self.model = w->model;
+    w->self.name = w->name;
+    w->self.created_s = (json_int_t)hth_os_unix_seconds();
+    w->self.problem = NULL;
+    hth_jobs_set_model(w->self.jobs, w->model, w->name);
+    if (w->options->sandbox)
+        (void)hth_sandbox_calls(&w->log); /* it has said why not, here and below */
+    tell(w, "ready");
+    hth_info(&w->log, "model '%s' is ready on %s", w->name, w->options->socket_path);
+}
+
+/* ---- stopping ---- */
+
+static void stop_if_drained(worker *w)
+{
+    if (w->is_draining && !w->is_loading && hth_jobs_n(w->self.jobs) == 0)
+        end_with(w, HEARTH_OK, NULL);
+}
+
+static void drain(worker *w)
+{
+    uint32_t ms = w->options->drain_timeout_ms;
+    const struct timeval limit = { .tv_sec = ms / 1000, .tv_usec = (int)(ms % 1000) * 1000 };
+
+    if (w->is_draining)
+        return;
+    w->is_draining = true;
+    w->self.problem = "this model's worker is stopping";
+    /* From now on these signals do what they do to any program. */
+    (void)event_del(w->on_term);
+    (void)event_del(w->on_int);
+    atomic_store(&w->stops_loading, true);
+    hth_http_listener_close(w->listener);
+    w->listener = NULL;
+    hth_http_server_drain(w->http);
+    (void)event_add(w->on_drained, &limit); /* without memory it waits for all that runs */
+    stop_if_drained(w);
+}
+
+static void on_signal(evutil_socket_t number, short what, void *user_data)
+{
+    (void)number;
+    (void)what;
+    drain(user_data);
+}
+
+static void on_drained(evutil_socket_t fd, short what, void *user_data)
+{
+    worker *w = user_data;
+
+    (void)fd;
+    (void)what;
+    if (!w->is_loading) /* else when that has ended */
+        end_with(w, HEARTH_OK, NULL);
+}
+
+static void on_control(evutil_socket_t fd, short what, void *user_data)
+{
+    worker *w = user_data;
+    char bytes[64];
+    ssize_t n = read(fd, bytes, sizeof(bytes));
+
+    (void)what;
+    if (n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN)))
+        return; /* the front says nothing yet */
+    (void)event_del(w->on_control);
+    w->is_orphaned = true;
+    atomic_store(&w->stops_loading, true);
+    w->is_draining = true;
+    if (!w->is_loading)
+        end_with(w, HEARTH_OK, NULL);
+}
+
+/* ---- the loop ---- */
+
+static void on_request(hth_http_exchange *exchange, void *user_data)
+{
+    worker *w = user_data;
+
+    hth_worker_route(&w->self, exchange);
+}
+
+static const char *on_protocol_error(int status, const char *why, const char *path, void *user_data)
+{
+    worker *w = user_data;
+
+    return hth_worker_protocol_error(status, why, path, &w->error_text);
+}
+
+static void on_news(evutil_socket_t fd, short what, void *user_data)
+{
+    worker *w = user_data;
+
+    (void)fd;
+    (void)what;
+    hth_jobs_take_news(w->self.jobs);
+    if (w->is_loading && atomic_load(&w->has_loaded))
+        loaded(w);
+    if (w->is_orphaned)
+        end_with(w, HEARTH_OK, NULL);
+    stop_if_drained(w);
+}
+
+static void publish_numbers(const worker *w)
+{
+    hearth_counters counters = { .struct_size = sizeof(counters) };
+    hearth_model_info info = { .struct_size = sizeof(info) };
+
+    if (hearth_runtime_counters(w->runtime, &counters, NULL) == HEARTH_OK &&
+        hearth_model_info_get(w->model, &info, NULL) == HEARTH_OK)
+        hth_status_page_numbers_set(w->page, &counters, &info);
+}
+
+static void on_turn(evutil_socket_t fd, short what, void *user_data)
+{
+    worker *w = user_data;
+    int percent = atomic_load(&w->percent);
+
+    (void)fd;
+    (void)what;
+    if (w->page)
+        hth_status_page_loop_turns(w->page);
+    if (w->is_loading && percent != w->told_percent) {
+        tell(w, "loading %d.%02d", percent / 100, percent % 100);
+        (void)snprintf(w->loading_problem, sizeof(w->loading_problem), "the model is being loaded, %d %%", percent);
+        w->told_percent = percent;
+    }
+    if (++w->n_turns % TURNS_A_SECOND != 0)
+        return;
+    hth_jobs_renew_pauses(w->self.jobs);
+    if (w->page && w->self.model)
+        publish_numbers(w);
+    stop_if_drained(w);
+}
+
+/* ---- beginning and end ---- */
+
+static hearth_status make_events(worker *w, hearth_error *err)
+{
+    const struct timeval turn = { .tv_usec = HTH_STATUS_TURN_MS * 1000 };
+    int control = w->options->control_fd;
+
+    w->on_term = evsignal_new(w->base, SIGTERM, on_signal, w);
+    w->on_int = evsignal_new(w->base, SIGINT, on_signal, w);
+    w->on_turn = event_new(w->base, -1, EV_PERSIST, on_turn, w);
+    w->on_news = event_new(w->base, hth_post_fd(w->post), EV_READ | EV_PERSIST, on_news, w);
+    w->on_drained = event_new(w->base, -1, 0, on_drained, w);
+    if (control >= 0)
+        w->on_control = event_new(w->base, control, EV_READ | EV_PERSIST, on_control, w);
+    if (!w->on_term || !w->on_int || !w->on_turn || !w->on_news || !w->on_drained ||
+        (control >= 0 && (!w->on_control || event_add(w->on_control, NULL) != 0)) || event_add(w->on_term, NULL) != 0 ||
+        event_add(w->on_int, NULL) != 0 || event_add(w->on_turn, &turn) != 0 || event_add(w->on_news, NULL) != 0)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the worker's events");
+    return HEARTH_OK;
+}
+
+static hearth_status set_up(worker *w, hearth_error *err)
+{
+    const hth_worker_options *options = w->options;
+    hth_jobs_options jobs = { .limits = &options->limits };
+    hth_http_options http = options->http;
+    hearth_status status = HEARTH_OK;
+    int failed;
+
+    http.body_bytes_max = options->limits.body_bytes_max + (options->control_fd >= 0 ? KNOWN_BYTES_MAX : 0);
+    w->base = event_base_new();
+    if (!w->base)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for an event loop");
+    if (options->status_fd >= 0)
+        status = hth_status_page_open(options->status_fd, &w->page, err);
+    if (status == HEARTH_OK)
+        status = hth_post_new(&w->post, err);
+    jobs.post = w->post;
+    if (status == HEARTH_OK)
+        status = hth_jobs_new(&jobs, &w->self.jobs, err);
+    if (status == HEARTH_OK)
+        status = make_events(w, err);
+    if (status == HEARTH_OK)
+        status = hth_http_server_new(w->base, &http, on_request, w, &w->http, err);
+    if (status == HEARTH_OK)
+        status = hth_http_listen_unix(w->http, options->socket_path, 0, &w->listener, err);
+    if (status != HEARTH_OK)
+        return status;
+    hth_http_server_set_errors(w->http, on_protocol_error);
+    (void)snprintf(w->loading_problem, sizeof(w->loading_problem), "the model is being loaded"); /* fits */
+    w->self.problem = w->loading_problem;
+    w->self.name = w->name;
+    failed = pthread_create(&w->loading_thread, NULL, load, w);
+    if (failed)
+        return hth_fail_errno(err, failed, "cannot start a thread");
+    w->is_loading = true;
+    return HEARTH_OK;
+}
+
+/* Save what the context holds; the front, should it wait, sees that this goes on by the work it is told of. */
+static void save(const worker *w)
+{
+    hearth_error err;
+
+    if (w->model && hearth_model_save(w->model, HEARTH_SAVE_SHUTDOWN, w->options->save_timeout_ms, &err) != HEARTH_OK)
+        hth_warn(&w->log, "at the end: %s", err.message);
+}
+
+static void tear_down(worker *w)
+{
+    struct event *events[] = { w->on_term, w->on_int, w->on_turn, w->on_news, w->on_drained, w->on_control };
+
+    hth_http_listener_close(w->listener);
+    hth_http_server_free(w->http); /* whose requests are cancelled with this */
+    if (w->self.jobs)
+        hth_jobs_stop(w->self.jobs);
+    save(w);
+    hearth_model_unref(w->model); /* no callback comes after this */
+    hth_jobs_free(w->self.jobs);
+    hearth_runtime_close(w->runtime);
+    for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
+        if (events[i])
+            event_free(events[i]);
+    hth_post_free(w->post);
+    hth_status_page_free(w->page);
+    hth_buffer_deinit(&w->error_text);
+    if (w->base)
+        event_base_free(w->base);
+}
+
+/* Before any other thread exists: those that come have what this one has. */
+static void enter_sandbox(const worker *w)
+{
+    const hth_worker_options *options = w->options;
+    hth_sandbox_paths *paths = hth_sandbox_paths_of_worker(options->model_path, options->runtime, options->socket_path);
+
+    if (paths)
+        (void)hth_sandbox_files(paths, &w->log);
+    else
+        hth_warn(&w->log, "no memory to restrict the worker's access to files");
+    hth_sandbox_paths_free(paths);
+}
+
+hearth_status hth_worker_run(const hth_worker_options *options, hearth_error *err)
+{
+    worker w = {
+        .options = options,
+        .log = { .level = options->runtime->log_level,
+                 .write = options->runtime->log,
+                 .user_data = options->runtime->log_user_data },
+        .err = err,
+        .told_percent = -1,
+    };
+
+    if (options->sandbox)
+        enter_sandbox(&w);
+    w.status = set_up(&w, err);
+    if (w.status == HEARTH_OK)
+        (void)event_base_dispatch(w.base); /* until somebody breaks it */
+    else
+        tell(&w, "failed %s", err ? err->message : "to begin");
+    tear_down(&w);
+    return w.status;
+}

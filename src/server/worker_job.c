@@ -1,0 +1,676 @@
+/*
+ * worker_job.c - see worker_job.h
+ *
+ * A job is known by its box, whose news are all that ever happens to it but for its client going away. It is freed when its
+ * exchange has ended, its task is not at work, and every reply that was submitted has told its end.
+ *
+ * Of a reply that goes on, what its known tokens release has left before, in another worker: it goes through the writer,
+ * so that the writer knows it, and is thrown away. What has not been streamed has not left before; there the writer's
+ * one body is thrown away only where all replies had ended, for then it had left, too.
+ */
+#include "server/worker_job.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <utlist.h>
+
+#include "base/mailbox.h"
+#include "base/os.h"
+#include "base/status.h"
+#include "server/frames.h"
+
+enum {
+    QUICK_BYTES_MAX = 16 << 10, /* longer bodies are prepared beside the loop */
+    PREPARING_MAX = 512,        /* that wait for it */
+    PROMPTS_BYTES_MAX = 32 << 20,
+    BOXES_MAX = 256, /* taken without looking at anything else */
+};
+
+static const char stream_type[] = "text/event-stream", body_type[] = "application/json";
+
+/* What is told of a step, until it is written. */
+typedef struct step {
+    bool is_open;
+    uint32_t reply;
+    bool has_ended;
+    hearth_token *tokens; /* [n_tokens] */
+    uint32_t n_tokens;
+    uint32_t capacity;
+} step;
+
+struct hth_job {
+    hth_jobs *jobs;
+    hth_job *prev, *next;
+    hth_http_exchange *exchange; /* NULL: it has ended */
+    hth_api_dialect dialect;
+    bool is_framed;
+    bool is_preparing; /* on the other thread, or on the way there */
+    bool has_begun;    /* a stream, of frames or events */
+    bool has_head;     /* the frame */
+    bool is_paused;
+    size_t backlog;      /* when that was last asked for */
+    atomic_bool is_gone; /* the client: what waits to be prepared need not be */
+    uint32_t n_ended;    /* replies whose end was told */
+    uint32_t *n_tokens;  /* [n_replies], that were told */
+    hth_frame_summary summary;
+    hth_task task;
+};
+
+struct hth_jobs {
+    hth_jobs_options options;
+    hearth_model *model; /* NULL: not loaded yet */
+    const char *name;
+    hth_job *list;
+    size_t n;
+    hth_api_prompts *prompts;
+    hth_mailbox *to_prepare;
+    hth_mailbox *prepared; /* as large: there is always room in it */
+    pthread_t preparing_thread;
+    bool has_thread;
+
+    /* Of the job whose news are being taken. */
+    hth_buffer piece; /* what a step has released */
+    hth_buffer wire;  /* what is to be written */
+    step step;
+};
+
+/* ---- the preparing thread ---- */
+
+static void *prepare(void *context)
+{
+    hth_jobs *jobs = context;
+    hth_job *job;
+
+    hth_os_thread_name("hearth-prepare");
+    while ((job = hth_mailbox_wait(jobs->to_prepare))) {
+        hth_task *task = &job->task;
+
+        if (atomic_load_explicit(&job->is_gone, memory_order_relaxed))
+            hth_api_fail(&task->error, HTH_API_OVERLOADED, NULL, "the client has gone");
+        else if (task->request || hth_task_read(task))
+            hth_task_run(task);
+        (void)hth_mailbox_put(jobs->prepared, job); /* there is room */
+        hth_post_wake(jobs->options.post);
+    }
+    return NULL;
+}
+
+/* ---- making and ending ---- */
+
+hearth_status hth_jobs_new(const hth_jobs_options *options, hth_jobs **out, hearth_error *err)
+{
+    hth_jobs *jobs = calloc(1, sizeof(*jobs));
+    int failed;
+
+    if (jobs) {
+        jobs->options = *options;
+        jobs->to_prepare = hth_mailbox_new(PREPARING_MAX);
+        jobs->prepared = hth_mailbox_new(PREPARING_MAX + 1); /* one is being prepared */
+        jobs->prompts = hth_api_prompts_new(PROMPTS_BYTES_MAX);
+    }
+    if (!jobs || !jobs->to_prepare || !jobs->prepared || !jobs->prompts) {
+        hth_jobs_free(jobs);
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the worker");
+    }
+    failed = pthread_create(&jobs->preparing_thread, NULL, prepare, jobs);
+    if (failed) {
+        hth_jobs_free(jobs);
+        return hth_fail_errno(err, failed, "cannot start a thread");
+    }
+    jobs->has_thread = true;
+    *out = jobs;
+    return HEARTH_OK;
+}
+
+void hth_jobs_set_model(hth_jobs *jobs, hearth_model *model, const char *name)
+{
+    jobs->model = model;
+    jobs->name = name;
+}
+
+size_t hth_jobs_n(const hth_jobs *jobs)
+{
+    return jobs->n;
+}
+
+static void job_free(hth_job *job)
+{
+    hth_jobs *jobs = job->jobs;
+
+    assert(!job->exchange);
+    DL_DELETE(jobs->list, job);
+    jobs->n--;
+    hth_task_deinit(&job->task);
+    free(job->n_tokens);
+    free(job);
+}
+
+/* Is there nothing left that might touch it? */
+static void free_if_over(hth_job *job)
+{
+    if (!job->exchange && !job->is_preparing && job->n_ended == job->task.n_submitted)
+        job_free(job);
+}
+
+void hth_jobs_stop(hth_jobs *jobs)
+{
+    hth_job *job;
+
+    if (!jobs->has_thread)
+        return;
+    hth_mailbox_close(jobs->to_prepare);
+    pthread_join(jobs->preparing_thread, NULL);
+    jobs->has_thread = false;
+    while ((job = hth_mailbox_take(jobs->prepared, 0)))
+        job->is_preparing = false;
+}
+
+void hth_jobs_free(hth_jobs *jobs)
+{
+    if (!jobs)
+        return;
+    if (jobs->has_thread)
+        hth_jobs_stop(jobs);
+    while (jobs->list)
+        job_free(jobs->list);
+    hth_mailbox_free(jobs->to_prepare);
+    hth_mailbox_free(jobs->prepared);
+    hth_api_prompts_free(jobs->prompts);
+    hth_buffer_deinit(&jobs->piece);
+    hth_buffer_deinit(&jobs->wire);
+    free(jobs->step.tokens);
+    free(jobs);
+}
+
+/* ---- whole replies ---- */
+
+static void add_retry_after(hth_http_exchange *exchange, uint32_t seconds)
+{
+    char text[16];
+
+    if (seconds == 0)
+        return;
+    (void)snprintf(text, sizeof(text), "%u", seconds); /* sized for it */
+    hth_http_header_add(exchange, "Retry-After", text);
+}
+
+void hth_job_reply_error(hth_http_exchange *exchange, hth_api_dialect dialect, const hth_api_error *error)
+{
+    hth_buffer body = { .text = NULL };
+
+    hth_api_error_write(dialect, error, &body);
+    add_retry_after(exchange, error->retry_after_s);
+    hth_http_reply(exchange, hth_api_error_http_status(dialect, error), body_type, hth_buffer_text(&body), body.n);
+    hth_buffer_deinit(&body);
+}
+
+/* The exchange ends with this. */
+static hth_http_exchange *take_exchange(hth_job *job)
+{
+    hth_http_exchange *exchange = job->exchange;
+
+    job->exchange = NULL;
+    return exchange;
+}
+
+static void add_head(hth_job *job, int status, bool is_stream, uint32_t retry_after_s)
+{
+    hth_frame_add_head(&job->jobs->wire, status, is_stream, retry_after_s, is_stream ? stream_type : body_type);
+    job->has_head = true;
+}
+
+/* Nothing has been written yet, and this is all there will be. */
+static void reply_error(hth_job *job, const hth_api_error *error)
+{
+    hth_buffer *wire = &job->jobs->wire, *piece = &job->jobs->piece;
+    int status = hth_api_error_http_status(job->dialect, error);
+
+    if (!job->is_framed) {
+        hth_job_reply_error(take_exchange(job), job->dialect, error);
+        return;
+    }
+    hth_buffer_clear(wire);
+    hth_buffer_clear(piece);
+    hth_api_error_write(job->dialect, error, piece);
+    add_head(job, status, false, error->retry_after_s);
+    hth_frame_add_step(wire, 0, true, NULL, 0, hth_buffer_text(piece), piece->n);
+    job->summary.status = (uint32_t)status;
+    hth_frame_add_end(wire, &job->summary);
+    if (wire->failed)
+        hth_http_abort(take_exchange(job));
+    else
+        hth_http_reply(take_exchange(job), 200, HTH_FRAMES_CONTENT_TYPE, wire->text, wire->n);
+}
+
+/* ---- news into bytes ---- */
+
+static bool is_streamed(const hth_job *job)
+{
+    return job->task.request->stream;
+}
+
+/* Has what comes of this already left, in another worker? */
+static bool has_left(const hth_job *job, const hth_news *news)
+{
+    const hth_known *known = &job->task.known;
+
+    if (known->n_replies == 0)
+        return false;
+    if (!is_streamed(job))
+        return hth_known_is_all(known, job->task.n_replies);
+    if (hth_known_has_ended(known, news->reply))
+        return true;
+    switch (news->kind) {
+    case HTH_NEWS_TOKEN: return news->event.index < hth_known_n(known, news->reply);
+    case HTH_NEWS_TEXT:
+        return job->n_tokens[news->reply] < hth_known_n(known, news->reply); /* it leaves with that token */
+    default: return false;
+    }
+}
+
+/* The step that is open, as a frame or, for who wants none, as its bytes. */
+static void close_step(hth_job *job)
+{
+    hth_buffer *wire = &job->jobs->wire, *piece = &job->jobs->piece;
+    step *s = &job->jobs->step;
+
+    if (!job->is_framed) {
+        hth_buffer_add(wire, hth_buffer_text(piece), piece->n);
+    } else if (s->is_open && (s->n_tokens > 0 || piece->n > 0 || s->has_ended)) {
+        int status = hth_api_reply_http_status(job->task.reply);
+
+        if (piece->n > 0 && !job->has_head)
+            add_head(job, status, is_streamed(job) && status == 200, 0);
+        hth_frame_add_step(wire, s->reply, s->has_ended, s->tokens, s->n_tokens, hth_buffer_text(piece), piece->n);
+    }
+    wire->failed |= piece->failed;
+    hth_buffer_clear(piece);
+    s->is_open = false;
+    s->has_ended = false;
+    s->n_tokens = 0;
+}
+
+static void add_token(hth_job *job, hearth_token token)
+{
+    step *s = &job->jobs->step;
+
+    if (s->n_tokens == s->capacity) {
+        uint32_t capacity = 2 * s->capacity + 64;
+        hearth_token *grown = realloc(s->tokens, capacity * sizeof(*grown));
+
+        if (!grown) {
+            job->jobs->wire.failed = true;
+            return;
+        }
+        s->tokens = grown;
+        s->capacity = capacity;
+    }
+    s->tokens[s->n_tokens++] = token;
+}
+
+/* A token that was to come out as it did in another worker came out otherwise. */
+static bool is_another(const hth_job *job, const hth_news *news)
+{
+    const hth_known *known = &job->task.known;
+
+    return news->event.index < hth_known_n(known, news->reply) &&
+           known->replies[news->reply].tokens[news->event.index] != news->event.token;
+}
+
+static void fail(hth_job *job, hth_api_error_kind kind, const char *message)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    hth_api_fail(&error, kind, NULL, "%s", message);
+    hth_api_reply_fail(job->task.reply, &error, &job->jobs->piece);
+}
+
+static void take_token(hth_job *job, const hth_news *news)
+{
+    hth_api_reply *reply = job->task.reply;
+    hth_buffer *piece = &job->jobs->piece;
+
+    job->n_tokens[news->reply] = news->event.index + 1;
+    if (is_another(job, news)) {
+        fail(job, HTH_API_INTERNAL, "the reply was broken off and cannot be gone on with: it came out differently");
+        return;
+    }
+    hth_api_reply_token(reply, news->reply, &news->event, piece);
+    if (news->event.n_bytes > 0)
+        hth_api_reply_text(reply, news->reply, news->event.text, news->event.n_bytes, piece);
+}
+
+static void add_to_summary(hth_job *job, const hth_news *news)
+{
+    const hearth_stats *stats = &news->result->stats;
+    hth_frame_summary *summary = &job->summary;
+
+    summary->n_reply_tokens += stats->completion_tokens;
+    if (news->reply % job->task.request->options.n == 0) {
+        summary->n_prompt_tokens += stats->prompt_tokens;
+        summary->n_cached_tokens += stats->cached_tokens;
+    }
+    if (news->reply > 0)
+        return;
+    summary->hit = stats->hit;
+    summary->tier = stats->tier;
+    summary->miss = stats->miss;
+    summary->finish = news->result->finish_reason;
+    summary->queue_ms = stats->queue_ms;
+    summary->restore_ms = stats->restore_ms;
+    summary->prefill_ms = stats->prefill_ms;
+    summary->ttft_ms = stats->ttft_ms;
+    summary->decode_ms = stats->decode_ms;
+}
+
+/* One thing, for a client who is still there. */
+static void take_news(hth_job *job, const hth_news *news)
+{
+    hth_api_reply *reply = job->task.reply;
+    hth_buffer *piece = &job->jobs->piece;
+    step *s = &job->jobs->step;
+    bool is_old = has_left(job, news);
+    size_t n_before;
+
+    if (s->is_open && s->reply != news->reply)
+        close_step(job);
+    s->is_open = true;
+    s->reply = news->reply;
+    n_before = piece->n;
+    switch (news->kind) {
+    case HTH_NEWS_PROGRESS: hth_api_reply_progress(reply, news->reply, HEARTH_PHASE_RESTORE, news->n_done); break;
+    case HTH_NEWS_TEXT: hth_api_reply_text(reply, news->reply, news->event.text, news->event.n_bytes, piece); break;
+    case HTH_NEWS_TOKEN:
+        if (news->event.index >= hth_known_n(&job->task.known, news->reply))
+            add_token(job, news->event.token);
+        take_token(job, news);
+        break;
+    case HTH_NEWS_DONE:
+        add_to_summary(job, news);
+        hth_api_reply_done(reply, news->reply, news->result, piece);
+        s->has_ended = !hth_known_has_ended(&job->task.known, news->reply);
+        break;
+    }
+    if (is_old && hth_api_reply_failure(reply) == 0)
+        piece->n = n_before;
+    if (news->kind == HTH_NEWS_DONE)
+        close_step(job);
+}
+
+/* ---- bytes to the client ---- */
+
+/* A client that takes too little makes its replies wait. */
+static void hold_back(hth_job *job)
+{
+    job->backlog = hth_http_stream_backlog(job->exchange);
+    if (job->backlog < HTH_HTTP_BACKLOG_MAX || job->is_paused)
+        return;
+    job->is_paused = true;
+    hth_task_pause(&job->task, true);
+}
+
+/* Write what has come; the exchange ends with the reply. */
+static void write_news(hth_job *job)
+{
+    const hth_api_reply *reply = job->task.reply;
+    bool has_ended = hth_api_reply_has_ended(reply);
+    int failure = hth_api_reply_failure(reply), status = hth_api_reply_http_status(reply);
+    bool is_stream = is_streamed(job) && status == 200;
+    const char *type = job->is_framed ? HTH_FRAMES_CONTENT_TYPE : is_stream ? stream_type : body_type;
+    hth_buffer *wire = &job->jobs->wire;
+
+    close_step(job);
+    if (job->is_framed && has_ended) {
+        if (!job->has_head)
+            add_head(job, status, is_stream, 0);
+        job->summary.status = (uint32_t)(failure ? failure : status);
+        hth_frame_add_end(wire, &job->summary);
+    }
+    if (job->is_framed)
+        status = 200; /* the frames have their own */
+    if (wire->failed) {
+        hth_http_abort(take_exchange(job));
+    } else if (has_ended && !job->has_begun) {
+        hth_http_reply(take_exchange(job), status, type, hth_buffer_text(wire), wire->n);
+    } else if (wire->n > 0) {
+        if (!job->has_begun)
+            hth_http_stream_begin(job->exchange, status, type);
+        job->has_begun = true;
+        hth_http_stream_write(job->exchange, wire->text, wire->n);
+        if (has_ended)
+            hth_http_stream_end(take_exchange(job));
+        else
+            hold_back(job);
+    }
+    if (!job->exchange && job->n_ended < job->task.n_submitted)
+        hth_task_cancel(&job->task); /* it failed while others of its replies run */
+}
+
+static void take_box(hth_job *job)
+{
+    hth_jobs *jobs = job->jobs;
+    hth_news news;
+
+    hth_buffer_clear(&jobs->wire);
+    hth_buffer_clear(&jobs->piece);
+    jobs->step.is_open = jobs->step.has_ended = false;
+    jobs->step.n_tokens = 0;
+    while (hth_post_read(jobs->options.post, &news)) {
+        job->n_ended += news.kind == HTH_NEWS_DONE;
+        if (job->exchange && !hth_api_reply_has_ended(job->task.reply))
+            take_news(job, &news);
+    }
+    if (job->exchange)
+        write_news(job);
+    free_if_over(job);
+}
+
+/* ---- from the beginning ---- */
+
+/* The task has been run. */
+static void settle(hth_job *job)
+{
+    hth_task *task = &job->task;
+    const hth_api_error no_memory = { .kind = HTH_API_OVERLOADED, .message = "no memory for the reply" };
+
+    job->is_preparing = false;
+    job->n_tokens = calloc(task->n_replies ? task->n_replies : 1, sizeof(*job->n_tokens));
+    if (job->exchange && task->error.kind != HTH_API_NO_ERROR)
+        reply_error(job, &task->error);
+    else if (job->exchange && task->kind != HTH_TASK_GENERATE)
+        hth_http_reply(take_exchange(job), 200, body_type, hth_buffer_text(&task->answer), task->answer.n);
+    else if (job->exchange && !job->n_tokens)
+        reply_error(job, &no_memory);
+    if (!job->exchange)
+        hth_task_cancel(task);
+    if (task->n_submitted > 0)
+        hth_box_open(task->box);
+    free_if_over(job);
+}
+
+static void on_close(void *user_data)
+{
+    hth_job *job = user_data;
+
+    job->exchange = NULL;
+    atomic_store_explicit(&job->is_gone, true, memory_order_relaxed);
+    if (!job->is_preparing)
+        hth_task_cancel(&job->task);
+    free_if_over(job);
+}
+
+static void on_room(void *user_data)
+{
+    hth_job *job = user_data;
+
+    if (!job->is_paused)
+        return;
+    job->is_paused = false;
+    hth_task_pause(&job->task, false);
+}
+
+static void prepare_elsewhere(hth_job *job)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hth_task *task = &job->task;
+
+    if (!task->request) { /* what is to be read has to outlive the exchange */
+        task->bytes_copy = malloc(task->n_bytes + 1);
+        if (task->bytes_copy)
+            memcpy(task->bytes_copy, task->bytes, task->n_bytes);
+        task->bytes = task->bytes_copy;
+    }
+    job->is_preparing = true;
+    if ((task->request || task->bytes_copy) && hth_mailbox_put(job->jobs->to_prepare, job) == HTH_MAILBOX_OK)
+        return;
+    job->is_preparing = false;
+    hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "too many requests wait to be prepared; try again in a second");
+    error.retry_after_s = 1;
+    reply_error(job, &error);
+    free_if_over(job);
+}
+
+/* A header's value as a number; 0 where it is none. */
+static uint64_t header_number(const hth_http_exchange *exchange, const char *name)
+{
+    const char *text = hth_http_header(exchange, name);
+    uint64_t value = 0;
+
+    for (; text && *text >= '0' && *text <= '9'; text++) {
+        uint64_t digit = (uint64_t)(*text - '0');
+
+        if (value > (UINT64_MAX - digit) / 10)
+            return 0;
+        value = 10 * value + digit;
+    }
+    return text && !*text ? value : 0;
+}
+
+static bool is_id(const char *text)
+{
+    size_t n = strspn(text, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ");
+
+    return n > 0 && n < HTH_TASK_ID_BYTES && text[n] == '\0';
+}
+
+/* What the front says of the request; without one it is made up here. False without memory. */
+static bool read_headers(hth_job *job)
+{
+    static const char letters[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    enum { ID_LETTERS = 24 };
+    const hth_http_exchange *exchange = job->exchange;
+    const char *id = hth_http_header(exchange, HTH_HEADER_ID), *salt = hth_http_header(exchange, HTH_HEADER_SALT);
+    hth_task *task = &job->task;
+    uint8_t random[ID_LETTERS + 8];
+
+    hth_os_random(random, sizeof(random));
+    for (size_t i = 0; i < ID_LETTERS; i++)
+        task->id[i] = letters[random[i] % (sizeof(letters) - 1)];
+    if (id && is_id(id))
+        (void)snprintf(task->id, sizeof(task->id), "%s", id); /* fits */
+    memcpy(&task->seed, random + ID_LETTERS, sizeof(task->seed));
+    task->seed >>= 11; /* shown as a JSON number, which many readers keep as a double */
+    if (hth_http_header(exchange, HTH_HEADER_SEED))
+        task->seed = header_number(exchange, HTH_HEADER_SEED);
+    task->created_s = (json_int_t)(header_number(exchange, HTH_HEADER_CREATED) & INT64_MAX);
+    if (task->created_s == 0)
+        task->created_s = (json_int_t)hth_os_unix_seconds();
+    task->n_known = (size_t)header_number(exchange, HTH_HEADER_KNOWN);
+    job->is_framed = task->kind == HTH_TASK_GENERATE && hth_http_header(exchange, HTH_HEADER_FRAMES);
+    if (!salt)
+        return true;
+    task->front_salt = strdup(salt);
+    return task->front_salt;
+}
+
+static hth_job *job_new(hth_jobs *jobs, hth_http_exchange *exchange, hth_task_kind kind, hth_api_kind api)
+{
+    hth_job *job = calloc(1, sizeof(*job));
+
+    if (!job)
+        return NULL;
+    job->jobs = jobs;
+    job->exchange = exchange;
+    job->dialect = hth_api_kind_dialect(api);
+    job->task = (hth_task){
+        .model = jobs->model,
+        .post = jobs->options.post,
+        .prompts = jobs->prompts,
+        .limits = jobs->options.limits,
+        .model_name = jobs->name,
+        .kind = kind,
+        .api = api,
+        .owner = job,
+    };
+    job->task.bytes = hth_http_body(exchange, &job->task.n_bytes);
+    if (!read_headers(job)) {
+        free(job);
+        return NULL;
+    }
+    DL_APPEND(jobs->list, job);
+    jobs->n++;
+    return job;
+}
+
+void hth_jobs_begin(hth_jobs *jobs, hth_http_exchange *exchange, hth_task_kind kind, hth_api_kind api)
+{
+    hth_job *job = job_new(jobs, exchange, kind, api);
+
+    if (!job) {
+        hth_api_error error = { .kind = HTH_API_OVERLOADED, .message = "no memory for the request" };
+
+        hth_job_reply_error(exchange, hth_api_kind_dialect(api), &error);
+        return;
+    }
+    hth_http_watch_set(exchange, &(hth_http_watch){ .on_close = on_close, .on_room = on_room, .user_data = job });
+    if (job->task.n_bytes > QUICK_BYTES_MAX || job->task.n_known > 0) {
+        prepare_elsewhere(job);
+        return;
+    }
+    if (hth_task_read(&job->task)) {
+        if (hth_task_is_slow(&job->task)) {
+            prepare_elsewhere(job);
+            return;
+        }
+        hth_task_run(&job->task);
+    }
+    settle(job);
+}
+
+/* ---- the loop ---- */
+
+void hth_jobs_take_news(hth_jobs *jobs)
+{
+    hth_post *post = jobs->options.post;
+    hth_box *box = NULL;
+    hth_job *job;
+
+    hth_post_clear_wake(post);
+    while ((job = hth_mailbox_take(jobs->prepared, 0)))
+        settle(job);
+    for (int n = 0; n < BOXES_MAX && (box = hth_post_take(post)); n++)
+        take_box(hth_box_owner(box));
+    if (box)
+        hth_post_wake(post); /* there may be more, but others want a turn */
+}
+
+void hth_jobs_renew_pauses(hth_jobs *jobs)
+{
+    hth_job *job;
+
+    DL_FOREACH(jobs->list, job)
+    {
+        size_t backlog = job->exchange && job->is_paused ? hth_http_stream_backlog(job->exchange) : 0;
+
+        if (backlog == 0)
+            continue;
+        if (backlog < job->backlog)
+            hth_task_pause(&job->task, true); /* said again it means that the reader still reads */
+        job->backlog = backlog;
+    }
+}

@@ -1,0 +1,46 @@
+/*
+ * worker_job.h - one HTTP request in a worker that a model has to do with, from its first byte to the last of its reply
+ *
+ *   PREPARING  its task (worker_task.h) is at work, here or on the preparing thread
+ *   RUNNING    news come and become bytes
+ *   ENDING     the client has everything, or is gone; replies that were submitted have not ended yet
+ *
+ * What leaves is HTTP as its client knows it, or frames for the front (frames.h). All on the event loop's thread.
+ */
+#ifndef HTH_SERVER_WORKER_JOB_H
+#define HTH_SERVER_WORKER_JOB_H
+
+#include "server/http.h"
+#include "server/worker_task.h"
+
+typedef struct hth_job hth_job;
+typedef struct hth_jobs hth_jobs;
+
+/* What a worker's jobs share. These outlive them. */
+typedef struct hth_jobs_options {
+    const hth_api_limits *limits;
+    hth_post *post;
+} hth_jobs_options;
+
+/* Starts the preparing thread. HEARTH_NO_MEMORY, HEARTH_FAILED. */
+hearth_status hth_jobs_new(const hth_jobs_options *options, hth_jobs **out, hearth_error *err);
+/* From now on there is a model, which outlives the jobs; name is what replies call it. */
+void hth_jobs_set_model(hth_jobs *jobs, hearth_model *model, const char *name);
+/* Every exchange has ended. Waits for what is being prepared; nothing is submitted afterwards. */
+void hth_jobs_stop(hth_jobs *jobs);
+/* After hth_jobs_stop, once the model calls back no more. Accepts NULL. */
+void hth_jobs_free(hth_jobs *jobs);
+
+size_t hth_jobs_n(const hth_jobs *jobs);
+
+/* Take over an exchange. */
+void hth_jobs_begin(hth_jobs *jobs, hth_http_exchange *exchange, hth_task_kind kind, hth_api_kind api);
+/* The post is readable. */
+void hth_jobs_take_news(hth_jobs *jobs);
+/* Now and then: slow readers that do read are not given up. */
+void hth_jobs_renew_pauses(hth_jobs *jobs);
+
+/* A whole reply that is an error. */
+void hth_job_reply_error(hth_http_exchange *exchange, hth_api_dialect dialect, const hth_api_error *error);
+
+#endif

@@ -1,0 +1,99 @@
+/*
+ * worker_known.c - see worker_known.h
+ */
+#include "server/worker_known.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/frames.h"
+
+void hth_known_deinit(hth_known *known)
+{
+    for (uint32_t i = 0; i < known->n_replies; i++)
+        free(known->replies[i].tokens);
+    free(known->replies);
+    *known = (hth_known){ .n_replies = 0 };
+}
+
+/* Reply i, with those before it; NULL without memory. */
+static hth_known_reply *reply_at(hth_known *known, uint32_t i)
+{
+    if (i >= known->n_replies) {
+        hth_known_reply *grown = realloc(known->replies, ((size_t)i + 1) * sizeof(*grown));
+
+        if (!grown)
+            return NULL;
+        memset(grown + known->n_replies, 0, (i + 1 - known->n_replies) * sizeof(*grown));
+        known->replies = grown;
+        known->n_replies = i + 1;
+    }
+    return &known->replies[i];
+}
+
+/* Append a step's tokens; false without memory. */
+static bool add_tokens(hth_known_reply *reply, const hth_frame *frame)
+{
+    if (frame->n_tokens > UINT32_MAX / 4 - reply->n)
+        return false;
+    if (reply->n + frame->n_tokens > reply->capacity) {
+        uint32_t capacity = 2 * (reply->n + frame->n_tokens);
+        hearth_token *grown = realloc(reply->tokens, capacity * sizeof(*grown));
+
+        if (!grown)
+            return false;
+        reply->tokens = grown;
+        reply->capacity = capacity;
+    }
+    for (uint32_t i = 0; i < frame->n_tokens; i++)
+        reply->tokens[reply->n++] = hth_frame_token(frame, i);
+    return true;
+}
+
+bool hth_known_read(const char *bytes, size_t n_bytes, uint32_t n_replies_max, hth_known *out, hth_api_error *error)
+{
+    hth_known known = { .n_replies = 0 };
+    size_t at = 0;
+
+    while (at < n_bytes && error->kind == HTH_API_NO_ERROR) {
+        hth_frame frame;
+        size_t n_used = 0;
+        hth_known_reply *reply;
+
+        if (hth_frame_read(bytes + at, n_bytes - at, &frame, &n_used) != HTH_FRAME_OK || frame.kind != HTH_FRAME_STEP ||
+            frame.n_bytes > 0 || frame.reply >= n_replies_max) {
+            hth_api_fail(error, HTH_API_INVALID_VALUE, NULL, "what should be known of the reply is no such frames");
+            break;
+        }
+        reply = reply_at(&known, frame.reply);
+        if (!reply || !add_tokens(reply, &frame))
+            hth_api_fail(error, HTH_API_OVERLOADED, NULL, "no memory for what is known of the reply");
+        else
+            reply->has_ended |= frame.reply_has_ended;
+        at += n_used;
+    }
+    if (error->kind != HTH_API_NO_ERROR) {
+        hth_known_deinit(&known);
+        return false;
+    }
+    *out = known;
+    return true;
+}
+
+uint32_t hth_known_n(const hth_known *known, uint32_t i)
+{
+    return i < known->n_replies ? known->replies[i].n : 0;
+}
+
+bool hth_known_has_ended(const hth_known *known, uint32_t i)
+{
+    return i < known->n_replies && known->replies[i].has_ended;
+}
+
+bool hth_known_is_all(const hth_known *known, uint32_t n_replies)
+{
+    for (uint32_t i = 0; i < n_replies; i++)
+        if (!hth_known_has_ended(known, i))
+            return false;
+    return true;
+}

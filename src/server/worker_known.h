@@ -1,0 +1,36 @@
+/*
+ * worker_known.h - how far replies had come in another worker: the frames before a request's body
+ */
+#ifndef HTH_SERVER_WORKER_KNOWN_H
+#define HTH_SERVER_WORKER_KNOWN_H
+
+#include "api/error.h"
+#include "hearth.h"
+
+typedef struct hth_known_reply {
+    hearth_token *tokens; /* [n] */
+    uint32_t n;
+    uint32_t capacity;
+    bool has_ended;
+} hth_known_reply;
+
+/* All zeros: nothing is known. */
+typedef struct hth_known {
+    hth_known_reply *replies; /* [n_replies]: what is not there is not known */
+    uint32_t n_replies;
+} hth_known;
+
+/*
+ * Read STEP frames, [n_bytes] and nothing else, of at most n_replies_max replies. Release with hth_known_deinit. False
+ * with error filled, and nothing to be released. Any thread.
+ */
+bool hth_known_read(const char *bytes, size_t n_bytes, uint32_t n_replies_max, hth_known *out, hth_api_error *error);
+void hth_known_deinit(hth_known *known); /* zeros afterwards */
+
+/* Tokens of reply i; has it ended? */
+uint32_t hth_known_n(const hth_known *known, uint32_t i);
+bool hth_known_has_ended(const hth_known *known, uint32_t i);
+/* Have all of n_replies ended? */
+bool hth_known_is_all(const hth_known *known, uint32_t n_replies);
+
+#endif

@@ -1,0 +1,87 @@
+/*
+ * worker_post.h - what the scheduler's thread tells of requests, on its way to the event loop
+ *
+ * Each request has a box. Callbacks put news into it, which costs a lock and a copy; boxes with news are in a list of the
+ * worker's post, and the event loop is woken once for many of them, when hth_post_pass_on says that it is time
+ * (HEARTH_WORK_TOLD). The loop takes box after box with all that has come into it, so that what a request was told in one
+ * round leaves in one piece.
+ *
+ * A token's news has the text that it released, and text that comes by itself (a prompt that is echoed, what was held back
+ * at the end) goes with the next token of its reply, or with its end: whoever has some of the news of a reply has for each
+ * token either all or nothing of what it released.
+ */
+#ifndef HTH_SERVER_WORKER_POST_H
+#define HTH_SERVER_WORKER_POST_H
+
+#include "api/buffer.h"
+#include "hearth.h"
+
+typedef struct hth_post hth_post; /* of a worker */
+typedef struct hth_box hth_box;   /* of a request */
+
+/* News that wait in one box at most; what a request is told beyond it is lost, and it ends (HEARTH_NO_MEMORY). */
+enum { HTH_BOX_BYTES_MAX = 64 << 20 };
+
+typedef enum hth_news_kind {
+    HTH_NEWS_PROGRESS, /* of a restore */
+    HTH_NEWS_TEXT,     /* text by itself, right before the token or the end that it belongs to */
+    HTH_NEWS_TOKEN,
+    HTH_NEWS_DONE, /* the reply's last */
+} hth_news_kind;
+
+typedef struct hth_news {
+    hth_news_kind kind;
+    uint32_t reply;
+    uint32_t n_done;             /* PROGRESS */
+    hearth_token_event event;    /* TOKEN; of TEXT its text and n_bytes */
+    const hearth_result *result; /* DONE: without text; tokens where the box keeps them, until the box is freed */
+} hth_news;
+
+/* The loop's wake-up is a pipe. HEARTH_NO_MEMORY, HEARTH_IO. */
+hearth_status hth_post_new(hth_post **out, hearth_error *err);
+void hth_post_free(hth_post *post); /* every box is freed; accepts NULL */
+
+/* ---- before a request is submitted ---- */
+
+/* n_replies; owner is for the loop. with_tokens: results keep their tokens. NULL without memory. Any thread. */
+hth_box *hth_box_new(hth_post *post, uint32_t n_replies, bool with_tokens, void *owner);
+/* No callback comes any more. Accepts NULL. Event loop. */
+void hth_box_free(hth_box *box);
+void *hth_box_owner(const hth_box *box);
+
+/* The replies first .. first + n - 1 of a box are those of one submission; a request's user_data. */
+typedef struct hth_box_part {
+    hth_box *box;
+    uint32_t first;
+    uint64_t id; /* hearth_submit's id_out */
+} hth_box_part;
+
+/* Have a request put its news into part, which outlives it. Then: hearth_submit(model, request, &part->id, ...). */
+void hth_box_part_connect(hth_box_part *part, hearth_request *request);
+
+/*
+ * The loop may have what is in the box from now on: it gets the box once, with or without news. Before this they wait.
+ * Event loop.
+ */
+void hth_box_open(hth_box *box);
+
+/* ---- scheduler's thread ---- */
+
+/* Wake the loop if there are news since the last time. */
+void hth_post_pass_on(hth_post *post);
+
+/* Wake it in any case. Any thread. */
+void hth_post_wake(hth_post *post);
+
+/* ---- event loop ---- */
+
+/* Becomes readable when the loop is to take what has come. */
+int hth_post_fd(const hth_post *post);
+/* To be called then, before boxes are taken. */
+void hth_post_clear_wake(hth_post *post);
+/* The next box with news; NULL: none has any. What the one before it gave is not valid any more. */
+hth_box *hth_post_take(hth_post *post);
+/* The next news of the box taken last; false: that was all. What it points to is valid until the next box is taken. */
+bool hth_post_read(hth_post *post, hth_news *out);
+
+#endif

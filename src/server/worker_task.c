@@ -1,0 +1,233 @@
+/*
+ * worker_task.c - see worker_task.h
+ */
+#include "server/worker_task.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/answers.h"
+#include "base/hash.h"
+
+enum {
+    REPLIES_QUICK_MAX = 16, /* more are submitted beside the loop */
+};
+
+void hth_task_deinit(hth_task *task)
+{
+    hth_box_free(task->box);
+    hth_api_reply_free(task->reply);
+    hth_api_prepared_deinit(&task->prepared);
+    hth_api_request_free(task->request);
+    hth_known_deinit(&task->known);
+    hth_buffer_deinit(&task->answer);
+    free(task->parts);
+    free(task->salt);
+    free(task->front_salt);
+    free(task->bytes_copy);
+}
+
+/* ---- reading ---- */
+
+bool hth_task_read(hth_task *task)
+{
+    task->error = (hth_api_error){ .kind = HTH_API_NO_ERROR };
+    if (task->n_known > task->n_bytes)
+        hth_api_fail(&task->error, HTH_API_INVALID_VALUE, NULL, "the body is shorter than what should be before it");
+    else if (hth_known_read(task->bytes, task->n_known, HTH_API_REPLIES_MAX, &task->known, &task->error))
+        task->request = hth_api_request_parse(task->api, task->bytes ? task->bytes + task->n_known : "",
+                                              task->n_bytes - task->n_known, task->limits, &task->error);
+    task->bytes = NULL;
+    free(task->bytes_copy);
+    task->bytes_copy = NULL;
+    return task->error.kind == HTH_API_NO_ERROR;
+}
+
+bool hth_task_is_slow(const hth_task *task)
+{
+    const hth_api_request *request = task->request;
+    const hearth_request *options = &request->options;
+    size_t n_replies = (request->is_chat ? 1 : request->n_prompts) * options->n;
+
+    return task->kind == HTH_TASK_EXPLAIN || task->known.n_replies > 0 || request->conversation.n_tools > 0 ||
+           request->conversation.json_schema || request->conversation.template_values || options->sampling.grammar ||
+           options->sampling.json_schema || options->parent_key || n_replies > REPLIES_QUICK_MAX;
+}
+
+/* ---- salts ---- */
+
+static void add_text(hth_sha256 *sha, const char *text)
+{
+    size_t n = text ? strlen(text) : 0;
+    uint8_t head[9] = { text != NULL };
+
+    for (int i = 0; i < 8; i++)
+        head[1 + i] = (uint8_t)((uint64_t)n >> 8 * i);
+    hth_sha256_update(sha, head, sizeof(head));
+    hth_sha256_update(sha, text, n);
+}
+
+/*
+ * The salt of a client's key and the one that the client chose make one that no other pair has, and that nobody can choose
+ * who has not the key's.
+ */
+static bool join_salts(hth_task *task)
+{
+    uint8_t digest[HTH_SHA256_BYTES];
+    hth_sha256 *sha;
+
+    if (!task->front_salt)
+        return true;
+    sha = hth_sha256_new();
+    task->salt = malloc(2 * sizeof(digest) + 1);
+    if (!sha || !task->salt) {
+        hth_sha256_free(sha);
+        hth_api_fail(&task->error, HTH_API_OVERLOADED, NULL, "no memory for the request");
+        return false;
+    }
+    add_text(sha, task->front_salt);
+    add_text(sha, task->request->options.cache_salt);
+    hth_sha256_peek(sha, digest);
+    hth_sha256_free(sha);
+    hth_hex_encode(digest, sizeof(digest), task->salt);
+    task->request->options.cache_salt = task->salt;
+    return true;
+}
+
+static bool prepare(hth_task *task)
+{
+    return join_salts(task) &&
+           hth_api_prepare(task->model, task->request, task->seed, task->prompts, &task->prepared, &task->error);
+}
+
+/* ---- submitting ---- */
+
+/* One of the library's requests: all replies to a prompt, or one of them that goes on. */
+static hearth_request request_of(hth_task *task, uint32_t part)
+{
+    uint32_t n = task->request->options.n;
+    bool goes_on = task->known.n_replies > 0;
+    hearth_request request = task->prepared.requests[goes_on ? part / n : part];
+    uint32_t n_known = hth_known_n(&task->known, part);
+
+    if (!goes_on)
+        return request;
+    request.n = 1;
+    request.sampling.seed += part % n;
+    /* Where it ended for another reason than its tokens, a time limit, it ends there, too. */
+    if (hth_known_has_ended(&task->known, part) && n_known > 0) {
+        request.n_predict = (int32_t)n_known;
+        if (request.min_tokens > n_known)
+            request.min_tokens = n_known;
+    }
+    if (n_known > 0 && !task->recomputes) {
+        request.replayed = task->known.replies[part].tokens;
+        request.n_replayed = n_known;
+        request.tell_replayed = true;
+    }
+    return request;
+}
+
+static bool submit(hth_task *task)
+{
+    bool goes_on = task->known.n_replies > 0;
+    uint32_t n_parts = goes_on ? task->n_replies : (uint32_t)task->prepared.n_requests;
+    uint32_t n_each = goes_on ? 1 : task->request->options.n;
+
+    for (uint32_t i = 0; i < n_parts; i++) {
+        hth_box_part *part = &task->parts[i];
+        hearth_request request = request_of(task, i);
+        hearth_error err;
+
+        *part = (hth_box_part){ .box = task->box, .first = i * n_each };
+        hth_box_part_connect(part, &request);
+        if (hearth_submit(task->model, &request, &part->id, &err) != HEARTH_OK) {
+            hth_api_fail_status(&task->error, &err);
+            return false;
+        }
+        task->n_parts++;
+        task->n_submitted += n_each;
+    }
+    return true;
+}
+
+static bool make_reply(hth_task *task)
+{
+    const hth_api_reply_options options = { .model = task->model_name, .id = task->id, .created_s = task->created_s };
+    bool has_stops = task->request->options.n_stop > 0 || task->prepared.chat.n_stop > 0;
+
+    task->reply = hth_api_reply_new(task->model, task->request, &task->prepared, &options, &task->error);
+    if (!task->reply)
+        return false;
+    task->n_replies = (uint32_t)hth_api_reply_n(task->reply); /* at most HTH_API_REPLIES_MAX */
+    if (task->known.n_replies > task->n_replies) {
+        hth_api_fail(&task->error, HTH_API_INVALID_VALUE, NULL, "more replies are known than are asked for");
+        return false;
+    }
+    task->box = hth_box_new(task->post, task->n_replies, has_stops, task->owner);
+    task->parts = calloc(task->n_replies, sizeof(*task->parts));
+    if (!task->box || !task->parts)
+        hth_api_fail(&task->error, HTH_API_OVERLOADED, NULL, "no memory for the request");
+    return task->box && task->parts;
+}
+
+static void generate(hth_task *task)
+{
+    if (!prepare(task))
+        return;
+    task->recomputes =
+        task->known.n_replies > 0 && (task->request->options.logprobs || task->request->options.n_top_logprobs > 0);
+    if (make_reply(task))
+        (void)submit(task); /* the error is in the task */
+}
+
+/* ---- answers ---- */
+
+static void explain(hth_task *task)
+{
+    hearth_explanation about = { .struct_size = sizeof(about) };
+    hearth_error err;
+
+    if (!prepare(task))
+        return;
+    if (hearth_explain(task->model, &task->prepared.requests[0], &about, &err) != HEARTH_OK) {
+        hth_api_fail_status(&task->error, &err);
+        return;
+    }
+    hth_buffer_add_json_take(&task->answer,
+                             json_pack("{s:I, s:I, s:b, s:s, s:s, s:I, s:s, s:s}", "prompt_tokens",
+                                       (json_int_t)about.prompt_tokens, "known_tokens", (json_int_t)about.known_tokens,
+                                       "knows_logits", about.knows_logits, "tier", hearth_tier_name(about.tier), "miss",
+                                       hearth_miss_name(about.miss), "left_at", (json_int_t)about.left_at, "left_text",
+                                       about.left_text, "detail", about.detail));
+}
+
+void hth_task_run(hth_task *task)
+{
+    switch (task->kind) {
+    case HTH_TASK_GENERATE: generate(task); break;
+    case HTH_TASK_ANSWER:
+        (void)hth_api_answer(task->model, task->request, &task->answer, &task->error); /* the error is in the task */
+        break;
+    case HTH_TASK_EXPLAIN: explain(task); break;
+    }
+    if (task->answer.failed)
+        hth_api_fail(&task->error, HTH_API_OVERLOADED, NULL, "no memory for the answer");
+}
+
+/* ---- steering ---- */
+
+void hth_task_cancel(const hth_task *task)
+{
+    for (uint32_t i = 0; i < task->n_parts; i++)
+        for (uint32_t k = 0; k < (task->known.n_replies > 0 ? 1 : task->request->options.n); k++)
+            (void)hearth_cancel(task->model, task->parts[i].id + k, NULL); /* not found: it has ended */
+}
+
+void hth_task_pause(const hth_task *task, bool pause)
+{
+    for (uint32_t i = 0; i < task->n_parts; i++)
+        for (uint32_t k = 0; k < (task->known.n_replies > 0 ? 1 : task->request->options.n); k++)
+            (void)hearth_pause(task->model, task->parts[i].id + k, pause, NULL); /* likewise */
+}

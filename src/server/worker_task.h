@@ -1,0 +1,81 @@
+/*
+ * worker_task.h - from a request's bytes to submitted requests of the library
+ *
+ * The part of a request's life that may take long: its JSON, its template, tokens and grammars. It runs on the event loop
+ * where it is short, and on a thread beside it otherwise, so it touches nothing but the task and the model.
+ *
+ *   read     the body is parsed; what kind of work it is, is known then
+ *   run      tokenized and submitted, or answered
+ *
+ * A reply that goes on from what another worker told (worker_known.h) is submitted as one request for each of its replies,
+ * with the seeds that they would have had together.
+ */
+#ifndef HTH_SERVER_WORKER_TASK_H
+#define HTH_SERVER_WORKER_TASK_H
+
+#include "api/reply.h"
+#include "server/worker_known.h"
+#include "server/worker_post.h"
+
+/* What is asked for. */
+typedef enum hth_task_kind {
+    HTH_TASK_GENERATE,
+    HTH_TASK_ANSWER,  /* tokens, templates: one body, at once */
+    HTH_TASK_EXPLAIN, /* what the cache knows of the prompt */
+} hth_task_kind;
+
+enum { HTH_TASK_ID_BYTES = 41 };
+
+typedef struct hth_task {
+    /* Given. */
+    hearth_model *model;
+    hth_post *post;
+    hth_api_prompts *prompts; /* that were made lately */
+    const hth_api_limits *limits;
+    const char *model_name;
+    hth_task_kind kind;
+    hth_api_kind api;
+    const char *bytes; /* [n_bytes], of which the first n_known are frames; needed until it was read */
+    size_t n_bytes;
+    size_t n_known;
+    char *bytes_copy; /* owned: bytes, where they have to outlive the exchange */
+    char id[HTH_TASK_ID_BYTES];
+    json_int_t created_s;
+    uint64_t seed;    /* where the client gives none */
+    char *front_salt; /* owned; NULL: none */
+    void *owner;      /* of the box */
+
+    /* What came of it; with an error nothing else counts but what was submitted. */
+    hth_api_error error;
+    hth_buffer answer; /* of what does not generate */
+    hth_known known;
+    hth_api_request *request;
+    hth_api_prepared prepared;
+    hth_api_reply *reply;
+    hth_box *box;
+    hth_box_part *parts; /* [n_parts], each a request that was submitted */
+    uint32_t n_parts;
+    uint32_t n_replies;   /* in all */
+    uint32_t n_submitted; /* of them, those whose end will be told */
+    bool recomputes;      /* known tokens are drawn again instead of replayed: their log probabilities are wanted */
+    char *salt;           /* owned: of key and request together */
+} hth_task;
+
+/* Nothing is submitted that has not ended. Event loop. */
+void hth_task_deinit(hth_task *task);
+
+/* Parse. False with task->error. */
+bool hth_task_read(hth_task *task);
+/* May the rest take longer than the event loop has time for? After hth_task_read. */
+bool hth_task_is_slow(const hth_task *task);
+/*
+ * Do the rest. Afterwards there is an error, an answer, or a reply and requests that were submitted; with an error some of those
+ * may have been, too. The box is not open yet.
+ */
+void hth_task_run(hth_task *task);
+
+/* End what was submitted and has not ended, or have it wait. Event loop, after hth_task_run. */
+void hth_task_cancel(const hth_task *task);
+void hth_task_pause(const hth_task *task, bool pause);
+
+#endif

@@ -1,0 +1,48 @@
+/*
+ * fake_supervisor.h - what a supervisor shows, without processes
+ *
+ * For tests of pages. The program that includes this has these functions instead of the supervisor's.
+ */
+#ifndef HTH_TESTS_FAKE_SUPERVISOR_H
+#define HTH_TESTS_FAKE_SUPERVISOR_H
+
+#include <string.h>
+
+#include "base/status.h"
+#include "server/supervisor.h"
+
+struct hth_supervisor {
+    hth_worker_view views[8];
+    size_t n;
+    char restarted[64]; /* by hth_supervisor_restart */
+};
+
+size_t hth_supervisor_n(const hth_supervisor *supervisor)
+{
+    return supervisor->n;
+}
+
+void hth_supervisor_view(const hth_supervisor *supervisor, size_t i, hth_worker_view *out)
+{
+    *out = supervisor->views[i];
+}
+
+const char *hth_worker_state_name(hth_worker_state state)
+{
+    static const char *const names[] = { "stopped", "starting", "ready", "stopping", "waiting", "broken" };
+
+    return names[state];
+}
+
+hearth_status hth_supervisor_restart(hth_supervisor *supervisor, const char *model, hearth_error *err)
+{
+    for (size_t i = 0; i < supervisor->n; i++) {
+        if (strcmp(supervisor->views[i].model, model) == 0 && strlen(model) < sizeof(supervisor->restarted)) {
+            memcpy(supervisor->restarted, model, strlen(model) + 1);
+            return HEARTH_OK;
+        }
+    }
+    return hth_fail(err, HEARTH_NOT_FOUND, "there is no model '%s'", model);
+}
+
+#endif

@@ -1,0 +1,112 @@
+/*
+ * restart_policy_test.c - pauses double, health forgives, and a crash loop breaks the circuit
+ */
+#include <stdlib.h>
+
+#include "server/restart_policy.h"
+#include "support/cmocka_all.h"
+#include "support/support.h"
+
+static void the_first_restart_is_at_once(void **state)
+{
+    hth_restart_policy policy = { 0 };
+    hth_restart restart = hth_restart_after_death(&policy, 1000, 0.999);
+
+    (void)state;
+    assert_false(restart.is_broken);
+    assert_true(restart.pause_ms < HTH_RESTART_FIRST_MS);
+}
+
+static void pauses_double_with_half_of_them_drawn_by_lot(void **state)
+{
+    /* Lives long enough that they are no crash loop, too short to be forgiven. */
+    const uint32_t expected[] = { 500, 1000, 2000, 4000, 8000, 16000, 30000, 30000, 30000 };
+
+    (void)state;
+    for (int high = 0; high < 2; high++) {
+        hth_restart_policy policy = { 0 };
+
+        (void)hth_restart_after_death(&policy, 20000, 0); /* the first is another test's */
+        for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
+            hth_restart restart = hth_restart_after_death(&policy, 20000, high ? 0.9999999 : 0.0);
+
+            assert_false(restart.is_broken);
+            assert_int_equal(restart.pause_ms, high ? expected[i] : expected[i] / 2);
+        }
+    }
+}
+
+static void a_worker_that_was_healthy_is_restarted_at_once_however_often_it_died_before(void **state)
+{
+    hth_restart_policy policy = { 0 };
+    hth_restart restart;
+
+    (void)state;
+    for (int i = 0; i < 20; i++)
+        (void)hth_restart_after_death(&policy, 0, 0.5); /* only the last one matters here */
+    restart = hth_restart_after_death(&policy, HTH_RESTART_HEALTHY_MS, 0.5);
+    assert_false(restart.is_broken);
+    assert_true(restart.pause_ms < HTH_RESTART_FIRST_MS);
+}
+
+static void five_deaths_without_service_break_the_circuit_and_each_try_that_fails_doubles_the_pause(void **state)
+{
+    const uint32_t expected[] = { 30000, 60000, 120000, 240000, 480000, 600000, 600000 };
+    hth_restart_policy policy = { 0 };
+
+    (void)state;
+    for (int i = 0; i < HTH_RESTART_DEATHS_MAX - 1; i++)
+        assert_false(hth_restart_after_death(&policy, 0, 0.5).is_broken);
+    for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
+        hth_restart restart = hth_restart_after_death(&policy, 0, 0.5);
+
+        assert_true(restart.is_broken);
+        assert_int_equal(restart.pause_ms, expected[i]);
+    }
+}
+
+static void deaths_with_service_between_them_do_not_break_the_circuit(void **state)
+{
+    hth_restart_policy policy = { 0 };
+
+    (void)state;
+    for (int i = 0; i < 100; i++)
+        assert_false(hth_restart_after_death(&policy, 12001, 0.5).is_broken);
+}
+
+static void pauses_stay_within_their_bounds_whatever_happens(void **state)
+{
+    uint64_t seed = hth_test_seed();
+
+    (void)state;
+    for (int round = 0; round < 100; round++) {
+        hth_restart_policy policy = { 0 };
+
+        for (int i = 0; i < 200; i++) {
+            uint64_t ready_ms = hth_test_random(&seed, 4) == 0 ? UINT64_MAX : hth_test_random(&seed, 40000);
+            hth_restart restart =
+                hth_restart_after_death(&policy, ready_ms, (double)hth_test_random(&seed, 1000) / 1000.0);
+
+            if (restart.is_broken) {
+                assert_true(restart.pause_ms >= HTH_RESTART_BROKEN_MS);
+                assert_true(restart.pause_ms <= HTH_RESTART_BROKEN_MAX_MS);
+            } else {
+                assert_true(restart.pause_ms <= HTH_RESTART_PAUSE_MAX_MS);
+            }
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_first_restart_is_at_once),
+        cmocka_unit_test(pauses_double_with_half_of_them_drawn_by_lot),
+        cmocka_unit_test(a_worker_that_was_healthy_is_restarted_at_once_however_often_it_died_before),
+        cmocka_unit_test(five_deaths_without_service_break_the_circuit_and_each_try_that_fails_doubles_the_pause),
+        cmocka_unit_test(deaths_with_service_between_them_do_not_break_the_circuit),
+        cmocka_unit_test(pauses_stay_within_their_bounds_whatever_happens),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
