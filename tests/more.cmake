@@ -36,11 +36,14 @@ foreach(script ${scripts})
   set_tests_properties(e2e/${name} PROPERTIES TIMEOUT 900)
 endforeach()
 
-# Its allocations are counted, and fail on demand.
+# Their allocations are counted, and fail on demand.
 if(NOT APPLE)
   target_compile_definitions(test_crash_scheduler_memory PRIVATE HTH_TEST_WRAPS_MALLOC)
   target_link_options(test_crash_scheduler_memory PRIVATE
     -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup)
+  target_compile_definitions(test_crash_http_memory PRIVATE HTH_TEST_WRAPS_MALLOC)
+  target_link_options(test_crash_http_memory PRIVATE
+    -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup,--wrap=strndup)
 endif()
 
 add_custom_target(fuzzers)
