@@ -402,11 +402,9 @@ static void tear_down(worker *w)
 
     hth_http_listener_close(w->listener);
     hth_http_server_free(w->http); /* whose requests are cancelled with this */
-    if (w->self.jobs)
-        hth_jobs_stop(w->self.jobs);
+    hth_jobs_free(w->self.jobs);   /* once what was cancelled has ended, which is soon */
     save(w);
-    hearth_model_unref(w->model); /* no callback comes after this */
-    hth_jobs_free(w->self.jobs);
+    hearth_model_unref(w->model);
     hearth_runtime_close(w->runtime);
     for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
         if (events[i])
