@@ -13,6 +13,7 @@ enum {
     SUMMARY_TIMES = 5,
     END_BYTES = 4 * SUMMARY_NUMBERS + 8 * SUMMARY_TIMES,
     CONTENT_TYPE_MAX = 63,
+    KNOWN_BYTES_MAX = 1 << 20, /* a guess: of a frame of known tokens */
 };
 
 static void put_u32(uint8_t *at, uint32_t value)
@@ -110,6 +111,31 @@ void hth_frame_add_end(hth_buffer *out, const hth_frame_summary *summary)
         put_f64(payload + 4 * SUMMARY_NUMBERS + 8 * i, times[i]);
     add_start(out, HTH_FRAME_END, sizeof(payload));
     add(out, payload, sizeof(payload));
+}
+
+/* Can the frame take so many tokens of this reply? */
+static bool has_room(const uint8_t *frame, uint32_t reply, uint32_t n_tokens)
+{
+    const uint8_t *payload = frame + HTH_FRAME_HEAD_BYTES;
+
+    return get_u32(payload) == reply && !payload[4] && get_u32(frame) + 4 * (size_t)n_tokens <= KNOWN_BYTES_MAX;
+}
+
+void hth_frame_add_known(hth_buffer *out, size_t *last, const hth_frame *step)
+{
+    uint8_t *frame;
+
+    if (out->n == 0 || !has_room((const uint8_t *)out->text + *last, step->reply, step->n_tokens)) {
+        *last = out->n;
+        hth_frame_add_step(out, step->reply, false, NULL, 0, NULL, 0);
+    }
+    add(out, step->tokens, 4 * (size_t)step->n_tokens);
+    if (out->failed)
+        return;
+    frame = (uint8_t *)out->text + *last;
+    put_u32(frame, get_u32(frame) + 4 * step->n_tokens);
+    frame[HTH_FRAME_HEAD_BYTES + 4] = step->reply_has_ended;
+    put_u32(frame + HTH_FRAME_HEAD_BYTES + 8, get_u32(frame + HTH_FRAME_HEAD_BYTES + 8) + step->n_tokens);
 }
 
 hearth_token hth_frame_token(const hth_frame *frame, uint32_t i)

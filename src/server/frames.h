@@ -85,6 +85,13 @@ void hth_frame_add_step(hth_buffer *out, uint32_t reply, bool reply_has_ended, c
                         const void *bytes, size_t n_bytes);
 void hth_frame_add_end(hth_buffer *out, const hth_frame_summary *summary);
 
+/*
+ * Append a STEP's tokens, and whether its reply has ended, to out, which has nothing but such STEPs without bytes: what a
+ * new worker is told. *last is where the last of them begins; it takes these where they are of its reply, so that a reply
+ * of many steps is one.
+ */
+void hth_frame_add_known(hth_buffer *out, size_t *last, const hth_frame *step);
+
 typedef enum hth_frame_result { HTH_FRAME_OK, HTH_FRAME_PART, HTH_FRAME_BAD } hth_frame_result;
 
 /*

@@ -2,16 +2,22 @@
  * proxy.h - a client's request in the hands of a worker, and of the next one when that dies
  *
  *   WAITING  for a worker that is ready
+ *   IN LINE  a suspect waits for its turn
  *   RUNNING  a worker has the request; its frames become the client's bytes as they come
  *   OVER     the client has everything, or went away
  *
- * RUNNING goes back to WAITING when the worker's connection breaks before the END frame: the request is sent again with the tokens that
- * are known, and the reply goes on with the next byte. After retries_max broken workers the client gets an error. While
- * a request is suspected, because more than one worker died with it, at most one suspect of a model runs at a time, so
- * that the one that kills is told from those that were there. Requests that generate nothing have no frames: they are
+ * RUNNING goes back to WAITING when the worker's connection breaks before the END frame: the request is sent again with the
+ * tokens that are known, and the reply goes on with the next byte. Requests that generate nothing have no frames: they are
  * sent again as they are while nothing of the reply has left.
  *
- * The client's slowness reaches the worker: its bytes are not read while too many wait here. Event loop only.
+ * A broken connection is held against its request when the supervisor says that the worker died of itself or hung, and not
+ * when it was stopped in order. A request that was tried again retries_max times and has another worker die gets an error,
+ * and is not tried again. From its second death on it is a suspect: suspects of a model have their turn one after the
+ * other, until they have come some tokens further, and a worker that dies meanwhile is held against the one whose turn it
+ * is alone. So one request that kills workers is told from those that were there.
+ *
+ * The client's slowness reaches the worker: its bytes are not read while too many wait here. A stream of events that has
+ * begun and is silent for long gets comments. Event loop only.
  */
 #ifndef HTH_SERVER_PROXY_H
 #define HTH_SERVER_PROXY_H
@@ -32,14 +38,19 @@ typedef struct hth_proxy_options {
     hth_metrics *metrics; /* told of tokens; may be NULL */
     const hth_log *log;
     uint32_t retries_max;
-    uint32_t wait_timeout_ms;
+    uint32_t wait_timeout_ms; /* of suspects, for their turn; the supervisor knows how long others wait */
+    uint32_t keep_alive_ms;   /* silence of a stream before a comment; 0: 10 s */
 } hth_proxy_options;
 
 hearth_status hth_proxy_new(const hth_proxy_options *options, hth_proxy **out, hearth_error *err);
-void hth_proxy_free(hth_proxy *proxy); /* its relays are over; accepts NULL */
+/* Its exchanges have ended; on_over is called for those that were not told yet. Accepts NULL. */
+void hth_proxy_free(hth_proxy *proxy);
 void hth_proxy_set_limits(hth_proxy *proxy, uint32_t retries_max, uint32_t wait_timeout_ms);
-size_t hth_proxy_n_relays(const hth_proxy *proxy);
-/* End every relay now, with an error to those who have had nothing yet. */
+size_t hth_proxy_n_relays(const hth_proxy *proxy); /* whose on_over was not called yet */
+/*
+ * End every relay now: with an error, or as a stream's last event where that has begun; a stream that is none of events is
+ * cut. on_over is called from the event loop.
+ */
 void hth_proxy_end_all(hth_proxy *proxy, const hth_api_error *error);
 
 typedef struct hth_relay_request {
@@ -53,7 +64,8 @@ typedef struct hth_relay_request {
     const char *salt;        /* of the client's key; NULL: none */
     /*
      * The relay is over, the exchange has ended. record's fields that the proxy knows are filled: status, is_stream,
-     * summary, bytes_out, first_byte_ms, duration_ms, n_resumed. Called once, perhaps from within hth_proxy_relay.
+     * summary, bytes_out, first_byte_ms, duration_ms, n_resumed. Called once, from the event loop or, without memory, from
+     * within hth_proxy_relay.
      */
     void (*on_over)(const hth_record *record, void *user_data);
     void *user_data;

@@ -9,8 +9,7 @@
  *   drain    after each of these: calls that have ended leave libcurl, then on_done is called
  *
  * While libcurl is on the stack (is_inside) its handles may not be added or removed, so whoever cancels then is served by
- * soon. Sockets are ours: made, connected and closed here, which costs nothing for unix sockets and leaves their
- * readiness with libevent between requests, where libcurl would have it added and removed each time.
+ * soon. Sockets are made and closed by watched_sockets.c.
  *
  * Invariant: between turns of the event loop a call is in exactly one list, and it is handed over to libcurl when that is
  * running, noted or released.
@@ -25,20 +24,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include "api/buffer.h"
-#include "base/os.h"
 #include "base/status.h"
+#include "server/watched_sockets.h"
 
 enum {
     CONNECTIONS_IDLE_MAX = 256, /* kept for further requests, of all workers */
     CALLS_IDLE_MAX = 64,
     READ_BYTES = 16 << 10,         /* at once; memory of every running call */
-    BUSY_RETRY_US = 2000,          /* a listener whose queue is full is tried again so often */
-    BUSY_TRIES_MAX = 5000,         /* and so many times: 10 s */
+    BUSY_US_MIN = 1000,            /* a listener whose queue is full is tried again, each time so much later */
+    BUSY_TRIES_MAX = 100,          /* and so many times: 5 s in all */
     RELEASED_LOOK_S = 1,           /* between looks at released calls; the second one closes their connection */
     RELEASED_BYTES_MAX = 64 << 10, /* that still come */
 };
@@ -47,12 +43,6 @@ typedef struct call_list {
     hth_upstream_call *first; /* the one that joined first */
     hth_upstream_call *last;
 } call_list;
-
-typedef struct watched_socket {
-    struct event *event;
-    short wanted;     /* by libcurl now: EV_READ, EV_WRITE */
-    short registered; /* with libevent, at least that */
-} watched_socket;
 
 struct hth_upstream {
     struct event_base *base;
@@ -65,13 +55,12 @@ struct hth_upstream {
     bool is_inside;             /* libcurl is on the stack */
     call_list idle;
     size_t n_idle;
-    call_list queued;         /* for soon to hand over */
-    call_list busy;           /* for busy_timer to queue again */
-    call_list running;        /* in libcurl's hands, here and below */
-    call_list noted;          /* for soon to end or to go on with */
-    call_list released;       /* whose end is awaited for the connection's sake */
-    watched_socket **sockets; /* [n_sockets], by descriptor; NULL where it is none of ours */
-    size_t n_sockets;
+    call_list queued;   /* for soon to hand over */
+    call_list busy;     /* for busy_timer to queue again */
+    call_list running;  /* in libcurl's hands, here and below */
+    call_list noted;    /* for soon to end or to go on with */
+    call_list released; /* whose end is awaited for the connection's sake */
+    hth_watched_sockets sockets;
     hth_upstream_numbers numbers;
 };
 
@@ -101,7 +90,7 @@ struct hth_upstream_call {
     bool is_paused; /* on_bytes said "not now" */
     bool was_seen;  /* a released call: by one look */
     uint32_t n_busy_tries;
-    int connect_errno; /* of the last attempt; 0: none failed */
+    int open_errno; /* of its connection; 0: it did not fail there */
     size_t n_released_bytes;
     char error_text[CURL_ERROR_SIZE];
 };
@@ -148,173 +137,51 @@ static void note(hth_upstream_call *call)
 
 /* ---- sockets ---- */
 
-static void act(hth_upstream *upstream, curl_socket_t fd, int what);
-
-static void on_socket_ready(evutil_socket_t fd, short what, void *user_data)
-{
-    hth_upstream *upstream = user_data;
-    watched_socket *socket = upstream->sockets[fd];
-
-    what &= socket->wanted;
-    if (what) {
-        act(upstream, fd, (what & EV_READ ? CURL_CSELECT_IN : 0) | (what & EV_WRITE ? CURL_CSELECT_OUT : 0));
-        return;
-    }
-    /* Nobody waits for this: the worker closed a connection between requests, or a reader pauses. */
-    (void)event_del(socket->event); /* fails for events that were never assigned */
-    socket->registered = 0;
-}
-
-/* Registering costs system calls, so that what is not wanted any more stays registered until it disturbs. */
-static bool socket_want(watched_socket *socket, short wanted)
-{
-    short registered = (short)(wanted | (socket->registered & EV_READ));
-    struct event_base *base = event_get_base(socket->event);
-    evutil_socket_t fd = event_get_fd(socket->event);
-    void *upstream = event_get_callback_arg(socket->event);
-
-    socket->wanted = wanted;
-    if (registered == socket->registered)
-        return true;
-    (void)event_del(socket->event); /* as above */
-    socket->registered = 0;
-    if (event_assign(socket->event, base, fd, (short)(registered | EV_PERSIST), on_socket_ready, upstream) != 0 ||
-        event_add(socket->event, NULL) != 0)
-        return false;
-    socket->registered = registered;
-    return true;
-}
-
-static bool socket_table_reach(hth_upstream *upstream, size_t fd)
-{
-    size_t n = upstream->n_sockets ? upstream->n_sockets : 64;
-    watched_socket **grown;
-
-    if (fd < upstream->n_sockets)
-        return true;
-    while (n <= fd)
-        n *= 2;
-    grown = realloc(upstream->sockets, n * sizeof(*grown)); // NOLINT(bugprone-sizeof-expression)
-    if (!grown)
-        return false;
-    memset(grown + upstream->n_sockets, 0, (n - upstream->n_sockets) * sizeof(*grown));
-    upstream->sockets = grown;
-    upstream->n_sockets = n;
-    return true;
-}
-
-static void socket_forget(hth_upstream *upstream, int fd)
-{
-    watched_socket *socket = (size_t)fd < upstream->n_sockets ? upstream->sockets[fd] : NULL;
-
-    if (!socket)
-        return;
-    if (socket->event)
-        event_free(socket->event);
-    free(socket);
-    upstream->sockets[fd] = NULL;
-}
-
-/* What can fail is done here, where a failure is one connection's: registering it with libevent included. */
-static bool socket_remember(hth_upstream *upstream, int fd)
-{
-    watched_socket *socket;
-
-    if (!socket_table_reach(upstream, (size_t)fd))
-        return false;
-    assert(!upstream->sockets[fd]);
-    socket = calloc(1, sizeof(*socket));
-    if (!socket)
-        return false;
-    upstream->sockets[fd] = socket;
-    socket->event = event_new(upstream->base, fd, EV_READ | EV_PERSIST, on_socket_ready, upstream);
-    if (!socket->event || event_add(socket->event, NULL) != 0) {
-        socket_forget(upstream, fd);
-        return false;
-    }
-    socket->registered = EV_READ;
-    return true;
-}
-
-static int connect_to(const char *path)
-{
-    struct sockaddr_un address = { .sun_family = AF_UNIX };
-    int fd;
-
-    if (strlen(path) >= sizeof(address.sun_path)) {
-        errno = ENAMETOOLONG;
-        return -1;
-    }
-    memcpy(address.sun_path, path, strlen(path) + 1);
-    fd = socket(AF_UNIX, SOCK_STREAM, 0);
-    if (fd < 0)
-        return -1;
-    if (evutil_make_socket_closeonexec(fd) != 0 || evutil_make_socket_nonblocking(fd) != 0 ||
-        connect(fd, (const struct sockaddr *)&address, sizeof(address)) != 0) {
-        int errnum = errno;
-
-        (void)close(fd); /* nothing was written */
-        errno = errnum;
-        return -1;
-    }
-    return fd;
-}
-
-/*
- * A connection of our own, made at once. libcurl would take a listener whose queue is full (EAGAIN) for one that
- * connects, and fail when it writes.
- */
 static curl_socket_t on_open(void *user_data, curlsocktype purpose, struct curl_sockaddr *address)
 {
     hth_upstream_call *call = user_data;
-    int fd = connect_to(call->socket_path);
+    int fd = hth_watched_sockets_open(&call->upstream->sockets);
 
     (void)purpose;
-    (void)address;
-    if (fd >= 0 && !socket_remember(call->upstream, fd)) {
-        (void)close(fd); /* nothing was written */
-        fd = -1;
-        errno = ENOMEM;
-    }
-    call->connect_errno = fd < 0 ? errno : 0;
+    (void)address; /* libcurl connects */
+    call->open_errno = fd < 0 ? errno : 0;
     call->upstream->numbers.n_connections_opened += fd >= 0;
     return fd < 0 ? CURL_SOCKET_BAD : fd;
 }
 
-static int on_opened(void *user_data, curl_socket_t fd, curlsocktype purpose)
-{
-    (void)user_data;
-    (void)fd;
-    (void)purpose;
-    return CURL_SOCKOPT_ALREADY_CONNECTED;
-}
-
 static int on_close(void *user_data, curl_socket_t fd)
 {
-    socket_forget(user_data, fd);
-    return close(fd);
+    hth_upstream *upstream = user_data;
+
+    hth_watched_sockets_close(&upstream->sockets, fd);
+    return 0;
 }
 
 /* libcurl waits for other things than before. */
 static int on_socket(CURL *easy, curl_socket_t fd, int what, void *user_data, void *socket_data)
 {
     hth_upstream *upstream = user_data;
-    watched_socket *socket = (size_t)fd < upstream->n_sockets ? upstream->sockets[fd] : NULL;
-    short wanted = (short)((what & CURL_POLL_IN ? EV_READ : 0) | (what & CURL_POLL_OUT ? EV_WRITE : 0));
+    short wanted = (short)((what == CURL_POLL_IN || what == CURL_POLL_INOUT ? EV_READ : 0) |
+                           (what == CURL_POLL_OUT || what == CURL_POLL_INOUT ? EV_WRITE : 0));
     hth_upstream_call *call = NULL;
 
     (void)socket_data;
-    if (what == CURL_POLL_REMOVE)
-        wanted = 0;
-    if (!socket || socket_want(socket, wanted))
+    if (hth_watched_sockets_want(&upstream->sockets, fd, wanted) || !wanted)
         return 0;
-    /* Out of memory. Saying so here would fail every transfer for good, so this one ends. */
+    /* The system is out of memory. Saying so here would fail every transfer for good, so this one ends. */
     if (curl_easy_getinfo(easy, CURLINFO_PRIVATE, &call) == CURLE_OK && call) {
-        call->connect_errno = ENOMEM;
+        call->open_errno = ENOMEM;
         call->is_cut = true;
         note(call);
     }
     return 0;
+}
+
+static void act(hth_upstream *upstream, curl_socket_t fd, int what);
+
+static void on_ready(int fd, short what, void *user_data)
+{
+    act(user_data, fd, (what & EV_READ ? CURL_CSELECT_IN : 0) | (what & EV_WRITE ? CURL_CSELECT_OUT : 0));
 }
 
 /* ---- libcurl's other callbacks ---- */
@@ -468,7 +335,6 @@ static CURLcode set_constants(hth_upstream_call *call)
     (void)curl_easy_setopt(easy, CURLOPT_SEEKDATA, call);
     (void)curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, on_open);
     (void)curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, call);
-    (void)curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, on_opened);
     (void)curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, on_close);
     (void)curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, call->upstream); /* connections outlive calls */
     return CURLE_OK;
@@ -677,7 +543,7 @@ hearth_status hth_upstream_begin(hth_upstream *upstream, const hth_upstream_requ
     call->was_seen = false;
     call->n_busy_tries = 0;
     call->n_released_bytes = 0;
-    call->connect_errno = 0;
+    call->open_errno = 0;
     call->error_text[0] = '\0';
     list_join(&upstream->queued, call);
     upstream->numbers.n_calls++;
@@ -734,24 +600,39 @@ void hth_upstream_release(hth_upstream_call *call)
 
 static hearth_status tell_failure(const hth_upstream_call *call, CURLcode code, hearth_error *err)
 {
-    if (call->connect_errno == ENOMEM || code == CURLE_OUT_OF_MEMORY)
+    if (call->open_errno == ENOMEM || code == CURLE_OUT_OF_MEMORY)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to ask the worker at '%s'", call->socket_path);
-    if (call->connect_errno)
-        return hth_fail_errno(err, call->connect_errno, "cannot connect to the worker at '%s'", call->socket_path);
+    if (call->open_errno)
+        return hth_fail_errno(err, call->open_errno, "cannot connect to the worker at '%s'", call->socket_path);
     return hth_fail(err, HEARTH_IO, "the connection to the worker at '%s' failed: %s", call->socket_path,
                     call->error_text[0] ? call->error_text : curl_easy_strerror(code));
 }
 
-/* The listener's queue is full, which is over in a moment. */
-static bool is_to_be_tried_again(hth_upstream_call *call)
+/*
+ * The listener's queue may have been full, which is over in a moment. libcurl does not tell: it takes such a connection
+ * for one that is being made.
+ */
+static bool is_to_be_tried_again(hth_upstream_call *call, CURLcode code)
 {
-    static const struct timeval wait = { .tv_usec = BUSY_RETRY_US };
     hth_upstream *upstream = call->upstream;
 
-    if (call->connect_errno != EAGAIN || call->is_quiet || ++call->n_busy_tries > BUSY_TRIES_MAX)
+    if (code != CURLE_COULDNT_CONNECT || call->is_quiet || call->open_errno)
+        return false;
+    call->open_errno = hth_unix_socket_probe(call->socket_path);
+    if (call->open_errno == EAGAIN)
+        call->open_errno = 0;
+    if (call->open_errno || ++call->n_busy_tries > BUSY_TRIES_MAX)
         return false;
     list_join(&upstream->busy, call);
-    return event_pending(upstream->busy_timer, EV_TIMEOUT, NULL) || event_add(upstream->busy_timer, &wait) == 0;
+    if (!event_pending(upstream->busy_timer, EV_TIMEOUT, NULL)) {
+        const struct timeval wait = { .tv_usec = BUSY_US_MIN * (int)call->n_busy_tries };
+
+        if (event_add(upstream->busy_timer, &wait) != 0) {
+            list_leave(call);
+            return false;
+        }
+    }
+    return true;
 }
 
 /* It is in no list, and out of libcurl's hands. */
@@ -762,7 +643,10 @@ static void call_finish(hth_upstream_call *call, CURLcode code)
     hearth_error err = { .status = HEARTH_OK };
     hearth_status status = HEARTH_OK;
 
-    if (code != CURLE_OK && is_to_be_tried_again(call))
+    /* libcurl takes a head that breaks off for a whole one. */
+    if (code == CURLE_OK && !call->has_head)
+        code = CURLE_GOT_NOTHING;
+    if (code != CURLE_OK && is_to_be_tried_again(call, code))
         return;
     if (code != CURLE_OK)
         status = tell_failure(call, code, &err);
@@ -924,6 +808,7 @@ hearth_status hth_upstream_new(struct event_base *base, hth_upstream **out, hear
         return hth_fail(err, HEARTH_FAILED, "libcurl cannot be initialised");
     }
     upstream->base = base;
+    hth_watched_sockets_init(&upstream->sockets, base, on_ready, upstream);
     upstream->multi = curl_multi_init();
     upstream->soon = watch_new(upstream, on_soon);
     upstream->timer = watch_new(upstream, on_curl_timer);
@@ -956,9 +841,7 @@ void hth_upstream_free(hth_upstream *upstream)
     while (upstream->idle.first)
         call_free(upstream->idle.first);
     (void)curl_multi_cleanup(upstream->multi); /* closes what connections are left */
-    for (size_t fd = 0; fd < upstream->n_sockets; fd++)
-        assert(!upstream->sockets[fd]);
-    free(upstream->sockets);
+    hth_watched_sockets_deinit(&upstream->sockets);
     event_free_if(upstream->soon);
     event_free_if(upstream->timer);
     event_free_if(upstream->busy_timer);
@@ -970,4 +853,9 @@ void hth_upstream_free(hth_upstream *upstream)
 hth_upstream_numbers hth_upstream_counts(const hth_upstream *upstream)
 {
     return upstream->numbers;
+}
+
+struct event_base *hth_upstream_base(const hth_upstream *upstream)
+{
+    return upstream->base;
 }

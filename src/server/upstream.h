@@ -71,5 +71,6 @@ typedef struct hth_upstream_numbers {
     uint32_t n_calls; /* begun and not ended */
 } hth_upstream_numbers;
 hth_upstream_numbers hth_upstream_counts(const hth_upstream *upstream);
+struct event_base *hth_upstream_base(const hth_upstream *upstream); /* that it was made for */
 
 #endif

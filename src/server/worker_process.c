@@ -26,7 +26,7 @@
 #include "server/spawn.h"
 
 enum {
-    OWN_ARGUMENTS_MAX = 12,    /* that are put behind the model's */
+    OWN_ARGUMENTS_MAX = 16,    /* that are put behind the model's */
     READ_BYTES_MAX = 64 << 10, /* in one turn, so that one that talks all the time does not keep others waiting */
     LOG_LINES_MAX = 500,       /* that are passed on in a second */
     END_WAIT_MS = 5000,
@@ -59,43 +59,64 @@ struct hth_worker_process {
 
 /* ---- what it writes ---- */
 
-/* "warning: text" is of that level; other lines are whatever a library printed. */
+/*
+ * A worker writes "SOURCE: LEVEL: text"; of our own lines the source says nothing, and goes. Other lines are whatever a
+ * library printed.
+ */
 static hearth_log_level level_of(char **line)
 {
     static const char *const names[] = { "error: ", "warning: ", "info: ", "debug: " };
+    char *source_end = strstr(*line, ": ");
+    size_t n_source = source_end ? (size_t)(source_end - *line) + 2 : 0;
 
-    for (int level = HEARTH_LOG_ERROR; level <= HEARTH_LOG_DEBUG; level++) {
+    for (int level = HEARTH_LOG_ERROR; level <= HEARTH_LOG_DEBUG && n_source > 0; level++) {
         size_t n = strlen(names[level]);
 
-        if (strncmp(*line, names[level], n) == 0) {
+        if (strncmp(*line + n_source, names[level], n) != 0)
+            continue;
+        if (strncmp(*line, "hearth: ", n_source) == 0) {
+            *line += n_source + n;
+        } else {
+            memmove(*line + n, *line, n_source);
             *line += n;
-            return (hearth_log_level)level;
         }
+        return (hearth_log_level)level;
     }
     return HEARTH_LOG_INFO;
 }
 
-static void tell_dropped(hth_worker_process *process)
+/* A new second: tell what did not fit into the last one. */
+static void begin_second(hth_worker_process *process, uint64_t second)
 {
     if (process->n_log_lines_dropped > 0)
         hth_log_line(process->log, HEARTH_LOG_WARNING, process->name, "%u more lines in a second were dropped",
                      process->n_log_lines_dropped);
     process->n_log_lines_dropped = 0;
+    process->n_log_lines = 0;
+    process->log_second = second;
+}
+
+static uint64_t now_seconds(void)
+{
+    return hth_os_monotonic_ns() / 1000000000u;
+}
+
+void hth_worker_process_tick(hth_worker_process *process)
+{
+    uint64_t second = now_seconds();
+
+    if (second != process->log_second)
+        begin_second(process, second);
 }
 
 static void on_log_line(char *line, void *user_data)
 {
     hth_worker_process *process = user_data;
-    uint64_t second = hth_os_monotonic_ns() / 1000000000u;
     hearth_log_level level;
 
     hth_last_lines_add(&process->last_lines, line);
     level = level_of(&line);
-    if (second != process->log_second) {
-        process->log_second = second;
-        process->n_log_lines = 0;
-        tell_dropped(process);
-    }
+    hth_worker_process_tick(process);
     if (!hth_log_wants(process->log, level))
         return;
     if (process->n_log_lines++ < LOG_LINES_MAX)
@@ -184,6 +205,8 @@ static bool build_command_line(const hth_worker_process_options *options, int co
     out->argv[at++] = "worker";
     for (size_t i = 0; i < n; i++)
         out->argv[at++] = options->worker[i];
+    out->argv[at++] = "--name";
+    out->argv[at++] = options->name;
     out->argv[at++] = "--socket";
     out->argv[at++] = options->socket_path;
     out->argv[at++] = "--status-fd";
@@ -194,6 +217,8 @@ static bool build_command_line(const hth_worker_process_options *options, int co
         out->argv[at++] = "--ram-fd";
         out->argv[at++] = out->numbers[2];
     }
+    if (options->no_sandbox)
+        out->argv[at++] = "--no-sandbox";
     assert(at < n + OWN_ARGUMENTS_MAX); /* NULL ends it */
     return true;
 }
@@ -322,7 +347,7 @@ bool hth_worker_process_has_ended(hth_worker_process *process)
     (void)read_lines(process->log_fd, READ_BYTES_MAX, &process->log_lines, on_log_line, process);
     (void)read_lines(process->control_fd, READ_BYTES_MAX, &process->control_lines, on_control_line, process);
     hth_lines_end(&process->log_lines, on_log_line, process);
-    tell_dropped(process);
+    begin_second(process, 0);
     process->wait_status = 0xff << 8; /* as if it had exited with 255, where nobody knows */
     do
         pid = waitpid(process->pid, &process->wait_status, 0); /* does not wait: it has ended */

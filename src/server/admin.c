@@ -1,0 +1,268 @@
+/*
+ * admin.c - which page answers, and the short ones
+ *
+ * A page is a path and a method. What an order sets off may end the process or change the options, so it is answered
+ * first where that is possible, and nothing of the front is touched afterwards.
+ */
+#include "server/admin.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "api/error.h"
+#include "server/admin_pages.h"
+
+static const char content_type_json[] = "application/json";
+
+/* ---- answers ---- */
+
+static void reply_error(hth_http_exchange *exchange, hth_api_dialect dialect, int status, const hth_api_error *error)
+{
+    hth_buffer out = { .text = NULL };
+
+    hth_api_error_write(dialect, error, &out);
+    hth_http_reply(exchange, status, content_type_json, hth_buffer_text(&out), out.n);
+    hth_buffer_deinit(&out);
+}
+
+/* Send what was written, and release it. */
+static void reply_take(hth_http_exchange *exchange, int status, const char *content_type, hth_buffer *body)
+{
+    if (body->failed) {
+        hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+        hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "no memory for the page");
+        reply_error(exchange, HTH_API_OPENAI, 503, &error);
+    } else {
+        hth_http_reply(exchange, status, content_type, hth_buffer_text(body), body->n);
+    }
+    hth_buffer_deinit(body);
+}
+
+static void reply_status(hth_http_exchange *exchange, int status, const char *word)
+{
+    char body[64];
+    int n = snprintf(body, sizeof(body), "{\"status\":\"%s\"}\n", word); /* fits: our own words */
+
+    hth_http_reply(exchange, status, content_type_json, body, (size_t)n);
+}
+
+/* Is it asked for in the way it wants? Otherwise it is answered. */
+static bool has_method(hth_http_exchange *exchange, hth_api_dialect dialect, const char *method)
+{
+    const char *given = hth_http_method(exchange);
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    if (strcmp(given, method) == 0 || (strcmp(given, "HEAD") == 0 && strcmp(method, "GET") == 0))
+        return true;
+    hth_api_fail(&error, HTH_API_INVALID_VALUE, NULL, "'%s' takes %s, not %s", hth_http_path(exchange), method, given);
+    hth_http_header_add(exchange, "Allow", strcmp(method, "GET") == 0 ? "GET, HEAD" : method);
+    reply_error(exchange, dialect, 405, &error);
+    return false;
+}
+
+/* ---- /health and /ready ---- */
+
+static void reply_unavailable(hth_http_exchange *exchange, const char *message)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "%s", message);
+    reply_error(exchange, HTH_API_NATIVE, 503, &error);
+}
+
+/* Append to a message that may be cut. */
+static void append(char *message, size_t capacity, const char *text)
+{
+    size_t n = strlen(message);
+
+    (void)snprintf(message + n, capacity - n, "%s%s", n > 0 ? "; " : "", text);
+}
+
+static void answer_health(const hth_admin *admin, hth_http_exchange *exchange)
+{
+    char message[512] = "", text[256];
+    hth_worker_view view;
+
+    for (size_t i = 0; i < hth_supervisor_n(admin->supervisor); i++) {
+        hth_supervisor_view(admin->supervisor, i, &view);
+        if (view.state != HTH_WORKER_BROKEN)
+            continue;
+        (void)snprintf(text, sizeof(text), "model '%.100s' is broken: its worker died too often; next start in %u s",
+                       view.model, (view.restart_in_ms + 999) / 1000);
+        append(message, sizeof(message), text);
+    }
+    if (message[0])
+        reply_unavailable(exchange, message);
+    else
+        reply_status(exchange, 200, "ok");
+}
+
+/* Is the model, which the server was started with, not there for the first time yet? */
+static bool is_first_start(const hth_admin *admin, const hth_worker_view *view)
+{
+    if (view->n_starts > 1 || (view->state != HTH_WORKER_STOPPED && view->state != HTH_WORKER_STARTING))
+        return false;
+    for (size_t i = 0; i < admin->options->n_models; i++)
+        if (strcmp(admin->options->models[i].name, view->model) == 0)
+            return !admin->options->models[i].on_demand;
+    return false;
+}
+
+static void answer_ready(const hth_admin *admin, hth_http_exchange *exchange)
+{
+    char message[512] = "", text[256];
+    hth_worker_view view;
+    size_t n = hth_supervisor_n(admin->supervisor), n_broken = 0;
+
+    for (size_t i = 0; i < n && !admin->is_draining; i++) {
+        hth_supervisor_view(admin->supervisor, i, &view);
+        n_broken += view.state == HTH_WORKER_BROKEN;
+        if (!is_first_start(admin, &view))
+            continue;
+        (void)snprintf(text, sizeof(text), "model '%.100s' is being loaded: %.0f %%", view.model,
+                       100.0 * (double)view.load_progress);
+        append(message, sizeof(message), text);
+    }
+    if (admin->is_draining)
+        reply_unavailable(exchange, "the server is stopping: it takes no more requests");
+    else if (message[0])
+        reply_unavailable(exchange, message);
+    else if (n > 0 && n_broken == n)
+        reply_unavailable(exchange, "every model is broken; /health says more");
+    else
+        reply_status(exchange, 200, "ready");
+}
+
+bool hth_admin_answer_public(const hth_admin *admin, hth_http_exchange *exchange)
+{
+    const char *path = hth_http_path(exchange);
+    bool is_ready = strcmp(path, "/ready") == 0;
+
+    if (!is_ready && strcmp(path, "/health") != 0 && strcmp(path, "/v1/health") != 0)
+        return false;
+    if (!has_method(exchange, HTH_API_NATIVE, "GET"))
+        return true;
+    if (is_ready)
+        answer_ready(admin, exchange);
+    else
+        answer_health(admin, exchange);
+    return true;
+}
+
+/* ---- pages ---- */
+
+static void answer_metrics(const hth_admin *admin, hth_http_exchange *exchange)
+{
+    hth_http_numbers numbers = hth_http_server_numbers(admin->http);
+    hth_buffer out = { .text = NULL };
+
+    hth_metrics_write(admin->metrics, admin->supervisor, &numbers, &out);
+    reply_take(exchange, 200, HTH_METRICS_CONTENT_TYPE, &out);
+}
+
+static void answer_models(const hth_admin *admin, hth_http_exchange *exchange)
+{
+    hth_http_numbers numbers = hth_http_server_numbers(admin->http);
+    hth_buffer out = { .text = NULL };
+
+    hth_admin_write_models(admin, &numbers, &out);
+    reply_take(exchange, 200, content_type_json, &out);
+}
+
+static void answer_config(const hth_admin *admin, hth_http_exchange *exchange)
+{
+    hth_buffer out = { .text = NULL };
+
+    hth_admin_write_options(admin->options, &out);
+    reply_take(exchange, 200, content_type_json, &out);
+}
+
+/* ---- orders ---- */
+
+static void answer_drain(const hth_admin *admin, hth_http_exchange *exchange)
+{
+    void (*drain)(void *user_data) = admin->is_draining ? NULL : admin->drain;
+    void *user_data = admin->user_data;
+
+    reply_status(exchange, 202, "draining");
+    if (drain)
+        drain(user_data);
+}
+
+static void answer_reload(const hth_admin *admin, hth_http_exchange *exchange)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hearth_error err = { .status = HEARTH_OK };
+
+    if (admin->reload(admin->user_data, &err)) {
+        reply_status(exchange, 200, "reloaded");
+        return;
+    }
+    hth_api_fail(&error, HTH_API_INVALID_VALUE, NULL, "the configuration stays as it was: %s", err.message);
+    reply_error(exchange, HTH_API_OPENAI, 400, &error);
+}
+
+/* path is /admin/models/NAME/restart; a name may have slashes. */
+static void answer_restart(const hth_admin *admin, hth_http_exchange *exchange, const char *name, size_t n_name)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hearth_error err = { .status = HEARTH_OK };
+    char model[512];
+    hearth_status status;
+
+    if (n_name >= sizeof(model)) {
+        hth_api_fail(&error, HTH_API_NOT_FOUND, NULL, "no model has so long a name");
+        reply_error(exchange, HTH_API_OPENAI, 404, &error);
+        return;
+    }
+    memcpy(model, name, n_name);
+    model[n_name] = '\0';
+    status = hth_supervisor_restart(admin->supervisor, model, &err);
+    if (status == HEARTH_OK) {
+        reply_status(exchange, 202, "restarting");
+        return;
+    }
+    hth_api_fail_status(&error, &err);
+    reply_error(exchange, HTH_API_OPENAI, hth_api_error_http_status(HTH_API_OPENAI, &error), &error);
+}
+
+/* The length of the NAME in /admin/models/NAME/restart; 0: the path is another one. */
+static size_t restart_name_bytes(const char *path, const char **name_out)
+{
+    static const char begin[] = "/admin/models/", end[] = "/restart";
+    size_t n = strlen(path), n_begin = sizeof(begin) - 1, n_end = sizeof(end) - 1;
+
+    if (n <= n_begin + n_end || strncmp(path, begin, n_begin) != 0 || strcmp(path + n - n_end, end) != 0)
+        return 0;
+    *name_out = path + n_begin;
+    return n - n_begin - n_end;
+}
+
+bool hth_admin_answer(const hth_admin *admin, hth_http_exchange *exchange)
+{
+    static const struct {
+        const char *path;
+        const char *method;
+        void (*answer)(const hth_admin *admin, hth_http_exchange *exchange);
+    } pages[] = {
+        { "/metrics", "GET", answer_metrics },      { "/admin/models", "GET", answer_models },
+        { "/admin/config", "GET", answer_config },  { "/admin/drain", "POST", answer_drain },
+        { "/admin/reload", "POST", answer_reload },
+    };
+    const char *path = hth_http_path(exchange), *name = NULL;
+    size_t n_name = restart_name_bytes(path, &name);
+
+    for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
+        if (strcmp(path, pages[i].path) != 0)
+            continue;
+        if (has_method(exchange, HTH_API_OPENAI, pages[i].method))
+            pages[i].answer(admin, exchange);
+        return true;
+    }
+    if (n_name == 0)
+        return false;
+    if (has_method(exchange, HTH_API_OPENAI, "POST"))
+        answer_restart(admin, exchange, name, n_name);
+    return true;
+}

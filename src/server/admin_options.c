@@ -1,0 +1,141 @@
+/*
+ * admin_options.c - /admin/config: the options in force, as the configuration file would say them
+ *
+ * Of a key its name and limits are shown, never its digest or its salt: from the one keys could be guessed, with the other
+ * a tenant's rows could be named.
+ */
+#include "server/admin.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* A member; NULL is taken as no memory. */
+static bool set(json_t *object, const char *name, json_t *value)
+{
+    return json_object_set_new(object, name, value) == 0;
+}
+
+/* A text; null where there is none or it is no UTF-8. */
+static json_t *text_json(const char *text)
+{
+    json_t *value = text ? json_string(text) : NULL;
+
+    return value ? value : json_null();
+}
+
+static json_t *count_json(uint64_t value)
+{
+    return json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t)value);
+}
+
+/* [n] texts, or, n being SIZE_MAX, as many as there are before NULL. */
+static json_t *texts_json(const char *const *texts, size_t n)
+{
+    json_t *array = json_array();
+
+    for (size_t i = 0; array && i < n && texts && texts[i]; i++) {
+        if (json_array_append_new(array, text_json(texts[i])) != 0) {
+            json_decref(array);
+            array = NULL;
+        }
+    }
+    return array;
+}
+
+static json_t *address_json(const hth_server_address *address)
+{
+    char text[512];
+
+    if (address->path)
+        (void)snprintf(text, sizeof(text), "unix:%s", address->path); /* paths of sockets are short */
+    else if (address->host)
+        (void)snprintf(text, sizeof(text), strchr(address->host, ':') ? "[%s]:%u" : "%s:%u", address->host,
+                       address->port);
+    else
+        return json_null();
+    return text_json(text);
+}
+
+static json_t *model_json(const hth_server_model *model)
+{
+    return json_pack("{s:o, s:o, s:o, s:b}", "name", text_json(model->name), "worker",
+                     texts_json(model->worker, SIZE_MAX), "ram_bytes", count_json(model->ram_bytes), "on_demand",
+                     model->on_demand);
+}
+
+static json_t *key_json(const hth_server_key *key)
+{
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:b, s:b}", "name", text_json(key->name), "models",
+                     texts_json(key->models, key->n_models), "requests_per_minute",
+                     count_json(key->requests_per_minute), "tokens_per_minute", count_json(key->tokens_per_minute),
+                     "concurrency", count_json(key->concurrency), "has_salt", key->salt != NULL, "admin",
+                     key->is_admin);
+}
+
+static json_t *limits_json(const hth_server_options *options)
+{
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "headers_bytes_max",
+                     count_json(options->headers_bytes_max), "body_bytes_max", count_json(options->body_bytes_max),
+                     "json_depth_max", count_json(options->json_depth_max), "messages_max",
+                     count_json(options->messages_max), "schema_bytes_max", count_json(options->schema_bytes_max),
+                     "connections_max", count_json(options->connections_max), "requests_max",
+                     count_json(options->requests_max), "idle_timeout_ms", count_json(options->idle_timeout_ms),
+                     "request_timeout_ms", count_json(options->request_timeout_ms), "write_timeout_ms",
+                     count_json(options->write_timeout_ms));
+}
+
+static json_t *supervision_json(const hth_server_options *options)
+{
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:b}", "runtime_directory", text_json(options->runtime_directory),
+                     "hang_ms", count_json(options->hang_ms), "start_timeout_ms", count_json(options->start_timeout_ms),
+                     "wait_timeout_ms", count_json(options->wait_timeout_ms), "drain_timeout_ms",
+                     count_json(options->drain_timeout_ms), "retries_max", count_json(options->retries_max), "sandbox",
+                     !options->no_sandbox);
+}
+
+static json_t *log_json(const hth_server_options *options)
+{
+    static const char *const formats[] = { "auto", "text", "json" };
+    static const char *const levels[] = { "error", "warning", "info", "debug" };
+
+    return json_pack("{s:s, s:s, s:o, s:b, s:b}", "format", formats[options->log_format], "level",
+                     levels[options->log_level], "file", text_json(options->log_file), "access",
+                     !options->no_access_log, "prompts", options->log_prompts);
+}
+
+/* One entry each. */
+static json_t *lists_json(const hth_server_options *options)
+{
+    json_t *page = json_pack("{s:[], s:[], s:[]}", "models", "listen", "keys");
+    bool is_good = page != NULL;
+
+    for (size_t i = 0; is_good && i < options->n_models; i++)
+        is_good = json_array_append_new(json_object_get(page, "models"), model_json(&options->models[i])) == 0;
+    for (size_t i = 0; is_good && i < options->n_listen; i++)
+        is_good = json_array_append_new(json_object_get(page, "listen"), address_json(&options->listen[i])) == 0;
+    for (size_t i = 0; is_good && i < options->n_keys; i++)
+        is_good = json_array_append_new(json_object_get(page, "keys"), key_json(&options->keys[i])) == 0;
+    if (is_good)
+        return page;
+    json_decref(page);
+    return NULL;
+}
+
+void hth_admin_write_options(const hth_server_options *options, hth_buffer *out)
+{
+    json_t *page = lists_json(options);
+
+    if (page && !(set(page, "admin", address_json(&options->admin)) &&
+                  set(page, "tls",
+                      json_pack("{s:o, s:o}", "certificate", text_json(options->tls_certificate), "key",
+                                text_json(options->tls_key))) &&
+                  set(page, "cors_origins", texts_json(options->cors_origins, options->n_cors_origins)) &&
+                  set(page, "limits", limits_json(options)) && set(page, "supervision", supervision_json(options)) &&
+                  set(page, "log", log_json(options)) &&
+                  set(page, "allow_public_without_keys", json_boolean(options->allow_public_without_keys)))) {
+        json_decref(page);
+        page = NULL;
+    }
+    hth_buffer_add_json_take(out, page);
+    hth_buffer_add_text(out, "\n");
+}

@@ -1,0 +1,578 @@
+/*
+ * relay.c - one relay and its workers: asked, listened to, replaced
+ *
+ *   ask      wait for a worker                         on_ready, on_failed
+ *   run      send the request, with what is known      on_head, on_bytes, on_done
+ *   take     a frame: its tokens are remembered, its bytes go to the client
+ *   break_   the connection broke: ask for another one
+ *   judge    was it the worker's death? Known when the supervisor has seen it, at the latest when there is another worker
+ */
+#include <assert.h>
+#include <jansson.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/request.h"
+#include "base/os.h"
+#include "base/status.h"
+#include "server/proxy_inside.h"
+
+enum {
+    SUSPECT_DEATHS = 2,                /* from so many on a request is a suspect */
+    CLEARED_TOKENS = 8,                /* a guess: further than this from where workers died, it was not the request */
+    BREAKS_MORE_MAX = 32,              /* connections that may break without being held against the request */
+    PLAIN_WHOLE_BYTES_MAX = 256 << 10, /* of a reply without frames that is kept until it is whole, to be tried again */
+    BODY_BYTES_MAX = 256 << 20,        /* of a whole reply */
+    KNOWN_BYTES_MAX = 64 << 20,        /* 16 million tokens */
+    PART_BYTES_KEPT = 64 << 10,        /* memory of frames in pieces that is not given back at once */
+    HEADERS_MAX = 12,
+};
+
+static void broken(hth_relay *relay);
+
+/* ---- errors ---- */
+
+static void fail_with(hth_relay *relay, hth_api_error_kind kind, const char *message)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    hth_api_fail(&error, kind, NULL, "%s", message);
+    hth_relay_fail(relay, &error);
+}
+
+static void fail_without_memory(hth_relay *relay)
+{
+    fail_with(relay, HTH_API_OVERLOADED, "the server has no memory for the reply");
+}
+
+/* Clients' libraries would send it again of themselves, and the next worker would die of it. */
+static void fail_for_good(hth_relay *relay, const hth_api_error *error)
+{
+    if (!relay->has_begun)
+        hth_http_header_add(relay->exchange, "x-should-retry", "false");
+    hth_warn(relay->proxy->options.log, "request %s: given up: %s", relay->id, error->message);
+    hth_relay_fail(relay, error);
+}
+
+static void fail_after_deaths(hth_relay *relay)
+{
+    static const char lines[] = "; its last lines:"; /* of its log: not for clients */
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hth_worker_view view;
+    const char *cause = "", *end;
+
+    if (hth_proxy_view(relay->proxy, relay->model->name, &view))
+        cause = view.last_death;
+    end = strstr(cause, lines);
+    hth_api_fail(&error, HTH_API_INTERNAL, NULL,
+                 "workers of model '%s' died %u times while they computed this request, which is not tried again%s%.*s",
+                 relay->model->name, relay->n_deaths, cause[0] ? "; the last one: " : "",
+                 end ? (int)(end - cause) : (int)strlen(cause), cause);
+    fail_for_good(relay, &error);
+}
+
+static void fail_after_breaks(hth_relay *relay)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    hth_api_fail(
+        &error, HTH_API_INTERNAL, NULL,
+        "connections to workers of model '%s' broke off %u times while they computed this request, which is not "
+        "tried again",
+        relay->model->name, relay->n_breaks);
+    fail_for_good(relay, &error);
+}
+
+/* ---- deaths ---- */
+
+static bool is_suspect(const hth_relay *relay)
+{
+    return relay->n_deaths >= SUSPECT_DEATHS && !relay->is_cleared;
+}
+
+/* Decide what can be decided. False: the relay is over. */
+static bool judge(hth_relay *relay, const hth_worker_view *view)
+{
+    if (!relay->is_unjudged)
+        return true;
+    if (view->n_deaths > relay->n_deaths_then) {
+        relay->is_unjudged = false;
+        relay->is_cleared = false;
+        relay->n_deaths++;
+    } else if (view->generation > relay->generation) {
+        relay->is_unjudged = false; /* stopped in order */
+    }
+    if (relay->n_deaths <= relay->proxy->options.retries_max)
+        return true;
+    fail_after_deaths(relay);
+    return false;
+}
+
+/* ---- waiting ---- */
+
+static hth_relay *relay_of(hth_worker_waiter *waiter)
+{
+    return (hth_relay *)((char *)waiter - offsetof(hth_relay, waiter));
+}
+
+static void run(hth_relay *relay, const char *socket_path, uint64_t generation);
+
+static void on_ready(hth_worker_waiter *waiter, const char *socket_path, uint64_t generation)
+{
+    hth_relay *relay = relay_of(waiter);
+    hth_proxy_model *model = relay->model;
+
+    /* A view is costly: one for each generation, and after breaks. */
+    if (generation != model->generation || relay->is_unjudged) {
+        hth_worker_view view;
+
+        if (hth_proxy_view(relay->proxy, model->name, &view)) {
+            if (generation != model->generation)
+                model->n_deaths = view.n_deaths;
+            model->generation = generation;
+            if (!judge(relay, &view))
+                return;
+        }
+    }
+    if (is_suspect(relay) && !hth_relay_take_turn(relay))
+        return;
+    run(relay, socket_path, generation);
+}
+
+static void on_failed(hth_worker_waiter *waiter, const hearth_error *err)
+{
+    hth_relay *relay = relay_of(waiter);
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hth_worker_view view;
+
+    if (relay->is_unjudged && hth_proxy_view(relay->proxy, relay->model->name, &view)) {
+        if (!judge(relay, &view))
+            return;
+        /* It lives and is well; the connection broke all the same. */
+        if (relay->is_unjudged && view.state == HTH_WORKER_READY && view.generation == relay->generation) {
+            relay->is_unjudged = false;
+            hth_relay_ask(relay, 0);
+            return;
+        }
+    }
+    hth_api_fail(&error, err->status == HEARTH_NOT_FOUND ? HTH_API_NOT_FOUND : HTH_API_OVERLOADED, NULL, "%s",
+                 err->message);
+    error.retry_after_s = err->retry_after_s;
+    if (error.kind == HTH_API_OVERLOADED && error.retry_after_s == 0)
+        error.retry_after_s = 1;
+    hth_relay_fail(relay, &error);
+}
+
+void hth_relay_ask(hth_relay *relay, uint64_t after)
+{
+    hearth_error err;
+
+    relay->state = HTH_RELAY_WAITING;
+    relay->waiter = (hth_worker_waiter){ .on_ready = on_ready, .on_failed = on_failed };
+    if (hth_supervisor_want(relay->proxy->options.supervisor, relay->model->name, after, &relay->waiter, &err) !=
+        HEARTH_OK)
+        hth_relay_fail_status(relay, &err);
+}
+
+void hth_relay_let_go(hth_relay *relay)
+{
+    hth_worker_waiter_cancel(&relay->waiter);
+    hth_upstream_cancel(relay->call);
+    relay->call = NULL;
+    hth_relay_leave_line(relay);
+}
+
+void hth_relay_on_room(void *user_data)
+{
+    hth_relay *relay = user_data;
+
+    if (relay->is_paused && relay->call)
+        hth_upstream_resume(relay->call);
+    relay->is_paused = false;
+}
+
+/* ---- frames ---- */
+
+static void take_head(hth_relay *relay, const hth_frame *frame)
+{
+    relay->has_run_head = true;
+    if (relay->has_begun) {
+        relay->is_refused = !frame->is_stream || frame->status != relay->status;
+        return;
+    }
+    if (relay->has_head && (frame->is_stream || frame->status != relay->status))
+        hth_buffer_clear(&relay->body);
+    relay->has_head = true;
+    relay->status = frame->status;
+    relay->retry_after_s = frame->retry_after_s;
+    memcpy(relay->content_type, frame->content_type, sizeof(relay->content_type));
+    if (frame->is_stream)
+        hth_relay_begin_stream(relay, frame->status, frame->content_type);
+}
+
+static void remember(hth_relay *relay, const hth_frame *frame)
+{
+    if (relay->is_known_lost || (frame->n_tokens == 0 && !frame->reply_has_ended))
+        return;
+    hth_frame_add_known(&relay->fresh, &relay->fresh_last, frame);
+    if (!relay->fresh.failed && relay->fresh.n + relay->known.n <= KNOWN_BYTES_MAX)
+        return;
+    relay->is_known_lost = true;
+    hth_buffer_deinit(&relay->fresh);
+}
+
+/* How long the tokens took, for metrics. */
+static void note_tokens(hth_relay *relay, const hth_frame *frame)
+{
+    hth_metrics *metrics = relay->proxy->options.metrics;
+    uint64_t *step_ns = &relay->step_ns, now_ns;
+
+    if (!metrics || frame->n_tokens == 0)
+        return;
+    if (frame->reply > 0) {
+        if (!relay->more_step_ns)
+            relay->more_step_ns = calloc(HTH_API_REPLIES_MAX, sizeof(*relay->more_step_ns));
+        if (!relay->more_step_ns)
+            return;
+        step_ns = &relay->more_step_ns[frame->reply];
+    }
+    now_ns = hth_os_monotonic_ns();
+    if (*step_ns > 0)
+        hth_metrics_note_tokens(metrics, relay->model->name, (double)(now_ns - *step_ns) / 1e6, frame->n_tokens);
+    *step_ns = now_ns;
+}
+
+static void add_to_body(hth_relay *relay, const void *bytes, size_t n)
+{
+    if (n > BODY_BYTES_MAX - relay->body.n) {
+        fail_with(relay, HTH_API_INTERNAL, "the reply is larger than this server passes on in one piece");
+        return;
+    }
+    hth_buffer_add(&relay->body, bytes, n);
+    if (relay->body.failed)
+        fail_without_memory(relay);
+}
+
+static void take_step(hth_relay *relay, const hth_frame *frame)
+{
+    relay->n_new_tokens += frame->n_tokens;
+    if (relay->n_new_tokens >= CLEARED_TOKENS && is_suspect(relay)) {
+        relay->is_cleared = true;
+        hth_relay_leave_line(relay);
+    }
+    note_tokens(relay, frame);
+    if (!relay->is_refused)
+        remember(relay, frame);
+    if (relay->is_refused || !relay->has_begun) {
+        add_to_body(relay, frame->bytes, frame->n_bytes);
+        return;
+    }
+    relay->has_failed = relay->has_failed || (frame->n_bytes > 0 && frame->n_tokens == 0 && !frame->reply_has_ended);
+    hth_relay_write(relay, frame->bytes, frame->n_bytes);
+}
+
+/* The stream cannot go on: the new worker says why, in the body of a reply. */
+static void fail_as_refused(hth_relay *relay, int status)
+{
+    json_t *body = json_loadb(hth_buffer_text(&relay->body), relay->body.n, 0, NULL);
+    const char *why = json_string_value(json_object_get(json_object_get(body, "error"), "message"));
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    hth_api_fail(&error, status == 503 || status == 529 ? HTH_API_OVERLOADED : HTH_API_INTERNAL, NULL,
+                 "the reply was broken off with its worker, and the next one cannot go on: %s",
+                 why ? why : "no reason given");
+    json_decref(body);
+    hth_relay_fail(relay, &error);
+}
+
+/* The exchange ends, so the call is given up before: its connection can be used again. */
+static void release_call(hth_relay *relay)
+{
+    hth_upstream_call *call = relay->call;
+
+    relay->call = NULL;
+    hth_upstream_release(call);
+}
+
+static void take_end(hth_relay *relay, const hth_frame *frame)
+{
+    int status = (int)frame->summary.status;
+
+    release_call(relay);
+    relay->record.has_summary = true;
+    relay->record.summary = frame->summary;
+    if (status < 200 || status > 599)
+        status = relay->status;
+    if (relay->is_refused)
+        fail_as_refused(relay, status);
+    else if (relay->has_begun)
+        hth_relay_end_stream(relay, status);
+    else
+        hth_relay_reply(relay, relay->status, relay->content_type, hth_buffer_text(&relay->body), relay->body.n);
+}
+
+/* False: it makes no sense. */
+static bool take(hth_relay *relay, const hth_frame *frame)
+{
+    switch (frame->kind) {
+    case HTH_FRAME_HEAD:
+        if (relay->has_run_head)
+            return false;
+        take_head(relay, frame);
+        return true;
+    case HTH_FRAME_STEP:
+        if (frame->reply >= HTH_API_REPLIES_MAX || (frame->n_bytes > 0 && !relay->has_run_head))
+            return false;
+        take_step(relay, frame);
+        return true;
+    default:
+        if (!relay->has_run_head)
+            return false;
+        take_end(relay, frame);
+        return true;
+    }
+}
+
+/* What the worker says is not to be trusted. */
+static void give_up_call(hth_relay *relay)
+{
+    hth_upstream_cancel(relay->call);
+    relay->call = NULL;
+    hth_warn(relay->proxy->options.log, "request %s: the worker of model '%s' sent something that is no frame",
+             relay->id, relay->model->name);
+    broken(relay);
+}
+
+/* Frames, of which the last one may be in part. Those that are whole are read where they are. */
+static void take_frames(hth_relay *relay, const char *bytes, size_t n)
+{
+    hth_upstream_call *call = relay->call;
+    bool is_joined = relay->part.n > 0;
+    hth_frame_result result = HTH_FRAME_OK;
+
+    if (is_joined) {
+        hth_buffer_add(&relay->part, bytes, n);
+        bytes = relay->part.text;
+        n = relay->part.n;
+    }
+    while (!relay->part.failed && result == HTH_FRAME_OK && relay->call == call) {
+        hth_frame frame;
+        size_t n_used = 0;
+
+        result = hth_frame_read(bytes, n, &frame, &n_used);
+        bytes += n_used;
+        n -= n_used;
+        if (result == HTH_FRAME_BAD || (result == HTH_FRAME_OK && !take(relay, &frame))) {
+            give_up_call(relay);
+            return;
+        }
+    }
+    if (relay->call != call)
+        return; /* it has ended, one way or another */
+    if (!is_joined && n > 0) {
+        hth_buffer_add(&relay->part, bytes, n);
+    } else if (is_joined && !relay->part.failed) {
+        memmove(relay->part.text, bytes, n);
+        relay->part.n = n;
+    }
+    if (relay->part.failed)
+        fail_without_memory(relay);
+    else if (n == 0 && relay->part.capacity > PART_BYTES_KEPT)
+        hth_buffer_deinit(&relay->part);
+}
+
+/* ---- replies without frames ---- */
+
+static void take_plain(hth_relay *relay, const char *bytes, size_t n)
+{
+    if (relay->is_refused) {
+        if (relay->body.n + n <= PLAIN_WHOLE_BYTES_MAX)
+            add_to_body(relay, bytes, n);
+        return;
+    }
+    if (!relay->has_begun && relay->body.n + n <= PLAIN_WHOLE_BYTES_MAX) {
+        add_to_body(relay, bytes, n);
+        return;
+    }
+    if (!relay->has_begun) {
+        hth_relay_begin_stream(relay, relay->status, relay->content_type);
+        hth_relay_write(relay, hth_buffer_text(&relay->body), relay->body.n);
+        hth_buffer_deinit(&relay->body);
+    }
+    hth_relay_write(relay, bytes, n);
+}
+
+static void end_plain(hth_relay *relay)
+{
+    if (relay->is_refused)
+        fail_as_refused(relay, relay->status);
+    else if (relay->has_begun)
+        hth_relay_end_stream(relay, relay->status);
+    else
+        hth_relay_reply(relay, relay->status, relay->content_type[0] ? relay->content_type : NULL,
+                        hth_buffer_text(&relay->body), relay->body.n);
+}
+
+/* ---- a run ---- */
+
+static void on_head(int status, const char *content_type, uint32_t retry_after_s, void *user_data)
+{
+    hth_relay *relay = user_data;
+
+    relay->is_framed = relay->generates && strcmp(content_type, HTH_FRAMES_CONTENT_TYPE) == 0;
+    if (relay->is_framed)
+        return;
+    if (relay->has_begun) {
+        relay->is_refused = true; /* plain streams that have begun are not run again */
+        relay->status = status;
+        return;
+    }
+    hth_buffer_clear(&relay->body);
+    relay->status = status;
+    relay->retry_after_s = retry_after_s;
+    (void)snprintf(relay->content_type, sizeof(relay->content_type), "%s", content_type); /* cut where it is too long */
+}
+
+static bool on_bytes(const void *bytes, size_t n, void *user_data)
+{
+    hth_relay *relay = user_data;
+
+    if (hth_relay_is_backlogged(relay)) {
+        relay->is_paused = true;
+        return false;
+    }
+    if (relay->is_framed)
+        take_frames(relay, bytes, n);
+    else
+        take_plain(relay, bytes, n);
+    return true;
+}
+
+static void on_done(hearth_status status, const hearth_error *err, void *user_data)
+{
+    hth_relay *relay = user_data;
+
+    relay->call = NULL;
+    if (status == HEARTH_NO_MEMORY)
+        hth_relay_fail_status(relay, err);
+    else if (status == HEARTH_OK && !relay->is_framed)
+        end_plain(relay);
+    else
+        broken(relay);
+}
+
+static void broken(hth_relay *relay)
+{
+    hth_proxy_model *model = relay->model;
+    bool is_anothers_turn =
+        (model->on_turn && model->on_turn != relay) || model->generation_of_turn == relay->generation;
+    hth_worker_view view;
+
+    if (relay->has_failed) {
+        hth_relay_end_stream(relay, 500); /* it has had its error */
+        return;
+    }
+    if (!relay->generates && relay->has_begun) {
+        hth_relay_cut(relay, 502);
+        return;
+    }
+    if (model->on_turn == relay) {
+        model->generation_of_turn = relay->generation;
+        is_anothers_turn = false;
+    }
+    hth_relay_leave_line(relay);
+    relay->n_breaks++;
+    relay->is_unjudged = !is_anothers_turn;
+    hth_info(relay->proxy->options.log, "request %s: the connection to the worker of model '%s' broke", relay->id,
+             model->name);
+    hth_supervisor_note_broken(relay->proxy->options.supervisor, model->name, relay->generation);
+    if (relay->is_known_lost || relay->n_breaks > relay->proxy->options.retries_max + BREAKS_MORE_MAX) {
+        fail_after_breaks(relay);
+        return;
+    }
+    if (relay->is_unjudged && hth_proxy_view(relay->proxy, model->name, &view) && !judge(relay, &view))
+        return;
+    hth_relay_ask(relay, relay->generation);
+}
+
+static void add_header(hth_upstream_request *request, hth_upstream_header *headers, const char *name, const char *value)
+{
+    if (!value)
+        return;
+    assert(request->n_headers < HEADERS_MAX);
+    headers[request->n_headers++] = (hth_upstream_header){ .name = name, .value = value };
+}
+
+static const char *number_text(char *text, size_t capacity, uint64_t number)
+{
+    (void)snprintf(text, capacity, "%llu", (unsigned long long)number); /* fits */
+    return text;
+}
+
+static void begin_run(hth_relay *relay)
+{
+    relay->is_framed = false;
+    relay->has_run_head = false;
+    relay->is_refused = false;
+    relay->is_paused = false;
+    relay->n_new_tokens = 0;
+    hth_buffer_clear(&relay->part);
+    /* A whole reply that was an error was no tokens' doing: the next worker answers anew. */
+    if (!relay->generates || (relay->has_head && !relay->has_begun && relay->status >= 400)) {
+        relay->has_head = false;
+        hth_buffer_clear(&relay->body);
+        hth_buffer_clear(&relay->known);
+        hth_buffer_clear(&relay->fresh);
+    }
+    if (relay->fresh.n > 0)
+        hth_buffer_add(&relay->known, relay->fresh.text, relay->fresh.n);
+    hth_buffer_clear(&relay->fresh);
+}
+
+/* Send the request. */
+static void run(hth_relay *relay, const char *socket_path, uint64_t generation)
+{
+    const hth_upstream_watch watch = {
+        .on_head = on_head, .on_bytes = on_bytes, .on_done = on_done, .user_data = relay
+    };
+    const char *type = hth_http_header(relay->exchange, "Content-Type");
+    hth_upstream_header headers[HEADERS_MAX];
+    hth_upstream_request request = {
+        .socket_path = socket_path, .method = relay->method, .target = relay->target, .headers = headers
+    };
+    char seed[24], created[24], n_known[24];
+    hearth_error err;
+
+    begin_run(relay);
+    if (relay->known.failed) {
+        fail_without_memory(relay);
+        return;
+    }
+    request.body[1] = hth_http_body(relay->exchange, &request.body_bytes[1]);
+    add_header(&request, headers, "Content-Type", type ? type : "application/json");
+    add_header(&request, headers, HTH_HEADER_REQUEST_ID, relay->id);
+    add_header(&request, headers, "traceparent", relay->traceparent);
+    add_header(&request, headers, HTH_HEADER_SALT, relay->salt);
+    if (relay->generates) {
+        add_header(&request, headers, HTH_HEADER_FRAMES, "1");
+        add_header(&request, headers, HTH_HEADER_ID, relay->id);
+        add_header(&request, headers, HTH_HEADER_CREATED, number_text(created, sizeof(created), relay->created_s));
+        add_header(&request, headers, HTH_HEADER_SEED, number_text(seed, sizeof(seed), relay->seed));
+    }
+    if (relay->known.n > 0 || relay->has_head) {
+        request.body[0] = relay->known.text;
+        request.body_bytes[0] = relay->known.n;
+        add_header(&request, headers, HTH_HEADER_KNOWN, number_text(n_known, sizeof(n_known), relay->known.n));
+    }
+    relay->generation = generation;
+    relay->n_deaths_then = relay->model->n_deaths;
+    relay->state = HTH_RELAY_RUNNING;
+    relay->n_runs++;
+    if (relay->n_runs > 1)
+        hth_info(relay->proxy->options.log, "request %s: goes on in another worker of model '%s'", relay->id,
+                 relay->model->name);
+    if (hth_upstream_begin(relay->proxy->options.upstream, &request, &watch, &relay->call, &err) != HEARTH_OK)
+        hth_relay_fail_status(relay, &err);
+}

@@ -1,0 +1,171 @@
+/*
+ * relay_reply.c - what a relay's client gets: a whole reply, a stream, an error, or nothing any more
+ */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/sse.h"
+#include "base/os.h"
+#include "server/proxy_inside.h"
+
+enum { CLIENT_GONE = 499 };
+
+static const char body_type[] = "application/json", events_type[] = "text/event-stream";
+/* Said where there is no memory to say anything else. */
+static const char no_memory_body[] =
+    "{\"error\":{\"message\":\"the server is out of memory\",\"type\":\"server_error\"}}";
+
+static double ms_since(uint64_t ns)
+{
+    return (double)(hth_os_monotonic_ns() - ns) / 1e6;
+}
+
+static void note_byte(hth_relay *relay)
+{
+    if (relay->record.first_byte_ms <= 0)
+        relay->record.first_byte_ms = ms_since(relay->begun_ns);
+}
+
+/* The exchange has ended, or ends with what the caller does next. */
+static hth_http_exchange *take_exchange(hth_relay *relay, int status)
+{
+    hth_http_exchange *exchange = relay->exchange;
+
+    assert(exchange);
+    hth_relay_let_go(relay);
+    relay->exchange = NULL;
+    relay->state = HTH_RELAY_OVER;
+    relay->record.status = status;
+    relay->record.duration_ms = ms_since(relay->begun_ns);
+    relay->record.n_resumed = relay->n_runs > 1 ? relay->n_runs - 1 : 0;
+    hth_proxy_note_over(relay);
+    return exchange;
+}
+
+static void add_retry_after(hth_http_exchange *exchange, uint32_t seconds)
+{
+    char text[16];
+
+    if (seconds == 0)
+        return;
+    (void)snprintf(text, sizeof(text), "%u", seconds); /* fits */
+    hth_http_header_add(exchange, "Retry-After", text);
+}
+
+void hth_relay_begin_stream(hth_relay *relay, int status, const char *content_type)
+{
+    relay->has_begun = true;
+    relay->record.is_stream = true;
+    relay->record.status = status;
+    relay->is_events = strncmp(content_type, events_type, sizeof(events_type) - 1) == 0;
+    if (relay->is_events) {
+        hth_http_header_add(relay->exchange, "Cache-Control", "no-cache");
+        hth_http_header_add(relay->exchange, "X-Accel-Buffering", "no"); /* nginx would collect them */
+    }
+    note_byte(relay);
+    relay->written_ns = hth_os_monotonic_ns();
+    hth_http_stream_begin(relay->exchange, status, content_type);
+    if (relay->is_events)
+        hth_proxy_watch_time(relay->proxy);
+}
+
+void hth_relay_write(hth_relay *relay, const void *bytes, size_t n)
+{
+    const char *text = bytes;
+
+    if (n == 0)
+        return;
+    if (n > 1)
+        relay->last_bytes[0] = text[n - 2];
+    else
+        relay->last_bytes[0] = relay->last_bytes[1];
+    relay->last_bytes[1] = text[n - 1];
+    relay->record.bytes_out += n;
+    relay->written_ns = hth_os_monotonic_ns();
+    hth_http_stream_write(relay->exchange, bytes, n);
+}
+
+bool hth_relay_is_backlogged(const hth_relay *relay)
+{
+    return relay->has_begun && hth_http_stream_backlog(relay->exchange) >= HTH_HTTP_BACKLOG_MAX;
+}
+
+void hth_relay_end_stream(hth_relay *relay, int status)
+{
+    hth_http_stream_end(take_exchange(relay, status));
+}
+
+void hth_relay_cut(hth_relay *relay, int status)
+{
+    hth_http_abort(take_exchange(relay, status));
+}
+
+void hth_relay_reply(hth_relay *relay, int status, const char *content_type, const void *body, size_t n)
+{
+    uint32_t retry_after_s = relay->retry_after_s;
+    hth_http_exchange *exchange;
+
+    note_byte(relay);
+    relay->record.bytes_out = n;
+    exchange = take_exchange(relay, status);
+    add_retry_after(exchange, retry_after_s);
+    hth_http_reply(exchange, status, content_type, body, n);
+}
+
+/* Is the stream between two events, so that another one can follow? */
+static bool is_between_events(const hth_relay *relay)
+{
+    return relay->is_events && (relay->record.bytes_out == 0 || memcmp(relay->last_bytes, "\n\n", 2) == 0);
+}
+
+void hth_relay_fail(hth_relay *relay, const hth_api_error *error)
+{
+    int status = hth_api_error_http_status(relay->dialect, error);
+    hth_buffer text = { .text = NULL };
+
+    if (relay->has_begun && is_between_events(relay)) {
+        hth_api_error_write_event(relay->dialect, error, &text);
+        if (text.failed) {
+            hth_relay_cut(relay, status);
+        } else {
+            hth_relay_write(relay, text.text, text.n);
+            hth_relay_end_stream(relay, status);
+        }
+    } else if (relay->has_begun) {
+        hth_relay_cut(relay, status);
+    } else {
+        hth_api_error_write(relay->dialect, error, &text);
+        relay->retry_after_s = error->retry_after_s;
+        hth_relay_reply(relay, status, body_type, text.failed ? no_memory_body : text.text,
+                        text.failed ? sizeof(no_memory_body) - 1 : text.n);
+    }
+    hth_buffer_deinit(&text);
+}
+
+void hth_relay_fail_status(hth_relay *relay, const hearth_error *err)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    hth_api_fail_status(&error, err);
+    hth_relay_fail(relay, &error);
+}
+
+void hth_relay_on_close(void *user_data)
+{
+    hth_relay *relay = user_data;
+
+    (void)take_exchange(relay, CLIENT_GONE); /* it has ended */
+}
+
+void hth_relay_keep_alive(hth_relay *relay, uint64_t since_ns)
+{
+    hth_buffer text = { .text = NULL };
+
+    if (relay->written_ns > since_ns || !is_between_events(relay) || hth_relay_is_backlogged(relay))
+        return;
+    hth_sse_add_comment(&text);
+    if (!text.failed)
+        hth_relay_write(relay, text.text, text.n);
+    hth_buffer_deinit(&text);
+}

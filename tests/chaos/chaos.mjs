@@ -1,0 +1,163 @@
+// chaos.mjs - streams whose workers are killed, stopped and starved, against the same streams in peace
+//
+//   node chaos.mjs --hearth PROGRAM --model FILE --work DIRECTORY [--template FILE] [--streams N] [--at-once N] [--seed S]
+//                  [--pause-ms MS] [--hang-ms MS] [--max-tokens N] [--only INDEX]
+//
+// Two servers, one after the other, each with an empty cache. The first answers every request in peace; the second answers
+// the same requests while its workers are tormented. Every reply has to be complete and the same, byte for byte (compare.mjs
+// says what may differ); the server has to end in order, and no worker may be left. The models run where bits do not depend
+// on neighbours and placement (docs/engine.md): Q8_0 weights, decoding rows that attend to their own cells, n_parallel 8.
+//
+// The order of events between several replies of one stream is time's, so the streams of n > 1 are compared per reply.
+// Draws of the tormentor and of the requests follow the seed, which is printed; moments in time do not, so a seed that
+// fails may pass. What failed is kept in the working directory: request, both replies, both logs.
+import { mkdirSync, writeFileSync } from 'node:fs'
+import http from 'node:http'
+import { join } from 'node:path'
+import { compare, firstDifference } from './compare.mjs'
+import { makeRequests } from './requests.mjs'
+import { torment } from './tormentor.mjs'
+import { ask, metric, openFiles, residentBytes, start, stop } from '../support/server.mjs'
+
+const options = { streams: 100, 'at-once': 12, seed: Date.now() % 1000000, 'pause-ms': 400, 'hang-ms': 1200, 'max-tokens': 160, only: -1 }
+for (let i = 2; i + 1 < process.argv.length; i += 2) {
+  const name = process.argv[i].replace(/^--/, '')
+  options[name] = typeof options[name] === 'number' ? Number(process.argv[i + 1]) : process.argv[i + 1]
+}
+for (const name of ['hearth', 'model', 'work'])
+  if (!options[name]) {
+    console.error(`chaos.mjs: --${name} is missing`)
+    process.exit(2)
+  }
+console.log(`seed ${options.seed} (HTH_SEED replays it)`)
+
+const models = [{ name: 'tiny', tools: false }]
+if (options.template) models.push({ name: 'tools', tools: true })
+const requests = makeRequests(options.streams, options.seed, { models, maxTokens: options['max-tokens'] })
+  .filter(({ index }) => options.only < 0 || index === options.only)
+
+const settings = (name) => {
+  const file = join(options.work, `${name}.conf`)
+  const section = (model) => `model "${model.name}" {
+  path = "${options.model}"
+  n_ctx = 16384
+  n_parallel = 8
+  ram = 256M
+  cache = "${join(options.work, name, model.name)}"
+  ${model.tools ? `chat_template = "${options.template}"` : ''}
+}\n`
+  writeFileSync(file, models.map(section).join(''))
+  return file
+}
+
+// All requests, some at once. Each reply with the longest pause within it.
+const answers = async (server, note) => {
+  const agent = new http.Agent({ keepAlive: true, maxSockets: options['at-once'] })
+  const replies = new Array(requests.length)
+  let next = 0
+  const one = async (request) => {
+    const reply = { status: 0, text: '', error: null, pauseMs: 0 }
+    try {
+      Object.assign(reply, await new Promise((resolve, reject) => {
+        const headers = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(request.body) }
+        const sent = http.request({ host: '127.0.0.1', port: server.port, method: 'POST', path: request.path, headers, agent }, (response) => {
+          const pieces = []
+          let last = Date.now()
+          let pauseMs = 0
+          response.on('data', (piece) => {
+            pieces.push(piece)
+            pauseMs = Math.max(pauseMs, Date.now() - last)
+            last = Date.now()
+          })
+          response.on('end', () => resolve({ status: response.statusCode, text: Buffer.concat(pieces).toString(), pauseMs }))
+          response.on('aborted', () => reject(new Error(`the reply was cut after ${Buffer.concat(pieces).length} bytes`)))
+        })
+        sent.on('error', reject)
+        sent.end(request.body)
+      }))
+    } catch (error) {
+      reply.error = String(error)
+    }
+    return reply
+  }
+  const reader = async () => {
+    while (next < requests.length) {
+      const i = next++
+      replies[i] = await one(requests[i])
+      note?.(i)
+    }
+  }
+  await Promise.all(Array.from({ length: options['at-once'] }, reader))
+  agent.destroy()
+  return replies
+}
+
+const serve = (name, more) => {
+  mkdirSync(join(options.work, name), { recursive: true })
+  return start({
+    program: options.hearth, portFile: join(options.work, `${name}.port`),
+    args: ['--config', settings(name), '--runtime-directory', join(options.work, name, 'run'), '--log-file', join(options.work, `${name}.log`), ...more],
+  })
+}
+const isComplete = ({ path, stream }, text) =>
+  !stream || (path === '/v1/messages' ? text.includes('event: message_stop') : path === '/completion' ? text.includes('"stop":true') : text.endsWith('data: [DONE]\n\n'))
+
+let calmServer, server, tormentor
+try {
+  // In peace.
+  calmServer = await serve('calm', [])
+  const begin = Date.now()
+  const calm = await answers(calmServer)
+  const calmMs = Date.now() - begin
+  await stop(calmServer)
+  for (const [i, reply] of calm.entries())
+    if (reply.error || reply.status !== 200 || !isComplete(requests[i], reply.text))
+      throw new Error(`request ${requests[i].index} fails in peace: ${reply.error ?? reply.status} ${reply.text.slice(-500)}\n${requests[i].path} ${requests[i].body}`)
+
+  // Tormented. More deaths than any request would have by chance are allowed for.
+  server = await serve('chaos', ['--hang-ms', String(options['hang-ms']), '--retries-max', '100'])
+  const filesBefore = openFiles(server.pid)
+  tormentor = torment(server, { seed: options.seed, pauseMs: options['pause-ms'], hangMs: options['hang-ms'] })
+  const chaosBegin = Date.now()
+  const chaos = await answers(server)
+  const chaosMs = Date.now() - chaosBegin
+  await tormentor.end()
+  const page = (await ask(server, 'GET', '/metrics').catch(() => ({ text: '' }))).text
+  const files = openFiles(server.pid)
+  const rss = residentBytes(server.pid)
+  await stop(server)
+
+  const counts = { same: 0, split: 0, different: 0, failed: 0 }
+  for (const [i, reply] of chaos.entries()) {
+    const request = requests[i]
+    let verdict
+    if (reply.error || reply.status !== 200) verdict = 'failed'
+    else verdict = compare(calm[i].text, reply.text, request.stream)
+    counts[verdict]++
+    if (verdict === 'same' || verdict === 'split') continue
+    const place = join(options.work, `failed-${request.index}`)
+    writeFileSync(`${place}.request`, `${request.path}\n${request.body}\n`)
+    writeFileSync(`${place}.calm`, calm[i].text)
+    writeFileSync(`${place}.chaos`, reply.text)
+    console.log(`request ${request.index} ${verdict}: ${request.path} ${request.body.slice(0, 300)}`)
+    console.log(verdict === 'failed' ? `  ${reply.status} ${reply.error ?? reply.text.slice(0, 500)}` : `  ${firstDifference(calm[i].text, reply.text)}`)
+  }
+  const pauses = chaos.map((reply) => reply.pauseMs).sort((a, b) => a - b)
+  const at = (part) => pauses[Math.min(pauses.length - 1, Math.floor(part * pauses.length))]
+  const { kill, hang, pause, starve } = tormentor.counts
+  console.log(`torments: ${kill} killed, ${hang} stopped for good, ${pause} stopped for a while, ${starve} starved`)
+  console.log(`workers: ${metric(page, 'hearth_worker_deaths_total')} deaths, of them ${metric(page, 'hearth_worker_hangs_total')} found hanging; requests that went on in a new worker: ${metric(page, 'hearth_resumed_requests_total')}`)
+  console.log(`time: ${(calmMs / 1000).toFixed(1)} s in peace, ${(chaosMs / 1000).toFixed(1)} s tormented; longest pause within a reply: median ${at(0.5)} ms, 90% ${at(0.9)} ms, most ${at(1)} ms`)
+  console.log(`front: ${(rss / 1048576).toFixed(1)} MiB resident, ${files} open files (${filesBefore} before)`)
+  console.log(`replies: ${requests.length}, of them ${counts.same} the same, ${counts.split} the same but split differently, ${counts.different} different, ${counts.failed} failed`)
+  if (counts.different + counts.failed > 0) throw new Error('replies differ or failed')
+  if (kill + hang > 0 && metric(page, 'hearth_worker_deaths_total') === 0) throw new Error('workers were killed, and the server has noticed nothing')
+  if (files > filesBefore + 16) throw new Error(`the front keeps files open: ${files}, ${filesBefore} before`)
+  process.exitCode = 0
+} catch (error) {
+  console.error(`chaos: ${error.stack ?? error}`)
+  console.error(`what happened is in ${options.work}`)
+  for (const it of [calmServer, server]) if (it && !it.exit) it.child.kill('SIGKILL')
+  process.exitCode = 1
+}
+await tormentor?.end().catch(() => {})

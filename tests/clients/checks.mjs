@@ -1,0 +1,96 @@
+// checks.mjs - what the tests with official clients share: named checks, one line each, and the clients themselves
+import assert from 'node:assert/strict'
+import { createRequire } from 'node:module'
+import { join } from 'node:path'
+
+export { assert }
+
+// Packages come from where install.sh put them, outside the checkout.
+export const client = createRequire(join(process.env.HEARTH_CLIENTS ?? '.', 'package.json'))
+
+// The part of a URL's address that a test needs: SERVER_URL is the server's, SERVER_KEY the key of one who may do all.
+export const server = process.env.SERVER_URL
+export const key = process.env.SERVER_KEY
+if (!server) {
+  console.error('SERVER_URL is not set: these tests are started by tests/e2e/clients_*_test.sh')
+  process.exit(2)
+}
+
+let nPassed = 0
+let nFailed = 0
+const only = process.env.ONLY // a part of a check's name, when one is looked at
+
+// One check: a sentence that is true of the server.
+export const check = async (name, work) => {
+  if (only && !name.includes(only)) return
+  try {
+    await work()
+    nPassed++
+    console.log(`ok      ${name}`)
+  } catch (error) {
+    nFailed++
+    console.log(`FAILED  ${name}\n        ${String(error?.stack ?? error).split('\n').slice(0, 12).join('\n        ')}`)
+  }
+}
+
+export const finish = () => {
+  console.log(`${nPassed} passed, ${nFailed} failed`)
+  process.exit(nFailed > 0 || nPassed === 0 ? 1 : 0)
+}
+
+// The error that a call ends with; a call that succeeds is a failure.
+export const failure = async (promise) => {
+  let value
+  try {
+    value = await promise
+  } catch (error) {
+    return error
+  }
+  throw new assert.AssertionError({ message: `this was to be refused, and gave ${JSON.stringify(value).slice(0, 300)}` })
+}
+
+export const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms))
+
+// Wait for what has to happen, without any claim on how fast; a minute later it never will.
+export const until = async (what, isSo) => {
+  for (const end = Date.now() + 60000; Date.now() < end; await sleep(20)) if (await isSo()) return
+  throw new Error(`a minute passed, and not: ${what}`)
+}
+
+// A plain request, for what the clients hide or cannot say.
+export const raw = (path, options = {}) =>
+  fetch(server + path, {
+    ...options,
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${key}`, ...options.headers },
+    body: options.body === undefined || typeof options.body === 'string' ? options.body : JSON.stringify(options.body),
+  })
+export const json = async (path, options) => (await raw(path, options)).json()
+export const post = (path, body) => json(path, { method: 'POST', body })
+
+// Is this what the schema says? As far as schemas are used here; anything else is an error of the test.
+export const matches = (schema, value) => {
+  if (schema.enum) return schema.enum.includes(value)
+  switch (schema.type) {
+    case 'boolean': return typeof value === 'boolean'
+    case 'integer': return Number.isInteger(value)
+    case 'string': return typeof value === 'string'
+    case 'array':
+      return Array.isArray(value) && value.length >= (schema.minItems ?? 0) && value.length <= (schema.maxItems ?? Infinity) &&
+        value.every((item) => matches(schema.items, item))
+    case 'object':
+      return typeof value === 'object' && value !== null && !Array.isArray(value) &&
+        (schema.required ?? []).every((name) => name in value) &&
+        Object.keys(value).every((name) => schema.properties[name] ? matches(schema.properties[name], value[name]) :
+          schema.additionalProperties !== false)
+    default: throw new Error(`no such type in tests: ${schema.type}`)
+  }
+}
+
+// Requests that the server has at work on a model, as it says itself.
+export const busySlots = async (model) =>
+  (await json(`/slots?model=${encodeURIComponent(model)}`)).filter((slot) => slot.is_processing).length
+
+// Prompts long enough to be cached (32 tokens and more), each its own.
+export const longText = (name) =>
+  `This is the ${name} of the fox who lived by the old river. Every morning he went over the hill to look for bread, and ` +
+  'every evening he sang about the rain, the stones and the birds, until the light was gone. Tell me more about him.'

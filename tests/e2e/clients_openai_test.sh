@@ -1,0 +1,8 @@
+#!/bin/sh
+# The official OpenAI client against the server: tests/clients/openai.mjs.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/serve.sh"
+. "$(dirname "$0")/clients.sh"
+clients_serve
+node "$source/tests/clients/openai.mjs" || fail "see above; the server's log: $(tail -n 30 "$work/log")"
+serve_stop

@@ -1,0 +1,49 @@
+# serve.sh - a `hearth serve` of an end-to-end test: started on a free port, stopped by its id. Sourced after lib.sh.
+server_pid=
+trap 'serve_kill; chmod -R u+w "$work" 2>/dev/null || true; rm -rf "$work"' EXIT
+templates=$(sed -n 's/^HEARTH_ENGINE:[^=]*=//p' "$build/CMakeCache.txt")
+templates=$(ls -d "$templates/../source-v"*/models/templates 2>/dev/null | head -n 1)
+
+serve_kill() { if [ -n "$server_pid" ]; then kill -KILL "$server_pid" 2>/dev/null || true; server_pid=; fi; }
+
+# A Jinja template out of the engine's source tree.
+template() { [ -f "$templates/$1" ] || fail "the engine's source has no template '$1' in '$templates'"; echo "$templates/$1"; }
+
+# What instrumented code needs more of is not what is measured.
+is_instrumented() { grep -q '^HEARTH_SANITIZE:[^=]*=..*' "$build/CMakeCache.txt"; }
+
+# serve OPTIONS: start a server and wait until it is ready. Sets server_pid, port and url; its log is in $work/log.
+serve() {
+  rm -f "$work/port"
+  "$hearth" serve --listen 127.0.0.1:0 --port-file "$work/port" --runtime-directory "$work/run" "$@" 2>"$work/log" &
+  server_pid=$!
+  until [ -s "$work/port" ]; do
+    kill -0 "$server_pid" 2>/dev/null || fail "the server ended at once: $(cat "$work/log")"
+    sleep 0.05
+  done
+  port=$(head -n 1 "$work/port")
+  url=http://127.0.0.1:$port
+  until curl -sf -o "$work/ready" "$url/ready"; do
+    kill -0 "$server_pid" 2>/dev/null || fail "the server ended before it was ready: $(cat "$work/log")"
+    sleep 0.05
+  done
+}
+
+# Processes that have this test's directory in their command line, but for shells: the server and its workers.
+serve_processes() {
+  for directory in /proc/[0-9]*; do
+    { tr '\0' ' ' <"$directory/cmdline"; } 2>/dev/null | grep -q "^$hearth .*$work" && echo "${directory#/proc/}"
+  done
+  true
+}
+
+# Stop it as an operator does. It has to end by itself, with 0, and to leave no worker.
+serve_stop() {
+  kill -TERM "$server_pid"
+  status=0
+  wait "$server_pid" || status=$?
+  server_pid=
+  [ "$status" = 0 ] || fail "the server ended with $status: $(tail -n 20 "$work/log")"
+  left=$(serve_processes)
+  [ -z "$left" ] || fail "processes outlived the server: $left"
+}

@@ -1,0 +1,467 @@
+/*
+ * admin_test.c - pages for load balancers and operators say what is so, and nothing that is secret
+ */
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "server/admin.h"
+#include "support/cmocka_all.h"
+#include "support/exposition.h"
+#include "support/fake_http.h"
+#include "support/fake_supervisor.h"
+
+typedef struct fixture {
+    hth_admin admin;
+    hth_server_options options;
+    hth_server_model models[2];
+    hth_supervisor supervisor;
+    hth_http_server http;
+    hth_http_exchange exchange;
+    int n_drains, n_reloads;
+    int n_replies_at_drain;
+    bool reload_fails;
+} fixture;
+
+static void drain(void *user_data)
+{
+    fixture *f = user_data;
+
+    f->n_drains++;
+    f->n_replies_at_drain = f->exchange.n_replies;
+}
+
+static bool reload(void *user_data, hearth_error *err)
+{
+    fixture *f = user_data;
+
+    f->n_reloads++;
+    if (f->reload_fails)
+        (void)hth_fail(err, HEARTH_MISUSE, "hearth.conf:3: 'ram' is 'lots'; it must be a size");
+    return !f->reload_fails;
+}
+
+static int set_up(void **state)
+{
+    fixture *f = calloc(1, sizeof(*f));
+
+    f->options = hth_server_options_default();
+    f->models[0].name = "chat";
+    f->models[1].name = "org/embed";
+    f->models[1].on_demand = true;
+    f->options.models = f->models;
+    f->options.n_models = 2;
+    f->supervisor.views[0] = (hth_worker_view){ .model = "chat", .state = HTH_WORKER_READY, .n_starts = 1, .pid = 42 };
+    f->supervisor.views[1] = (hth_worker_view){ .model = "org/embed", .state = HTH_WORKER_STOPPED };
+    f->supervisor.n = 2;
+    f->admin = (hth_admin){
+        .options = &f->options,
+        .supervisor = &f->supervisor,
+        .metrics = hth_metrics_new(),
+        .http = &f->http,
+        .drain = drain,
+        .reload = reload,
+        .user_data = f,
+    };
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    fixture *f = *state;
+
+    hth_metrics_free(f->admin.metrics);
+    hth_buffer_deinit(&f->exchange.body);
+    free(f);
+    return 0;
+}
+
+static void begin(fixture *f, const char *method, const char *path)
+{
+    f->exchange.method = method;
+    f->exchange.path = path;
+    f->exchange.headers[0] = '\0';
+    f->exchange.n_replies = 0;
+}
+
+/* Ask a page that is there; its body. */
+static const char *ask(fixture *f, const char *method, const char *path, int status)
+{
+    begin(f, method, path);
+    if (!hth_admin_answer_public(&f->admin, &f->exchange) && !hth_admin_answer(&f->admin, &f->exchange))
+        fail_msg("there is no page '%s'", path);
+    assert_int_equal(f->exchange.n_replies, 1);
+    if (f->exchange.status != status)
+        fail_msg("%s %s is %d: %s", method, path, f->exchange.status, hth_buffer_text(&f->exchange.body));
+    return hth_buffer_text(&f->exchange.body);
+}
+
+/* Likewise; its JSON, which the caller releases. */
+static json_t *ask_json(fixture *f, const char *method, const char *path, int status)
+{
+    const char *body = ask(f, method, path, status);
+    json_t *value = json_loads(body, JSON_REJECT_DUPLICATES, NULL);
+
+    if (!value)
+        fail_msg("no JSON: %s", body);
+    assert_string_equal(f->exchange.content_type, "application/json");
+    return value;
+}
+
+/* Its answer is an error whose message has this in it. */
+static void assert_error(fixture *f, const char *method, const char *path, int status, const char *part)
+{
+    json_t *body = ask_json(f, method, path, status);
+    const char *message = json_string_value(json_object_get(json_object_get(body, "error"), "message"));
+
+    if (!message || !strstr(message, part))
+        fail_msg("'%s' is not in '%s'", part, message ? message : "");
+    json_decref(body);
+}
+
+/* ---- health and readiness ---- */
+
+static void health_is_ok_while_every_model_can_be_had(void **state)
+{
+    static const hth_worker_state states[] = { HTH_WORKER_STOPPED, HTH_WORKER_STARTING, HTH_WORKER_READY,
+                                               HTH_WORKER_STOPPING, HTH_WORKER_WAITING };
+    fixture *f = *state;
+
+    for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+        f->supervisor.views[0].state = states[i];
+        assert_string_equal(ask(f, "GET", "/health", 200), "{\"status\":\"ok\"}\n");
+    }
+    assert_string_equal(ask(f, "HEAD", "/v1/health", 200), "{\"status\":\"ok\"}\n");
+}
+
+static void health_names_models_that_are_broken(void **state)
+{
+    fixture *f = *state;
+
+    f->supervisor.views[1].state = HTH_WORKER_BROKEN;
+    f->supervisor.views[1].restart_in_ms = 1500;
+    memcpy(f->supervisor.views[1].last_death, "killed by signal 9; /home/me/secret.gguf", 41);
+    assert_error(f, "GET", "/health", 503, "model 'org/embed' is broken");
+    assert_error(f, "GET", "/health", 503, "next start in 2 s");
+    assert_null(strstr(hth_buffer_text(&f->exchange.body), "secret"));
+}
+
+static void a_server_is_ready_once_its_models_were_loaded(void **state)
+{
+    fixture *f = *state;
+    hth_worker_view *view = &f->supervisor.views[0];
+
+    assert_string_equal(ask(f, "GET", "/ready", 200), "{\"status\":\"ready\"}\n");
+    view->state = HTH_WORKER_STARTING;
+    view->load_progress = 0.42f;
+    assert_error(f, "GET", "/ready", 503, "'chat' is being loaded: 42 %");
+    view->n_starts = 2; /* it was there before: requests wait for it, or are told */
+    assert_string_equal(ask(f, "GET", "/ready", 200), "{\"status\":\"ready\"}\n");
+    view->state = HTH_WORKER_STOPPED;
+    view->n_starts = 0;
+    assert_error(f, "GET", "/ready", 503, "'chat' is being loaded: ");
+    f->models[0].on_demand = true;
+    assert_string_equal(ask(f, "GET", "/ready", 200), "{\"status\":\"ready\"}\n");
+}
+
+static void a_server_that_stops_or_has_no_working_model_is_not_ready(void **state)
+{
+    fixture *f = *state;
+
+    f->supervisor.views[0].state = HTH_WORKER_BROKEN;
+    assert_string_equal(ask(f, "GET", "/ready", 200), "{\"status\":\"ready\"}\n");
+    f->supervisor.views[1].state = HTH_WORKER_BROKEN;
+    assert_error(f, "GET", "/ready", 503, "every model is broken");
+    f->admin.is_draining = true;
+    assert_error(f, "GET", "/ready", 503, "stopping");
+}
+
+static void many_broken_models_are_one_message_of_bounded_length(void **state)
+{
+    fixture *f = *state;
+    char name[400];
+
+    memset(name, 'x', sizeof(name) - 1);
+    name[sizeof(name) - 1] = '\0';
+    f->supervisor.n = 8;
+    for (int i = 0; i < 8; i++)
+        f->supervisor.views[i] = (hth_worker_view){ .model = name, .state = HTH_WORKER_BROKEN };
+    assert_error(f, "GET", "/health", 503, "is broken");
+    assert_in_range(f->exchange.body.n, 100, 1000);
+}
+
+/* ---- pages ---- */
+
+static void metrics_are_in_prometheus_format(void **state)
+{
+    fixture *f = *state;
+    char problem[512];
+
+    f->http.numbers.n_connections = 17;
+    assert_true(hth_test_exposition_is_good(ask(f, "GET", "/metrics", 200), problem, sizeof(problem)));
+    assert_string_equal(f->exchange.content_type, "text/plain; version=0.0.4; charset=utf-8");
+    assert_true(hth_test_exposition_value(f->exchange.body.text, "hearth_http_connections") == 17);
+    assert_true(hth_test_exposition_value(f->exchange.body.text, "hearth_worker_up{model=\"chat\"}") == 1);
+}
+
+static json_int_t integer_at(const json_t *object, const char *a, const char *b)
+{
+    const json_t *value = json_object_get(object, a);
+
+    value = b ? json_object_get(value, b) : value;
+    if (!json_is_integer(value))
+        fail_msg("there is no number '%s' '%s'", a, b ? b : "");
+    return json_integer_value(value);
+}
+
+static void workers_are_shown_with_their_state_and_numbers(void **state)
+{
+    fixture *f = *state;
+    hth_worker_view *view = &f->supervisor.views[0];
+    json_t *page, *worker;
+
+    view->generation = 3;
+    view->n_starts = 3;
+    view->n_deaths = 2;
+    view->n_hangs = 1;
+    view->up_ms = 5000;
+    view->n_waiters = 4;
+    view->resident_bytes = 1 << 20;
+    memcpy(view->last_death, "killed by signal 11", 20);
+    view->status.has_numbers = true;
+    view->status.tick_ns = 2500000;
+    memcpy(view->status.info.architecture, "llama", 6);
+    memset(view->status.info.description, 'd', sizeof(view->status.info.description)); /* not terminated */
+    memcpy(view->status.info.strategy, "\xff", 2);
+    view->status.info.n_params = UINT64_MAX;
+    view->status.info.n_ctx = 4096;
+    view->status.info.n_running = 2;
+    memset(view->status.info.fingerprint, 0xab, 32);
+    view->status.counters.rows_restored = 7;
+    view->status.counters.hits_exact = 6;
+    view->status.counters.disk_bytes = 123;
+    view->status.counters.write_queue_rows = 9;
+    f->http.numbers.n_connections = 17;
+    f->admin.n_requests = 3;
+
+    page = ask_json(f, "GET", "/admin/models", 200);
+    assert_string_equal(json_string_value(json_object_get(page, "version")), hearth_version());
+    assert_true(json_is_false(json_object_get(page, "draining")));
+    assert_int_equal(integer_at(page, "requests", NULL), 3);
+    assert_int_equal(integer_at(page, "connections", NULL), 17);
+    assert_int_equal(json_array_size(json_object_get(page, "models")), 2);
+
+    worker = json_array_get(json_object_get(page, "models"), 0);
+    assert_string_equal(json_string_value(json_object_get(worker, "name")), "chat");
+    assert_string_equal(json_string_value(json_object_get(worker, "state")), "ready");
+    assert_string_equal(json_string_value(json_object_get(worker, "last_death")), "killed by signal 11");
+    assert_int_equal(integer_at(worker, "pid", NULL), 42);
+    assert_int_equal(integer_at(worker, "generation", NULL), 3);
+    assert_int_equal(integer_at(worker, "starts", NULL), 3);
+    assert_int_equal(integer_at(worker, "deaths", NULL), 2);
+    assert_int_equal(integer_at(worker, "hangs", NULL), 1);
+    assert_int_equal(integer_at(worker, "up_ms", NULL), 5000);
+    assert_int_equal(integer_at(worker, "waiting_requests", NULL), 4);
+    assert_int_equal(integer_at(worker, "resident_bytes", NULL), 1 << 20);
+    assert_string_equal(json_string_value(json_object_get(json_object_get(worker, "model"), "architecture")), "llama");
+    assert_int_equal(json_string_length(json_object_get(json_object_get(worker, "model"), "description")),
+                     sizeof(view->status.info.description));
+    assert_int_equal(integer_at(worker, "model", "n_params"), INT64_MAX);
+    assert_int_equal(strspn(json_string_value(json_object_get(json_object_get(worker, "model"), "fingerprint")), "ab"),
+                     64);
+    assert_int_equal(integer_at(worker, "scheduler", "running"), 2);
+    assert_int_equal(integer_at(worker, "scheduler", "cells"), 4096);
+    assert_true(json_real_value(json_object_get(json_object_get(worker, "scheduler"), "evaluating_ms")) == 2.5);
+    assert_true(json_is_null(json_object_get(json_object_get(worker, "scheduler"), "strategy")));
+    assert_int_equal(integer_at(worker, "cache", "rows_restored"), 7);
+    worker = json_object_get(worker, "cache");
+    assert_int_equal(integer_at(worker, "hits", "exact"), 6);
+    assert_int_equal(integer_at(worker, "disk", "bytes"), 123);
+    assert_int_equal(integer_at(worker, "write_queue", "rows"), 9);
+    json_decref(page);
+}
+
+static void a_worker_without_a_process_shows_no_numbers_but_when_it_starts(void **state)
+{
+    fixture *f = *state;
+    json_t *page, *worker;
+
+    f->supervisor.views[0].pid = 0;
+    f->supervisor.views[0].state = HTH_WORKER_WAITING;
+    f->supervisor.views[0].restart_in_ms = 800;
+    f->supervisor.views[1].state = HTH_WORKER_STARTING;
+    f->supervisor.views[1].load_progress = 0.5f;
+    page = ask_json(f, "GET", "/admin/models", 200);
+    worker = json_array_get(json_object_get(page, "models"), 0);
+    assert_int_equal(integer_at(worker, "restart_in_ms", NULL), 800);
+    assert_null(json_object_get(worker, "pid"));
+    assert_null(json_object_get(worker, "model"));
+    assert_null(json_object_get(worker, "cache"));
+    assert_null(json_object_get(worker, "last_death"));
+    worker = json_array_get(json_object_get(page, "models"), 1);
+    assert_true(json_real_value(json_object_get(worker, "load_progress")) == 0.5);
+    json_decref(page);
+}
+
+static void the_configuration_is_shown_without_secrets(void **state)
+{
+    static const char *const worker[] = { "--model", "x.gguf", NULL }, *const models[] = { "chat" },
+                             *const origins[] = { "https://a.example" };
+    static const hth_server_address listen[] = { { .host = "127.0.0.1", .port = 8080 },
+                                                 { .host = "::1", .port = 8080 },
+                                                 { .path = "/run/hearth.sock" } };
+    const hth_server_key keys[] = { { .name = "alice",
+                                      .sha256 = { 0xde, 0xad, 0xbe, 0xef },
+                                      .models = models,
+                                      .n_models = 1,
+                                      .requests_per_minute = 60,
+                                      .salt = "pepper" } };
+    fixture *f = *state;
+    json_t *page, *entry;
+
+    f->models[0].worker = worker;
+    f->models[0].ram_bytes = UINT64_C(1) << 33;
+    f->options.listen = listen;
+    f->options.n_listen = 3;
+    f->options.keys = keys;
+    f->options.n_keys = 1;
+    f->options.cors_origins = origins;
+    f->options.n_cors_origins = 1;
+    f->options.admin = (hth_server_address){ .host = "localhost", .port = 9090 };
+    page = ask_json(f, "GET", "/admin/config", 200);
+
+    entry = json_array_get(json_object_get(page, "models"), 0);
+    assert_string_equal(json_string_value(json_object_get(entry, "name")), "chat");
+    assert_int_equal(integer_at(entry, "ram_bytes", NULL), UINT64_C(1) << 33);
+    assert_int_equal(json_array_size(json_object_get(entry, "worker")), 2);
+    entry = json_object_get(page, "listen");
+    assert_string_equal(json_string_value(json_array_get(entry, 0)), "127.0.0.1:8080");
+    assert_string_equal(json_string_value(json_array_get(entry, 1)), "[::1]:8080");
+    assert_string_equal(json_string_value(json_array_get(entry, 2)), "unix:/run/hearth.sock");
+    assert_string_equal(json_string_value(json_object_get(page, "admin")), "localhost:9090");
+    entry = json_array_get(json_object_get(page, "keys"), 0);
+    assert_string_equal(json_string_value(json_object_get(entry, "name")), "alice");
+    assert_int_equal(integer_at(entry, "requests_per_minute", NULL), 60);
+    assert_true(json_is_true(json_object_get(entry, "has_salt")));
+    assert_string_equal(json_string_value(json_array_get(json_object_get(page, "cors_origins"), 0)),
+                        "https://a.example");
+    assert_int_equal(integer_at(page, "limits", "schema_bytes_max"), 256 << 10);
+    assert_int_equal(integer_at(page, "supervision", "retries_max"), 3);
+    assert_string_equal(json_string_value(json_object_get(json_object_get(page, "log"), "level")), "info");
+    json_decref(page);
+    assert_null(strstr(f->exchange.body.text, "pepper"));
+    assert_null(strstr(f->exchange.body.text, "deadbeef"));
+}
+
+/* ---- orders ---- */
+
+static void a_drain_is_answered_before_it_begins_and_begins_once(void **state)
+{
+    fixture *f = *state;
+
+    assert_string_equal(ask(f, "POST", "/admin/drain", 202), "{\"status\":\"draining\"}\n");
+    assert_int_equal(f->n_drains, 1);
+    assert_int_equal(f->n_replies_at_drain, 1);
+    f->admin.is_draining = true;
+    assert_string_equal(ask(f, "POST", "/admin/drain", 202), "{\"status\":\"draining\"}\n");
+    assert_int_equal(f->n_drains, 1);
+}
+
+static void a_reload_that_fails_says_why(void **state)
+{
+    fixture *f = *state;
+
+    assert_string_equal(ask(f, "POST", "/admin/reload", 200), "{\"status\":\"reloaded\"}\n");
+    f->reload_fails = true;
+    assert_error(f, "POST", "/admin/reload", 400, "hearth.conf:3: 'ram' is 'lots'");
+    assert_int_equal(f->n_reloads, 2);
+}
+
+static void a_worker_is_restarted_by_its_models_name(void **state)
+{
+    fixture *f = *state;
+    char path[700];
+
+    assert_string_equal(ask(f, "POST", "/admin/models/chat/restart", 202), "{\"status\":\"restarting\"}\n");
+    assert_string_equal(f->supervisor.restarted, "chat");
+    (void)ask(f, "POST", "/admin/models/org/embed/restart", 202);
+    assert_string_equal(f->supervisor.restarted, "org/embed");
+    assert_error(f, "POST", "/admin/models/nobody/restart", 404, "there is no model 'nobody'");
+
+    memset(path, 'x', sizeof(path));
+    memcpy(path, "/admin/models/", 14);
+    memcpy(path + sizeof(path) - 9, "/restart", 9);
+    assert_error(f, "POST", path, 404, "so long a name");
+}
+
+static void a_page_asked_for_in_the_wrong_way_says_which_is_right(void **state)
+{
+    static const struct {
+        const char *method, *path, *allowed;
+    } cases[] = {
+        { "POST", "/health", "Allow: GET, HEAD\n" },
+        { "DELETE", "/ready", "Allow: GET, HEAD\n" },
+        { "POST", "/metrics", "Allow: GET, HEAD\n" },
+        { "PUT", "/admin/models", "Allow: GET, HEAD\n" },
+        { "POST", "/admin/config", "Allow: GET, HEAD\n" },
+        { "GET", "/admin/drain", "Allow: POST\n" },
+        { "GET", "/admin/models/chat/restart", "Allow: POST\n" },
+        { "HEAD", "/admin/reload", "Allow: POST\n" },
+    };
+    fixture *f = *state;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_error(f, cases[i].method, cases[i].path, 405, cases[i].path);
+        assert_string_equal(f->exchange.headers, cases[i].allowed);
+    }
+    assert_int_equal(f->n_drains + f->n_reloads, 0);
+    assert_string_equal(f->supervisor.restarted, "");
+}
+
+static void what_is_no_page_is_left_to_the_caller(void **state)
+{
+    static const char *const paths[] = { "/",
+                                         "/healthy",
+                                         "/admin",
+                                         "/admin/",
+                                         "/admin/explain",
+                                         "/admin/models/",
+                                         "/admin/models/restart",
+                                         "/admin/models//restart",
+                                         "/admin/models/chat",
+                                         "/metrics/" };
+    fixture *f = *state;
+
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        begin(f, "GET", paths[i]);
+        assert_false(hth_admin_answer_public(&f->admin, &f->exchange));
+        assert_false(hth_admin_answer(&f->admin, &f->exchange));
+        assert_int_equal(f->exchange.n_replies, 0);
+    }
+    begin(f, "GET", "/metrics"); /* not everybody's */
+    assert_false(hth_admin_answer_public(&f->admin, &f->exchange));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(health_is_ok_while_every_model_can_be_had, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(health_names_models_that_are_broken, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_server_is_ready_once_its_models_were_loaded, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_server_that_stops_or_has_no_working_model_is_not_ready, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(many_broken_models_are_one_message_of_bounded_length, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(metrics_are_in_prometheus_format, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(workers_are_shown_with_their_state_and_numbers, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_worker_without_a_process_shows_no_numbers_but_when_it_starts, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(the_configuration_is_shown_without_secrets, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_drain_is_answered_before_it_begins_and_begins_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_reload_that_fails_says_why, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_worker_is_restarted_by_its_models_name, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_page_asked_for_in_the_wrong_way_says_which_is_right, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_no_page_is_left_to_the_caller, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,949 @@
+/*
+ * supervisor_test.c - workers that die, hang and misbehave, and what the supervisor makes of it
+ *
+ * The workers are tests/helpers/fake_worker.c, which does what its options say. Nothing here depends on how fast things
+ * go: each test runs the event loop until what it waits for is the case, or a minute has passed.
+ */
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/os.h"
+#include "server/supervisor.h"
+#include "support/cmocka_all.h"
+#include "support/support.h"
+
+enum { WORDS_MAX = 16, LOG_BYTES = 1 << 20 };
+
+typedef struct fixture {
+    struct event_base *base;
+    char *directory;
+    char path[512]; /* of a file in it, for whatever a test wants */
+    hth_server_options options;
+    hth_server_model models[4];
+    const char *words[4][WORDS_MAX * 2 + 1]; /* of their workers' command lines */
+    hth_log log;
+    char logged[LOG_BYTES];
+    size_t n_logged_bytes;
+    hth_supervisor *supervisor;
+    bool is_stopped;
+} fixture;
+
+static void log_write(hearth_log_level level, const char *source, const char *message, void *user_data)
+{
+    fixture *f = user_data;
+    int n;
+
+    (void)level;
+    n = snprintf(f->logged + f->n_logged_bytes, sizeof(f->logged) - f->n_logged_bytes, "%s: %s\n", source, message);
+    if (n > 0 && f->n_logged_bytes + (size_t)n < sizeof(f->logged))
+        f->n_logged_bytes += (size_t)n;
+}
+
+static int setup(void **state)
+{
+    fixture *f = calloc(1, sizeof(*f));
+
+    assert_non_null(f);
+    f->base = event_base_new();
+    assert_non_null(f->base);
+    f->directory = hth_test_directory_new();
+    (void)snprintf(f->path, sizeof(f->path), "%s/file", f->directory);
+    f->options = hth_server_options_default();
+    f->options.models = f->models;
+    f->options.drain_timeout_ms = 60000;
+    f->log = (hth_log){ .level = HEARTH_LOG_DEBUG, .write = log_write, .user_data = f };
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    fixture *f = *state;
+
+    hth_supervisor_free(f->supervisor);
+    event_base_free(f->base);
+    hth_test_directory_remove(f->directory);
+    free(f);
+    return 0;
+}
+
+/* The next model: what its worker does, ending with NULL. */
+static hth_server_model *add(fixture *f, const char *name, const char *const *words)
+{
+    size_t i = f->options.n_models++;
+    size_t n = 0;
+
+    assert_true(i < 4);
+    for (; *words; words++) {
+        assert_true(n < (size_t)WORDS_MAX * 2);
+        f->words[i][n++] = "--do";
+        f->words[i][n++] = *words;
+    }
+    f->words[i][n] = NULL;
+    f->models[i] = (hth_server_model){ .name = name, .worker = f->words[i] };
+    return &f->models[i];
+}
+
+#define WORDS(...) ((const char *const[]){ __VA_ARGS__, NULL })
+
+static void start(fixture *f)
+{
+    hearth_error err;
+
+    if (hth_supervisor_new(f->base, HTH_TEST_FAKE_WORKER, &f->options, &f->log, &f->supervisor, &err) != HEARTH_OK)
+        fail_msg("%s", err.message);
+}
+
+static hth_worker_view view(const fixture *f, size_t i)
+{
+    hth_worker_view out;
+
+    hth_supervisor_view(f->supervisor, i, &out);
+    return out;
+}
+
+/* Turn the loop until the condition holds; the supervisor's timer keeps it turning. */
+#define run_until(f, condition)                                                            \
+    do {                                                                                   \
+        uint64_t end_ns = hth_os_monotonic_ns() + UINT64_C(60000000000);                   \
+                                                                                           \
+        while (!(condition)) {                                                             \
+            assert_true(event_base_loop((f)->base, EVLOOP_ONCE) >= 0);                     \
+            if (hth_os_monotonic_ns() > end_ns)                                            \
+                fail_msg("'%s' did not come true; the log:\n%s", #condition, (f)->logged); \
+        }                                                                                  \
+    } while (0)
+
+static bool is_in(const fixture *f, size_t i, hth_worker_state state)
+{
+    return view(f, i).state == state;
+}
+
+static bool exists(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0;
+}
+
+/* The file's text, "" where there is none. */
+static const char *text_of(const char *path, char *text, size_t capacity)
+{
+    FILE *file = fopen(path, "r");
+    size_t n = file ? fread(text, 1, capacity - 1, file) : 0;
+
+    text[n] = '\0';
+    if (file)
+        (void)fclose(file);
+    return text;
+}
+
+static bool text_has(const char *path, const char *what)
+{
+    char text[16384];
+
+    return strstr(text_of(path, text, sizeof(text)), what) != NULL;
+}
+
+/* ---- one who waits ---- */
+
+typedef struct asker {
+    hth_worker_waiter waiter; /* first */
+    fixture *f;
+    uint64_t generation;
+    const char *ask_again; /* in on_ready: once more, for a later generation */
+    unsigned *order;       /* counted up in on_ready */
+    unsigned turn;
+    unsigned n_ready;
+    unsigned n_failed;
+    char socket_path[256];
+    hearth_error err;
+} asker;
+
+static void on_ready(hth_worker_waiter *waiter, const char *socket_path, uint64_t generation)
+{
+    asker *a = (asker *)waiter;
+    const char *model = a->ask_again;
+    hearth_error err;
+
+    a->n_ready++;
+    a->generation = generation;
+    (void)snprintf(a->socket_path, sizeof(a->socket_path), "%s", socket_path);
+    if (a->order)
+        a->turn = ++*a->order;
+    a->ask_again = NULL;
+    if (model)
+        assert_int_equal(hth_supervisor_want(a->f->supervisor, model, generation, waiter, &err), HEARTH_OK);
+}
+
+static void on_failed(hth_worker_waiter *waiter, const hearth_error *err)
+{
+    asker *a = (asker *)waiter;
+
+    a->n_failed++;
+    a->err = *err;
+}
+
+static asker asker_of(fixture *f)
+{
+    return (asker){ .waiter = { .on_ready = on_ready, .on_failed = on_failed }, .f = f };
+}
+
+static void want(fixture *f, const char *model, uint64_t after, asker *a)
+{
+    hearth_error err;
+
+    assert_int_equal(hth_supervisor_want(f->supervisor, model, after, &a->waiter, &err), HEARTH_OK);
+}
+
+/* ---- starting ---- */
+
+static void a_worker_is_started_and_those_who_wait_get_its_socket(void **state)
+{
+    fixture *f = *state;
+    asker a = asker_of(f), b = asker_of(f);
+    hth_worker_view v;
+
+    (void)add(f, "m", WORDS("log=hearth: warning: careful", "log=llama: error: bad", "say=loading 0.5", "ready"));
+    start(f);
+    want(f, "m", 0, &a);
+    assert_int_equal(view(f, 0).n_waiters, 1);
+    run_until(f, a.n_ready == 1);
+    assert_int_equal(a.generation, 1);
+    assert_true(exists(a.socket_path));
+    want(f, "m", 0, &b); /* now it is ready: at once */
+    assert_int_equal(b.n_ready, 1);
+    assert_string_equal(b.socket_path, a.socket_path);
+    run_until(f, strstr(f->logged, "m: llama: bad\n") &&
+                     strstr(f->logged, "m: careful\n")); /* the worker's lines come with the model's name */
+    v = view(f, 0);
+    assert_string_equal(v.model, "m");
+    assert_int_equal(v.state, HTH_WORKER_READY);
+    assert_true(v.pid > 0);
+    assert_int_equal(v.n_starts, 1);
+    assert_int_equal(v.n_deaths, 0);
+    assert_int_equal(v.n_waiters, 0);
+    assert_true(v.status.loop_ns < UINT64_MAX);
+    assert_string_equal(v.last_death, "");
+    assert_false(hth_supervisor_is_broken(f->supervisor, "m", NULL));
+}
+
+static void a_model_on_demand_starts_with_the_first_request(void **state)
+{
+    fixture *f = *state;
+    asker a = asker_of(f);
+
+    add(f, "eager", WORDS("ready"));
+    add(f, "lazy", WORDS("ready"))->on_demand = true;
+    start(f);
+    run_until(f, is_in(f, 0, HTH_WORKER_READY));
+    assert_int_equal(view(f, 1).state, HTH_WORKER_STOPPED);
+    want(f, "lazy", 0, &a);
+    run_until(f, a.n_ready == 1);
+}
+
+static void an_unknown_model_is_not_found(void **state)
+{
+    fixture *f = *state;
+    asker a = asker_of(f);
+    hearth_error err;
+
+    (void)add(f, "m", WORDS("ready"));
+    start(f);
+    assert_int_equal(hth_supervisor_want(f->supervisor, "x", 0, &a.waiter, &err), HEARTH_NOT_FOUND);
+    assert_string_equal(err.message, "there is no model 'x' here");
+    assert_int_equal(hth_supervisor_restart(f->supervisor, "x", &err), HEARTH_NOT_FOUND);
+    assert_true(hth_supervisor_is_broken(f->supervisor, "x", &err));
+    hth_supervisor_note_broken(f->supervisor, "x", 1);
+    assert_int_equal(a.n_ready + a.n_failed, 0);
+}
+
+static void waiters_are_served_in_the_order_they_came_and_one_can_leave(void **state)
+{
+    fixture *f = *state;
+    asker all[5];
+    unsigned order = 0;
+
+    (void)add(f, "m", WORDS("ready"));
+    start(f);
+    for (int i = 0; i < 5; i++) {
+        all[i] = asker_of(f);
+        all[i].order = &order;
+        want(f, "m", 0, &all[i]);
+    }
+    hth_worker_waiter_cancel(&all[0].waiter);
+    hth_worker_waiter_cancel(&all[4].waiter);
+    hth_worker_waiter_cancel(&all[2].waiter);
+    hth_worker_waiter_cancel(&all[2].waiter); /* waits for nothing now */
+    want(f, "m", 0, &all[0]);                 /* comes last */
+    assert_int_equal(view(f, 0).n_waiters, 3);
+    run_until(f, order == 3);
+    assert_int_equal(all[1].turn, 1);
+    assert_int_equal(all[3].turn, 2);
+    assert_int_equal(all[0].turn, 3);
+}
+
+static void a_waiter_that_waits_too_long_is_told_what_the_worker_does(void **state)
+{
+    fixture *f = *state;
+    asker a = asker_of(f);
+
+    f->options.wait_timeout_ms = 100;
+    (void)add(f, "m", WORDS("say=loading 0.25"));
+    start(f);
+    run_until(f, view(f, 0).load_progress > 0);
+    want(f, "m", 0, &a);
+    run_until(f, a.n_failed == 1);
+    assert_int_equal(a.err.status, HEARTH_TIMED_OUT);
+    assert_string_equal(a.err.message, "model 'm' was not ready within 0.1 s: it is loading (25 %)");
+}
+
+static void more_waiters_than_requests_are_refused(void **state)
+{
+    fixture *f = *state;
+    asker a = asker_of(f), b = asker_of(f);
+
+    f->options.requests_max = 1;
+    (void)add(f, "m", WORDS("say=loading 0.25"));
+    start(f);
+    want(f, "m", 0, &a);
+    want(f, "m", 0, &b);
+    assert_int_equal(b.n_failed, 1);
+    assert_int_equal(b.err.status, HEARTH_BUSY);
+    assert_true(b.err.retry_after_s > 0);
+    hth_worker_waiter_cancel(&a.waiter);
+}
+
+/* ---- deaths ---- */
+
+static void a_worker_that_crashes_is_started_again_and_its_last_lines_are_kept(void **state)
+{
+    fixture *f = *state;
+    asker a = asker_of(f);
+    char word[600];
+    hth_worker_view v;
+
+    (void)snprintf(word, sizeof(word), "crash-first=%s", f->path);
+    (void)add(f, "m", WORDS("log=GGML_ASSERT(0) failed", "log=error: this is the end", word, "ready"));
+    start(f);
+    want(f, "m", 0, &a);
+    run_until(f, a.n_ready == 1);
+    assert_int_equal(a.generation, 2);
+    v = view(f, 0);
+    assert_int_equal(v.n_deaths, 1);
+    assert_int_equal(v.n_starts, 2);
+    assert_string_equal(v.last_death,
+                        "killed by signal 11 (segmentation fault); its last lines: GGML_ASSERT(0) failed | "
+                        "error: this is the end");
+}
+
+static void a_request_whose_worker_died_gets_the_next_one(void **state)
+{
+    fixture *f = *state;
+    asker a = asker_of(f), b = asker_of(f);
+
+    (void)add(f, "m", WORDS("ready"));
+    start(f);
+    want(f, "m", 0, &a);
+    run_until(f, a.n_ready == 1);
+    assert_int_equal(kill(view(f, 0).pid, SIGKILL), 0);
+    hth_supervisor_note_broken(f->supervisor, "m", a.generation);
+    want(f, "m", a.generation, &b);
+    run_until(f, b.n_ready == 1);
+    assert_int_equal(b.generation, a.generation + 1);
+    assert_string_not_equal(b.socket_path, a.socket_path);
+    assert_false(exists(a.socket_path));
+    assert_non_null(strstr(view(f, 0).last_death, "killed by signal 9"));
+}
+
+static void a_worker_that_ends_without_being_asked_is_a_death_even_with_status_0(void **state)
+{
+    fixture *f = *state;
+
+    (void)add(f, "m", WORDS("ready", "exit=0"));
+    start(f);
+    run_until(f, view(f, 0).n_deaths >= 2);
+    assert_string_equal(view(f, 0).last_death, "ended with exit status 0");
+}
+
+static void a_model_that_cannot_be_loaded_is_refused_with_what_its_worker_said(void **state)
+{
+    fixture *f = *state;
+    asker a = asker_of(f), b = asker_of(f);
+    hearth_error err;
+
+    (void)add(f, "m", WORDS("log=error: secret of the log", "say=failed 'x.gguf' is no GGUF file", "exit=1"));
+    start(f);
+    want(f, "m", 0, &a);
+    run_until(f, a.n_failed == 1);
+    assert_int_equal(a.err.status, HEARTH_BUSY);
+    assert_true(a.err.retry_after_s >= 1 && a.err.retry_after_s <= 31);
+    assert_non_null(strstr(a.err.message,
+                           "model 'm' is out of order, its worker having failed 5 times in a row: 'x.gguf' "
+                           "is no GGUF file; the next try is in "));
+    assert_null(strstr(a.err.message, "secret")); /* its lines are for operators only */
+    assert_non_null(strstr(view(f, 0).last_death, "secret"));
+    assert_int_equal(view(f, 0).state, HTH_WORKER_BROKEN);
+    assert_true(view(f, 0).restart_in_ms > 0);
+    want(f, "m", 0, &b);
+    assert_int_equal(b.n_failed, 1);
+    assert_true(hth_supervisor_is_broken(f->supervisor, "m", &err));
+    assert_string_equal(err.message, b.err.message);
+    /* An operator need not wait. */
+    assert_int_equal(hth_supervisor_restart(f->supervisor, "m", &err), HEARTH_OK);
+    assert_int_equal(view(f, 0).state, HTH_WORKER_STARTING);
+}
+
+static void a_program_that_cannot_be_executed_is_a_death_that_says_so(void **state)
+{
+    fixture *f = *state;
+    hearth_error err;
+
+    (void)add(f, "m", WORDS("ready"));
+    assert_int_equal(hth_supervisor_new(f->base, "/no/such/program", &f->options, &f->log, &f->supervisor, &err),
+                     HEARTH_OK);
+    run_until(f, view(f, 0).n_deaths > 0);
+    assert_string_equal(view(f, 0).last_death, "its program cannot be executed: No such file or directory");
+}
+
+static void rows_that_were_being_restored_are_suspects_for_the_next_worker(void **state)
+{
+    fixture *f = *state;
+    char suspects[600], crash[600], report[512];
+
+    (void)snprintf(report, sizeof(report), "%s/suspects", f->directory);
+    (void)snprintf(suspects, sizeof(suspects), "suspects=%s", report);
+    (void)snprintf(crash, sizeof(crash), "crash-first=%s", f->path);
+    (void)add(f, "m", WORDS(suspects, "restoring", crash, "ready"));
+    start(f);
+    run_until(f, is_in(f, 0, HTH_WORKER_READY));
+    assert_true(text_has(report, "1 suspects, the first begins with 77"));
+}
+
+static void the_ram_tier_s_memory_outlives_the_worker(void **state)
+{
+    fixture *f = *state;
+    char first[600], again[600];
+    int fd = hth_os_memory_file_new("probe");
+
+    if (fd < 0)
+        skip();
+    assert_int_equal(close(fd), 0);
+    (void)snprintf(again, sizeof(again), "report=%s", f->path);
+    (void)snprintf(first, sizeof(first), "crash-first=%s/once", f->directory);
+    add(f, "m", WORDS(again, "ram=8192", first, "ready"))->ram_bytes = 1 << 20;
+    start(f);
+    run_until(f, is_in(f, 0, HTH_WORKER_READY));
+    assert_true(text_has(f->path, "\nram 8192\n")); /* the second found what the first had made */
+}
+
+static void a_grandchild_does_not_outlive_its_worker(void **state)
+{
+    fixture *f = *state;
+    char word[600], byte;
+    ssize_t n = -1;
+    int fd;
+
+    assert_int_equal(mkfifo(f->path, 0600), 0);
+    fd = open(f->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    assert_true(fd >= 0);
+    (void)snprintf(word, sizeof(word), "grandchild=%s", f->path);
+    (void)add(f, "m", WORDS(word, "ready"));
+    start(f);
+    run_until(f, read(fd, &byte, 1) == 1);
+    assert_int_equal(kill(view(f, 0).pid, SIGKILL), 0);
+    run_until(f, view(f, 0).n_deaths == 1);
+    f->options.n_models = 0; /* so that no other one comes */
+    hth_supervisor_reconfigure(f->supervisor, &f->options);
+    run_until(f, (n = read(fd, &byte, 1)) == 0);
+    assert_int_equal(close(fd), 0);
+}
+
+/* ---- hangs ---- */
+
+static void an_evaluation_that_takes_too_long_ends_the_worker(void **state)
+{
+    fixture *f = *state;
+
+    f->options.hang_ms = 300;
+    (void)add(f, "m", WORDS("ready", "tick"));
+    start(f);
+    run_until(f, view(f, 0).n_hangs >= 1 && view(f, 0).n_deaths >= 1);
+    assert_string_equal(view(f, 0).last_death, "an evaluation took longer than 0.3 s");
+}
+
+static void an_event_loop_that_stands_still_ends_the_worker(void **state)
+{
+    fixture *f = *state;
+    asker a = asker_of(f);
+
+    f->options.hang_ms = 2000;
+    (void)add(f, "m", WORDS("ready"));
+    start(f);
+    run_until(f, is_in(f, 0, HTH_WORKER_READY));
+    assert_int_equal(kill(view(f, 0).pid, SIGSTOP), 0);
+    run_until(f, view(f, 0).n_hangs == 1);
+    want(f, "m", 1, &a);
+    run_until(f, a.n_ready == 1);
+    assert_int_equal(a.generation, 2);
+    assert_string_equal(view(f, 0).last_death, "it did not answer for 2 s");
+}
+
+static void a_front_that_was_held_up_itself_kills_nobody_for_it(void **state)
+{
+    fixture *f = *state;
+
+    f->options.hang_ms = 1300;
+    (void)add(f, "m", WORDS("ready"));
+    start(f);
+    run_until(f, is_in(f, 0, HTH_WORKER_READY));
+    for (int i = 0; i < 2; i++) { /* as if both had been frozen */
+        int pid = view(f, 0).pid;
+
+        assert_int_equal(kill(pid, SIGSTOP), 0);
+        (void)usleep(1700000);
+        assert_int_equal(kill(pid, SIGCONT), 0);
+        assert_true(event_base_loop(f->base, EVLOOP_ONCE) >= 0);
+    }
+    assert_int_equal(view(f, 0).n_hangs, 0);
+    assert_int_equal(view(f, 0).state, HTH_WORKER_READY);
+}
+
+static void a_worker_that_hangs_while_it_loads_is_killed_when_nothing_goes_on(void **state)
+{
+    fixture *f = *state;
+
+    f->options.start_timeout_ms = 400;
+    (void)add(f, "m", WORDS("say=loading 0.5", "hang"));
+    start(f);
+    run_until(f, view(f, 0).n_deaths >= 1);
+    assert_string_equal(view(f, 0).last_death, "loading did not go on for 0.4 s (at 50 %)");
+}
+
+static void a_worker_whose_connection_broke_and_that_stands_still_is_killed_soon(void **state)
+{
+    fixture *f = *state;
+    asker a = asker_of(f), b = asker_of(f);
+
+    (void)add(f, "m", WORDS("ready"));
+    start(f);
+    want(f, "m", 0, &a);
+    run_until(f, a.n_ready == 1);
+    assert_int_equal(kill(view(f, 0).pid, SIGSTOP), 0);
+    hth_supervisor_note_broken(f->supervisor, "m", 1);
+    want(f, "m", 1, &b);
+    run_until(f, b.n_ready == 1);
+    assert_int_equal(b.generation, 2);
+    assert_string_equal(view(f, 0).last_death, "it broke a connection and did not answer any more");
+}
+
+static void a_worker_that_is_well_is_not_ended_for_a_broken_connection(void **state)
+{
+    fixture *f = *state;
+    asker a = asker_of(f), b = asker_of(f), c = asker_of(f);
+
+    (void)add(f, "m", WORDS("ready"));
+    start(f);
+    want(f, "m", 0, &a);
+    run_until(f, a.n_ready == 1);
+    want(f, "m", 1, &b); /* wants no more of it */
+    run_until(f, b.n_failed == 1);
+    assert_int_equal(b.err.status, HEARTH_BUSY);
+    want(f, "m", 0, &c); /* takes any */
+    assert_int_equal(c.n_ready, 1);
+    assert_int_equal(view(f, 0).n_deaths, 0);
+}
+
+static void asking_again_from_within_the_callback_works(void **state)
+{
+    fixture *f = *state;
+    asker a = asker_of(f);
+
+    (void)add(f, "m", WORDS("ready"));
+    start(f);
+    a.ask_again = "m";
+    want(f, "m", 0, &a);
+    run_until(f, a.n_ready == 1);
+    assert_int_equal(view(f, 0).n_waiters, 1);
+    assert_int_equal(kill(view(f, 0).pid, SIGKILL), 0);
+    run_until(f, a.n_ready == 2);
+    assert_int_equal(a.generation, 2);
+}
+
+/* ---- what workers write ---- */
+
+static void a_worker_that_writes_without_end_is_heard_in_bounds(void **state)
+{
+    fixture *f = *state;
+
+    (void)add(f, "m", WORDS("spew=200000", "ready"));
+    start(f);
+    run_until(f, is_in(f, 0, HTH_WORKER_READY));
+    run_until(f, strstr(f->logged, "more lines in a second were dropped"));
+}
+
+static void what_is_no_text_is_made_printable(void **state)
+{
+    fixture *f = *state;
+
+    (void)add(f, "m", WORDS("binary", "ready"));
+    start(f);
+    run_until(f, strstr(f->logged, "yyyyyyyy") && is_in(f, 0, HTH_WORKER_READY));
+    assert_non_null(strstr(f->logged, "m: ??  not text \xc3\xa9\n"));
+}
+
+static void lines_of_the_control_socket_that_make_no_sense_do_no_harm(void **state)
+{
+    fixture *f = *state;
+
+    (void)add(f, "m",
+              WORDS("say=loading nan", "say=loading 1e99", "say=loading -3", "say=", "say=what", "ready", "ready"));
+    f->words[0][1] = "say=exec";
+    start(f);
+    run_until(f, view(f, 0).state != HTH_WORKER_STARTING);
+    assert_true(view(f, 0).load_progress >= 0 && view(f, 0).load_progress <= 1);
+}
+
+/* ---- the environment of a worker ---- */
+
+static void a_worker_has_what_it_needs_and_nothing_else(void **state)
+{
+    fixture *f = *state;
+    char word[600], text[16384];
+    unsigned n_fds = 0;
+    int spare = open("/dev/null", O_RDONLY); /* inheritable, like one of a careless library */
+
+    assert_true(spare > 2);
+    assert_int_equal(setenv("HEARTH_API_KEYS", "secret", 1), 0);
+    assert_int_equal(setenv("OMP_TEST", "1", 1), 0);
+    assert_int_equal(setenv("PATHOLOGICAL", "1", 1), 0);
+    (void)snprintf(word, sizeof(word), "report=%s", f->path);
+    add(f, "m", WORDS(word, "ready"))->ram_bytes = 4096;
+    start(f);
+    run_until(f, text_has(f->path, "\nend\n"));
+    (void)text_of(f->path, text, sizeof(text));
+    assert_non_null(strstr(text, "arg --socket\n"));
+    assert_non_null(strstr(text, "\nenv PATH="));
+    assert_non_null(strstr(text, "\nenv OMP_TEST=1\n"));
+    assert_null(strstr(text, "secret"));
+    assert_null(strstr(text, "PATHOLOGICAL"));
+    assert_non_null(strstr(text, "\nleads its group: 1\n"));
+    assert_non_null(strstr(text, "\nSIGTERM is blocked: 0\n"));
+    if (exists("/proc/self/oom_score_adj"))
+        assert_null(strstr(text, "\noom_score_adj 0\n"));
+    for (const char *at = strstr(text, "\nfd "); at; at = strstr(at + 1, "\nfd "))
+        n_fds++;
+    if (exists("/proc/self/fd"))
+        assert_int_equal(n_fds, strstr(text, "\nram ") ? 6 : 5); /* 0, 1, 2, status, control, memory */
+    assert_int_equal(unsetenv("HEARTH_API_KEYS"), 0);
+    assert_int_equal(unsetenv("OMP_TEST"), 0);
+    assert_int_equal(unsetenv("PATHOLOGICAL"), 0);
+    assert_int_equal(close(spare), 0);
+}
+
+static void the_sockets_folder_is_private_and_goes_with_the_server(void **state)
+{
+    fixture *f = *state;
+    asker a = asker_of(f);
+    struct stat st;
+
+    (void)snprintf(f->path, sizeof(f->path), "%s/run", f->directory);
+    f->options.runtime_directory = f->path;
+    (void)add(f, "m", WORDS("ready"));
+    start(f);
+    want(f, "m", 0, &a);
+    run_until(f, a.n_ready == 1);
+    assert_memory_equal(a.socket_path, f->path, strlen(f->path));
+    *strrchr(a.socket_path, '/') = '\0';
+    assert_int_equal(stat(a.socket_path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0700);
+    hth_supervisor_free(f->supervisor);
+    f->supervisor = NULL;
+    assert_false(exists(a.socket_path));
+}
+
+static void a_runtime_directory_that_is_too_long_for_sockets_is_refused(void **state)
+{
+    fixture *f = *state;
+    char path[512];
+    hearth_error err;
+
+    (void)snprintf(path, sizeof(path), "%s/%0100d", f->directory, 1);
+    f->options.runtime_directory = path;
+    assert_int_not_equal(hth_supervisor_new(f->base, HTH_TEST_FAKE_WORKER, &f->options, &f->log, &f->supervisor, &err),
+                         HEARTH_OK);
+    assert_non_null(strstr(err.message, "runtime directory"));
+    assert_null(f->supervisor);
+}
+
+/* ---- orders ---- */
+
+static void on_stopped(void *user_data)
+{
+    fixture *f = user_data;
+
+    f->is_stopped = true;
+}
+
+static void workers_are_stopped_in_order_and_those_who_wait_are_told(void **state)
+{
+    fixture *f = *state;
+    asker a = asker_of(f), b = asker_of(f);
+
+    (void)add(f, "m", WORDS("ready"));
+    (void)add(f, "loading", WORDS("say=loading 0.1"));
+    add(f, "lazy", WORDS("ready"))->on_demand = true;
+    start(f);
+    run_until(f, is_in(f, 0, HTH_WORKER_READY));
+    want(f, "loading", 0, &a);
+    hth_supervisor_stop(f->supervisor, 60000, on_stopped, f);
+    assert_int_equal(a.n_failed, 1);
+    assert_int_equal(a.err.status, HEARTH_BUSY);
+    want(f, "m", 0, &b);
+    assert_int_equal(b.n_failed, 1);
+    run_until(f, f->is_stopped);
+    assert_int_equal(view(f, 0).state, HTH_WORKER_STOPPED);
+    assert_int_equal(view(f, 0).n_deaths, 0);
+    assert_int_equal(view(f, 1).n_deaths, 0);
+    assert_int_equal(view(f, 0).pid, 0);
+}
+
+static void a_worker_that_does_not_end_when_asked_is_killed(void **state)
+{
+    fixture *f = *state;
+
+    (void)add(f, "m", WORDS("ignore-term", "ready"));
+    start(f);
+    run_until(f, is_in(f, 0, HTH_WORKER_READY));
+    hth_supervisor_stop(f->supervisor, 200, on_stopped, f);
+    run_until(f, f->is_stopped);
+    assert_string_equal(view(f, 0).last_death, "killed, since it did not end in time when asked to");
+    assert_int_equal(view(f, 0).n_deaths, 0);
+}
+
+static void a_restart_is_no_death(void **state)
+{
+    fixture *f = *state;
+    asker a = asker_of(f);
+    hearth_error err;
+
+    (void)add(f, "m", WORDS("ready"));
+    start(f);
+    run_until(f, is_in(f, 0, HTH_WORKER_READY));
+    assert_int_equal(hth_supervisor_restart(f->supervisor, "m", &err), HEARTH_OK);
+    assert_int_equal(view(f, 0).state, HTH_WORKER_STOPPING);
+    want(f, "m", 0, &a); /* waits for the next */
+    run_until(f, a.n_ready == 1);
+    assert_int_equal(a.generation, 2);
+    assert_int_equal(view(f, 0).n_deaths, 0);
+    assert_int_equal(view(f, 0).n_starts, 2);
+}
+
+static void a_reload_adds_removes_and_restarts_what_changed_and_leaves_the_others_alone(void **state)
+{
+    fixture *f = *state;
+    hth_server_options options = f->options;
+    hth_server_model models[3];
+    const char *changed[] = { "--do", "ready", "--more", "1", NULL };
+    asker a = asker_of(f);
+    int kept_pid;
+
+    (void)add(f, "gone", WORDS("say=loading 0.1"));
+    (void)add(f, "kept", WORDS("ready"));
+    (void)add(f, "changed", WORDS("ready"));
+    add(f, "new", WORDS("ready"));
+    f->options.n_models = 3;
+    start(f);
+    want(f, "gone", 0, &a);
+    run_until(f, is_in(f, 1, HTH_WORKER_READY) && is_in(f, 2, HTH_WORKER_READY));
+    kept_pid = view(f, 1).pid;
+
+    models[0] = (hth_server_model){ .name = "changed", .worker = changed };
+    models[1] = f->models[3];
+    models[2] = f->models[1];
+    options.models = models;
+    options.n_models = 3;
+    hth_supervisor_reconfigure(f->supervisor, &options);
+    assert_int_equal(a.n_failed, 1);
+    assert_int_equal(a.err.status, HEARTH_NOT_FOUND);
+    assert_int_equal(hth_supervisor_n(f->supervisor), 3);
+    run_until(f, is_in(f, 0, HTH_WORKER_READY) && is_in(f, 1, HTH_WORKER_READY));
+    assert_string_equal(view(f, 0).model, "changed");
+    assert_int_equal(view(f, 0).generation, 2);
+    assert_string_equal(view(f, 1).model, "new");
+    assert_string_equal(view(f, 2).model, "kept");
+    assert_int_equal(view(f, 2).pid, kept_pid);
+
+    /* What is taken away and comes back while it still ends goes on. */
+    options.n_models = 2;
+    hth_supervisor_reconfigure(f->supervisor, &options);
+    options.n_models = 3;
+    hth_supervisor_reconfigure(f->supervisor, &options);
+    run_until(f, is_in(f, 2, HTH_WORKER_READY));
+    assert_string_equal(view(f, 2).model, "kept");
+    assert_int_not_equal(view(f, 2).pid, kept_pid);
+    hth_supervisor_free(f->supervisor); /* before its options go */
+    f->supervisor = NULL;
+}
+
+/* ---- the end of the front ---- */
+
+static void workers_do_not_outlive_a_front_that_is_killed(void **state)
+{
+    fixture *f = *state;
+    char word[600], byte;
+    int wait_status, fd;
+    pid_t pid;
+
+#ifdef __APPLE__
+    skip(); /* there a real worker sees the end of its control socket; the fake one does not look */
+#endif
+    assert_int_equal(mkfifo(f->path, 0600), 0);
+    fd = open(f->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    assert_true(fd >= 0);
+    (void)snprintf(word, sizeof(word), "hold=%s", f->path);
+    (void)add(f, "m", WORDS("ignore-term", word, "ready"));
+    f->options.runtime_directory = f->directory; /* what the killed one leaves goes with the test */
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        hearth_error err;
+
+        if (event_reinit(f->base) != 0 ||
+            hth_supervisor_new(f->base, HTH_TEST_FAKE_WORKER, &f->options, &f->log, &f->supervisor, &err) != HEARTH_OK)
+            _exit(1);
+        (void)event_base_dispatch(f->base);
+        _exit(2);
+    }
+    assert_int_equal(fcntl(fd, F_SETFL, 0), 0); /* wait from here on */
+    while (read(fd, &byte, 1) != 1)             /* 0 while nobody has it open yet */
+        (void)usleep(10000);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, &wait_status, 0), pid);
+    assert_int_equal(read(fd, &byte, 1), 0); /* the worker held the other end */
+    assert_int_equal(close(fd), 0);
+}
+
+/* ---- everything at once ---- */
+
+static void whatever_is_done_to_workers_each_request_is_answered_once(void **state)
+{
+    enum { ASKERS = 40, STEPS = 300 };
+    fixture *f = *state;
+    asker askers[ASKERS];
+    bool is_out[ASKERS] = { false };
+    uint64_t seed = hth_test_seed();
+    hearth_error err;
+
+    f->options.hang_ms = 5000;
+    f->options.wait_timeout_ms = 2000;
+    (void)add(f, "a", WORDS("ready"));
+    (void)add(f, "b", WORDS("ready", "say=ready"));
+    (void)add(f, "c", WORDS("say=failed no such file", "exit=1"));
+    f->options.drain_timeout_ms = 100;
+    start(f);
+    for (int step = 0; step < STEPS; step++) {
+        const char *model = (const char *[]){ "a", "b", "c" }[hth_test_random(&seed, 3)];
+        size_t i = (size_t)(model[0] - 'a');
+        size_t k = hth_test_random(&seed, ASKERS);
+        hth_worker_view v = view(f, i);
+
+        switch (hth_test_random(&seed, 8)) {
+        case 0:
+            if (v.pid > 0)
+                (void)kill(v.pid, SIGKILL);
+            break;
+        case 1: hth_supervisor_note_broken(f->supervisor, model, v.generation); break;
+        case 2:
+            if (hth_test_random(&seed, 4) == 0)
+                assert_int_equal(hth_supervisor_restart(f->supervisor, model, &err), HEARTH_OK);
+            break;
+        case 3:
+            if (is_out[k] && askers[k].waiter.link) {
+                hth_worker_waiter_cancel(&askers[k].waiter);
+                is_out[k] = false;
+            }
+            break;
+        case 4:
+            if (hth_test_random(&seed, 4) == 0) {
+                f->models[1].on_demand = !f->models[1].on_demand;
+                f->models[0].ram_bytes = hth_test_random(&seed, 2) * 4096;
+                hth_supervisor_reconfigure(f->supervisor, &f->options);
+            }
+            break;
+        default:
+            if (is_out[k] && askers[k].waiter.link)
+                break;
+            askers[k] = asker_of(f);
+            is_out[k] = true;
+            want(f, model, hth_test_random(&seed, 3) == 0 ? v.generation : 0, &askers[k]);
+            break;
+        }
+        assert_true(event_base_loop(f->base, hth_test_random(&seed, 10) == 0 ? EVLOOP_ONCE : EVLOOP_NONBLOCK) >= 0);
+        for (k = 0; k < ASKERS; k++) {
+            if (is_out[k])
+                assert_int_equal(askers[k].n_ready + askers[k].n_failed, askers[k].waiter.link ? 0 : 1);
+        }
+    }
+    for (size_t k = 0; k < ASKERS; k++) {
+        if (is_out[k])
+            run_until(f, !askers[k].waiter.link);
+    }
+    hth_supervisor_stop(f->supervisor, 100, on_stopped, f);
+    run_until(f, f->is_stopped);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(view(f, i).state, HTH_WORKER_STOPPED);
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no child is left */
+    assert_int_equal(errno, ECHILD);
+}
+
+#define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        test(a_worker_is_started_and_those_who_wait_get_its_socket),
+        test(a_model_on_demand_starts_with_the_first_request),
+        test(an_unknown_model_is_not_found),
+        test(waiters_are_served_in_the_order_they_came_and_one_can_leave),
+        test(a_waiter_that_waits_too_long_is_told_what_the_worker_does),
+        test(more_waiters_than_requests_are_refused),
+        test(a_worker_that_crashes_is_started_again_and_its_last_lines_are_kept),
+        test(a_request_whose_worker_died_gets_the_next_one),
+        test(a_worker_that_ends_without_being_asked_is_a_death_even_with_status_0),
+        test(a_model_that_cannot_be_loaded_is_refused_with_what_its_worker_said),
+        test(a_program_that_cannot_be_executed_is_a_death_that_says_so),
+        test(rows_that_were_being_restored_are_suspects_for_the_next_worker),
+        test(the_ram_tier_s_memory_outlives_the_worker),
+        test(a_grandchild_does_not_outlive_its_worker),
+        test(an_evaluation_that_takes_too_long_ends_the_worker),
+        test(an_event_loop_that_stands_still_ends_the_worker),
+        test(a_front_that_was_held_up_itself_kills_nobody_for_it),
+        test(a_worker_that_hangs_while_it_loads_is_killed_when_nothing_goes_on),
+        test(a_worker_whose_connection_broke_and_that_stands_still_is_killed_soon),
+        test(a_worker_that_is_well_is_not_ended_for_a_broken_connection),
+        test(asking_again_from_within_the_callback_works),
+        test(a_worker_that_writes_without_end_is_heard_in_bounds),
+        test(what_is_no_text_is_made_printable),
+        test(lines_of_the_control_socket_that_make_no_sense_do_no_harm),
+        test(a_worker_has_what_it_needs_and_nothing_else),
+        test(the_sockets_folder_is_private_and_goes_with_the_server),
+        test(a_runtime_directory_that_is_too_long_for_sockets_is_refused),
+        test(workers_are_stopped_in_order_and_those_who_wait_are_told),
+        test(a_worker_that_does_not_end_when_asked_is_killed),
+        test(a_restart_is_no_death),
+        test(a_reload_adds_removes_and_restarts_what_changed_and_leaves_the_others_alone),
+        test(workers_do_not_outlive_a_front_that_is_killed),
+        test(whatever_is_done_to_workers_each_request_is_answered_once),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
