@@ -8,7 +8,7 @@ set -eu
 say() { printf 'deps: %s\n' "$*" >&2; }
 
 debian_packages='build-essential cmake git pkg-config npm libssl-dev libisal-dev liblmdb-dev liburing-dev libjansson-dev
-uthash-dev libcmocka-dev libevent-dev libcurl4-openssl-dev libseccomp-dev'
+uthash-dev libcmocka-dev curl libevent-dev libcurl4-openssl-dev libseccomp-dev'
 debian_tools='clang clang-format clang-tidy'   # for make lint and make fuzz only
 
 wanted=$debian_packages
@@ -57,7 +57,7 @@ fi
 if [ -z "$missing" ]; then exit 0; fi
 say "missing:$missing"
 case $(uname -s)-$([ -r /etc/os-release ] && . /etc/os-release && echo "${ID:-}") in
-  Linux-fedora*) say 'install: sudo dnf install gcc gcc-c++ make cmake git pkgconf npm openssl openssl-devel isa-l-devel lmdb-devel liburing-devel jansson-devel uthash-devel libcmocka-devel libevent-devel libcurl-devel libseccomp-devel' ;;
+  Linux-fedora*) say 'install: sudo dnf install gcc gcc-c++ make cmake git pkgconf npm openssl openssl-devel isa-l-devel lmdb-devel liburing-devel jansson-devel uthash-devel libcmocka-devel curl libevent-devel libcurl-devel libseccomp-devel' ;;
   Darwin-*) say 'install: brew install cmake git pkg-config node openssl@3 isa-l lmdb jansson uthash cmocka libevent curl' ;;
   FreeBSD-*) say 'install: sudo pkg install cmake git pkgconf npm openssl isa-l lmdb jansson uthash cmocka libevent curl' ;;
   *) say 'install the development packages of OpenSSL 3, ISA-L, LMDB, liburing and libseccomp (Linux), jansson, uthash, libevent, libcurl and cmocka, and cmake, git, npm' ;;

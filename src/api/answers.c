@@ -67,7 +67,7 @@ static bool apply_template(hearth_model *model, const hth_api_request *request, 
 {
     hth_api_prepared prepared;
 
-    if (!hth_api_prepare(model, request, 0, &prepared, error))
+    if (!hth_api_prepare(model, request, 0, NULL, &prepared, error))
         return false;
     hth_buffer_add_json_take(out, json_pack("{s:s}", "prompt", prepared.chat.text));
     hth_api_prepared_deinit(&prepared);

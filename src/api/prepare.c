@@ -8,12 +8,11 @@
 
 void hth_api_prepared_deinit(hth_api_prepared *prepared)
 {
-    for (size_t i = 0; prepared->tokens && i < prepared->n_requests; i++)
-        free(prepared->tokens[i]);
-    free(prepared->tokens);
+    for (size_t i = 0; prepared->prompts && i < prepared->n_requests; i++)
+        hth_api_prompt_unref(prepared->prompts[i]);
+    free(prepared->prompts);
     free(prepared->stop);
     free(prepared->requests);
-    hearth_chat_prompt_free(&prepared->chat);
     *prepared = (hth_api_prepared){ .n_requests = 0 };
 }
 
@@ -128,17 +127,67 @@ static bool join_pieces(hearth_model *model, const hth_api_text_prompt *prompt, 
     return true;
 }
 
-/* Tokens of a prompt; an empty text stays one, which the library refuses. */
-static bool put_prompt(hearth_model *model, const hth_api_text_prompt *prompt, hearth_token **tokens,
-                       hearth_request *to, hth_api_error *error)
+/* Make prompt i, from its text or its conversation. */
+static hth_api_prompt *make_prompt(hearth_model *model, const hth_api_request *request, size_t i, hth_api_error *error)
 {
-    if (prompt->n_pieces == 1 && prompt->pieces[0].text && !*prompt->pieces[0].text) {
-        to->prompt = prompt->pieces[0].text;
-        return true;
+    hth_api_prompt *prompt = hth_api_prompt_new();
+    hth_api_piece piece = { .text = NULL };
+    hth_api_text_prompt of_chat = { .pieces = &piece, .n_pieces = 1 };
+
+    if (!prompt) {
+        (void)no_memory(error); /* which says it */
+        return NULL;
     }
-    if (!join_pieces(model, prompt, tokens, &to->n_tokens, error))
-        return false;
-    to->tokens = *tokens;
+    if (!request->is_chat || render(model, request, &prompt->chat, error)) {
+        piece.text = prompt->chat.text;
+        if (join_pieces(model, request->is_chat ? &of_chat : &request->prompts[i], &prompt->tokens, &prompt->n_tokens,
+                        error))
+            return prompt;
+    }
+    hth_api_prompt_unref(prompt);
+    return NULL;
+}
+
+/* An empty text, which has no tokens; the library refuses it. */
+static bool is_empty(const hth_api_text_prompt *prompt)
+{
+    return prompt->n_pieces == 1 && prompt->pieces[0].text && !*prompt->pieces[0].text;
+}
+
+static hth_api_prompt *find_or_make_prompt(hearth_model *model, const hth_api_request *request, size_t i,
+                                           hth_api_prompts *memory, hth_api_error *error)
+{
+    uint8_t key[HTH_API_PROMPT_KEY_BYTES];
+    bool has_key = memory && hth_api_prompt_key(request, i, key);
+    hth_api_prompt *prompt = has_key ? hth_api_prompts_find(memory, key) : NULL;
+
+    if (prompt)
+        return prompt;
+    prompt = make_prompt(model, request, i, error);
+    if (prompt && has_key)
+        hth_api_prompts_keep(memory, key, prompt);
+    return prompt;
+}
+
+static bool make_prompts(hearth_model *model, const hth_api_request *request, hth_api_prompts *memory,
+                         hth_api_prepared *prepared, hth_api_error *error)
+{
+    size_t n = request->is_chat ? 1 : request->n_prompts;
+
+    prepared->requests = calloc(n, sizeof(*prepared->requests));
+    prepared->prompts = calloc(n, sizeof(*prepared->prompts));
+    if (!prepared->requests || !prepared->prompts)
+        return no_memory(error);
+    prepared->n_requests = n;
+    for (size_t i = 0; i < n; i++) {
+        if (!request->is_chat && is_empty(&request->prompts[i]))
+            continue;
+        prepared->prompts[i] = find_or_make_prompt(model, request, i, memory, error);
+        if (!prepared->prompts[i])
+            return false;
+    }
+    if (request->is_chat)
+        prepared->chat = prepared->prompts[0]->chat;
     return true;
 }
 
@@ -170,22 +219,15 @@ static void cut_length(uint32_t n_ctx, hearth_request *request)
         request->n_predict = -1;
 }
 
-static bool make_requests(hearth_model *model, const hth_api_request *request, uint64_t seed,
-                          hth_api_prepared *prepared, hth_api_error *error)
+static void make_requests(hearth_model *model, const hth_api_request *request, uint64_t seed,
+                          hth_api_prepared *prepared)
 {
-    size_t n = request->is_chat ? 1 : request->n_prompts;
     hearth_model_info info = { .struct_size = sizeof(info) };
 
     (void)hearth_model_info_get(model, &info, NULL); /* an unloaded model refuses the request anyway */
-    prepared->requests = calloc(n, sizeof(*prepared->requests));
-    prepared->tokens = calloc(n, sizeof(*prepared->tokens));
-    if (!prepared->requests || !prepared->tokens)
-        return no_memory(error);
-    prepared->n_requests = n;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < prepared->n_requests; i++) {
+        const hth_api_prompt *prompt = prepared->prompts[i];
         hearth_request *one = &prepared->requests[i];
-        hth_api_piece chat = { .text = prepared->chat.text };
-        hth_api_text_prompt of_chat = { .pieces = &chat, .n_pieces = 1 };
 
         *one = request->options;
         one->stop = prepared->stop;
@@ -195,24 +237,27 @@ static bool make_requests(hearth_model *model, const hth_api_request *request, u
         one->sampling.seed += i * one->n; /* each reply its own */
         if (request->is_chat)
             put_chat(request, &prepared->chat, one);
-        if (!put_prompt(model, request->is_chat ? &of_chat : &request->prompts[i], &prepared->tokens[i], one, error))
-            return false;
+        if (prompt) {
+            one->tokens = prompt->tokens;
+            one->n_tokens = prompt->n_tokens;
+        } else {
+            one->prompt = "";
+        }
         cut_length(info.n_ctx, one);
     }
-    return true;
 }
 
-bool hth_api_prepare(hearth_model *model, const hth_api_request *request, uint64_t seed, hth_api_prepared *out,
-                     hth_api_error *error)
+bool hth_api_prepare(hearth_model *model, const hth_api_request *request, uint64_t seed, hth_api_prompts *memory,
+                     hth_api_prepared *out, hth_api_error *error)
 {
     hth_api_prepared prepared = { .n_requests = 0 };
 
     *error = (hth_api_error){ .kind = HTH_API_NO_ERROR };
-    if ((request->is_chat && !render(model, request, &prepared.chat, error)) ||
-        !join_stops(request, &prepared, error) || !make_requests(model, request, seed, &prepared, error)) {
+    if (!make_prompts(model, request, memory, &prepared, error) || !join_stops(request, &prepared, error)) {
         hth_api_prepared_deinit(&prepared);
         return false;
     }
+    make_requests(model, request, seed, &prepared);
     *out = prepared;
     return true;
 }

@@ -7,24 +7,24 @@
 #ifndef HTH_API_PREPARE_H
 #define HTH_API_PREPARE_H
 
-#include "api/request.h"
+#include "api/prompt.h"
 
 typedef struct hth_api_prepared {
-    hearth_chat_prompt chat;  /* of a conversation */
+    hearth_chat_prompt chat;  /* of a conversation; a prompt's, which owns it */
     hearth_request *requests; /* [n_requests], one a prompt, each with options.n replies */
     size_t n_requests;
-    const char **stop;     /* what requests point to, like these */
-    hearth_token **tokens; /* [n_requests], of the prompts */
+    const char **stop;        /* what requests point to, like these */
+    hth_api_prompt **prompts; /* [n_requests], references; NULL: of an empty text */
 } hth_api_prepared;
 
 /*
  * Fill *out, to be released with hth_api_prepared_deinit before request. seed is used where the client gave none: a
  * different one for each request. Callbacks and timeouts are the caller's to set. Prompts are tokens
  * (n_tokens of a request says how many), but for an empty text, which hearth_submit refuses. False with error filled. Renders and
- * tokenizes, so it may take milliseconds; any thread.
+ * tokenizes, so it may take milliseconds, unless memory (NULL: none) has the prompts; any thread.
  */
-bool hth_api_prepare(hearth_model *model, const hth_api_request *request, uint64_t seed, hth_api_prepared *out,
-                     hth_api_error *error);
+bool hth_api_prepare(hearth_model *model, const hth_api_request *request, uint64_t seed, hth_api_prompts *memory,
+                     hth_api_prepared *out, hth_api_error *error);
 void hth_api_prepared_deinit(hth_api_prepared *prepared); /* accepts zeros */
 
 /* Tokens of a conversation's prompt, for count_tokens. False with error filled. */

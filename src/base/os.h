@@ -38,6 +38,8 @@ uint64_t hth_os_memory_bytes(void);
 uint64_t hth_os_memory_available_bytes(void);
 /* CPUs that this process may run on, at least 1. */
 unsigned hth_os_n_cpus(void);
+/* The path of the running program; false, with path unchanged, when it is unknown or does not fit. */
+bool hth_os_program_path(char *path, size_t capacity);
 /* Bytes that nobody can guess. */
 void hth_os_random(void *bytes, size_t n_bytes);
 

@@ -39,6 +39,18 @@ uint64_t hth_os_ctime_ns(const struct stat *st)
     return timespec_ns(&st->st_ctimespec);
 }
 
+bool hth_os_program_path(char *path, size_t capacity)
+{
+    char link[PROC_PIDPATHINFO_MAXSIZE];
+    int n = proc_pidpath(getpid(), link, sizeof(link));
+
+    if (n <= 0 || (size_t)n >= capacity)
+        return false;
+    memcpy(path, link, (size_t)n);
+    path[n] = '\0';
+    return true;
+}
+
 bool hth_os_boot_id(char *text, size_t capacity)
 {
     char id[64];

@@ -49,6 +49,22 @@ uint64_t hth_os_ctime_ns(const struct stat *st)
     return timespec_ns(&st->st_ctim);
 }
 
+bool hth_os_program_path(char *path, size_t capacity)
+{
+    const int name[] = { CTL_KERN, KERN_PROC, KERN_PROC_PATHNAME, -1 };
+    char link[PATH_MAX];
+    size_t n = sizeof(link);
+
+    if (sysctl(name, sizeof(name) / sizeof(name[0]), link, &n, NULL, 0) != 0)
+        return false;
+    n = strnlen(link, n);
+    if (n == 0 || n >= capacity)
+        return false;
+    memcpy(path, link, n);
+    path[n] = '\0';
+    return true;
+}
+
 bool hth_os_boot_id(char *text, size_t capacity)
 {
     char id[64];

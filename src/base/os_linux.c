@@ -64,6 +64,18 @@ static bool read_text(const char *path, char *text, size_t capacity)
     return n > 0;
 }
 
+bool hth_os_program_path(char *path, size_t capacity)
+{
+    char link[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", link, sizeof(link));
+
+    if (n <= 0 || (size_t)n == sizeof(link) || (size_t)n >= capacity)
+        return false;
+    memcpy(path, link, (size_t)n);
+    path[n] = '\0';
+    return true;
+}
+
 bool hth_os_boot_id(char *text, size_t capacity)
 {
     char id[64];

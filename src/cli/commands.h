@@ -8,6 +8,8 @@
 #define HTH_CLI_COMMANDS_H
 
 int hth_command_run(int argc, char **argv);
+int hth_command_serve(int argc, char **argv);
+int hth_command_key(int argc, char **argv);
 int hth_command_worker(int argc, char **argv);
 int hth_command_version(int argc, char **argv);
 int hth_command_kvc(int argc, char **argv);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/commands.h"
+#include "cli/nearest.h"
 
 static const struct command {
     const char *name;
@@ -14,7 +15,9 @@ static const struct command {
     const char *summary;
 } commands[] = {
     { "run", hth_command_run, "generate text from a prompt, warm when the prompt was seen before" },
-    { "worker", hth_command_worker, "serve one model on a unix socket" },
+    { "serve", hth_command_serve, "serve models over HTTP, with the APIs that clients know" },
+    { "key", hth_command_key, "make keys for the clients of a server: new, hash" },
+    { "worker", hth_command_worker, "one model on a unix socket; what serve starts" },
     { "cache", hth_command_cache, "look after the cache: stat, ls, why, verify, gc, rm, export, import, repair" },
     { "kvc", hth_command_kvc, "look into row files: inspect, key" },
     { "version", hth_command_version, "show versions of program, engine and formats" },
@@ -50,6 +53,19 @@ static void spin_briefly(void)
         (void)setenv("GOMP_SPINCOUNT", "3000", 0); /* without memory for it the default stays */
 }
 
+static void say_unknown(const char *name)
+{
+    hth_nearest nearest;
+
+    hth_nearest_init(&nearest, name);
+    for (int i = 0; i < N_COMMANDS; i++)
+        hth_nearest_try(&nearest, commands[i].name);
+    if (nearest.name)
+        (void)fprintf(stderr, "hearth: there is no command '%s'; did you mean '%s'?\n", name, nearest.name);
+    else
+        (void)fprintf(stderr, "hearth: there is no command '%s'; 'hearth --help' lists them\n", name);
+}
+
 int main(int argc, char **argv)
 {
     spin_briefly(); /* before any thread exists */
@@ -70,6 +86,6 @@ int main(int argc, char **argv)
     for (int i = 0; i < N_COMMANDS; i++)
         if (strcmp(argv[1], commands[i].name) == 0)
             return commands[i].run(argc - 1, argv + 1);
-    (void)fprintf(stderr, "hearth: there is no command '%s'; 'hearth --help' lists them\n", argv[1]);
+    say_unknown(argv[1]);
     return HTH_EXIT_USAGE;
 }

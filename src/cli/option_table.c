@@ -20,7 +20,7 @@ enum {
 
 static bool may_omit_value(const hth_option *option)
 {
-    return option->value && option->value[0] == '[';
+    return option->value && option->value[0] == '[' && option->value[strlen(option->value) - 1] == ']';
 }
 
 bool hth_option_read(const hth_option *option, void *options, const char *shown, const char *value, hearth_error *err)
@@ -68,7 +68,7 @@ static int write_units(uint64_t number, uint64_t factor, const char *const *unit
 
 bool hth_option_write(const hth_option *option, const void *options, size_t i, char *text, size_t capacity)
 {
-    static const char *const size_units[] = { "", "K", "M", "G", "T" };
+    static const char *const size_units[] = { "", "kb", "mb", "gb", "tb" };
     static const char *const ms_units[] = { "", "s" };
     const void *field = (const char *)options + option->offset;
     int n = -1;

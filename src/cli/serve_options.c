@@ -237,17 +237,31 @@ static const hth_option tls_rows[] = {
       .key = "key", .is_path = true },
 };
 
-static const hth_option limit_rows[] = {
+#define IN_SERVER(field) offsetof(hth_server_options, field)
+
+static const hth_option worker_limit_rows[] = {
     { "headers-bytes-max", 0, HTH_OPTION_SIZE, "SIZE", "the head of a request; more is 431",
-      .offset = AT(server.headers_bytes_max), .low = 1 << 10, .key = "headers_bytes_max" },
+      .offset = IN_SERVER(headers_bytes_max), .low = 1 << 10, .key = "headers_bytes_max" },
     { "body-bytes-max", 0, HTH_OPTION_SIZE, "SIZE", "the body of a request; more is 413",
-      .offset = AT(server.body_bytes_max), .low = 1 << 10, .key = "body_bytes_max" },
+      .offset = IN_SERVER(body_bytes_max), .low = 1 << 10, .key = "body_bytes_max" },
     { "json-depth-max", 0, HTH_OPTION_U32, "N", "objects and arrays within each other",
-      .offset = AT(server.json_depth_max), .low = 4, .high = 1024, .key = "json_depth_max" },
-    { "messages-max", 0, HTH_OPTION_U32, "N", "messages of one conversation", .offset = AT(server.messages_max),
+      .offset = IN_SERVER(json_depth_max), .low = 4, .high = 1024, .key = "json_depth_max" },
+    { "messages-max", 0, HTH_OPTION_U32, "N", "messages of one conversation", .offset = IN_SERVER(messages_max),
       .low = 1, .high = 1 << 20, .key = "messages_max" },
     { "schema-bytes-max", 0, HTH_OPTION_U32, "N", "bytes of a JSON schema or grammar",
-      .offset = AT(server.schema_bytes_max), .low = 1 << 10, .high = 16 << 20, .key = "schema_bytes_max" },
+      .offset = IN_SERVER(schema_bytes_max), .low = 1 << 10, .high = 16 << 20, .key = "schema_bytes_max" },
+};
+
+static const hth_option sandbox_rows[] = {
+    { "no-sandbox", 0, HTH_OPTION_FLAG, NULL, "workers may make any system call (for debugging)",
+      .offset = IN_SERVER(no_sandbox), .key = "no_sandbox" },
+};
+
+static const hth_option_table worker_limit_table = TABLE(worker_limit_rows);
+static const hth_option_table sandbox_table = TABLE(sandbox_rows);
+
+static const hth_option limit_rows[] = {
+    { .kind = HTH_OPTION_TABLE, .table = &worker_limit_table, .offset = AT(server) },
     { "connections-max", 0, HTH_OPTION_U32, "N", "open connections; the system's limit of open files counts, too",
       .offset = AT(server.connections_max), .low = 1, .high = 1 << 20, .key = "connections_max" },
     { "requests-max", 0, HTH_OPTION_U32, "N", "requests at once, waiting ones included; more are 503",
@@ -274,8 +288,7 @@ static const hth_option supervision_rows[] = {
       .offset = AT(server.drain_timeout_ms), .low = 0, .high = UINT32_MAX, .key = "drain_timeout_ms" },
     { "retries-max", 0, HTH_OPTION_U32, "N", "a request goes on in a new worker at most so often",
       .offset = AT(server.retries_max), .low = 0, .high = 100, .key = "retries_max" },
-    { "no-sandbox", 0, HTH_OPTION_FLAG, NULL, "workers may make any system call (for debugging)",
-      .offset = AT(server.no_sandbox), .key = "no_sandbox" },
+    { .kind = HTH_OPTION_TABLE, .table = &sandbox_table, .offset = AT(server) },
 };
 
 static const hth_option log_rows[] = {
@@ -304,21 +317,20 @@ static const hth_option_table log_table = TABLE(log_rows);
 static const hth_option_table cors_table = TABLE(cors_rows);
 
 static const hth_option key_rows[] = {
-    { .kind = HTH_OPTION_HEADING, .help = "Addresses" },
+    { .kind = HTH_OPTION_HEADING, .help = "Addresses and keys" },
     { "listen", 0, HTH_OPTION_OWN, "ADDRESS",
       "where to listen: HOST:PORT, [IPV6]:PORT, PORT or unix:PATH; may be repeated (default 127.0.0.1:8080)",
       .read = add_listen, .write = write_listen, .repeats = true, .key = "listen", .is_common = true },
     { "admin", 0, HTH_OPTION_OWN, "ADDRESS",
       "where /metrics and /admin are served, without a key (default: where the rest is, with an admin's key)",
       .read = read_admin, .write = write_admin, .key = "admin", .is_common = true },
+    { "keys", 0, HTH_OPTION_TEXT, "FILE", "clients must show one of these keys; 'hearth key new' makes them",
+      .offset = AT(keys_file), .key = "keys", .is_path = true, .is_common = true },
     { "allow-public-without-keys", 0, HTH_OPTION_FLAG, NULL,
       "listen on addresses that others can reach without asking for keys",
       .offset = AT(server.allow_public_without_keys), .key = "allow_public_without_keys" },
     { .kind = HTH_OPTION_TABLE, .key = "tls", .table = &tls_table, .help = "TLS" },
     { .kind = HTH_OPTION_TABLE, .key = "cors", .table = &cors_table, .help = "Calls from pages in browsers" },
-    { .kind = HTH_OPTION_HEADING, .help = "Keys" },
-    { "keys", 0, HTH_OPTION_TEXT, "FILE", "clients must show one of these keys; 'hearth key new' makes them",
-      .offset = AT(keys_file), .key = "keys", .is_path = true, .is_common = true },
     { .kind = HTH_OPTION_HEADING, .help = "Limits of requests" },
     { .kind = HTH_OPTION_TABLE, .key = "limits", .table = &limit_table, .help = "Limits of requests" },
     { .kind = HTH_OPTION_HEADING, .help = "Supervision of workers" },
@@ -393,16 +405,22 @@ static const hth_option flag_rows[] = {
 };
 
 static const hth_option worker_rows[] = {
-    { .kind = HTH_OPTION_TABLE, .table = &hth_model_serving_options, .offset = IN_MODEL(setup) },
-    { .kind = HTH_OPTION_TABLE, .table = &hth_model_engine_options, .offset = IN_MODEL(setup) },
-    { .kind = HTH_OPTION_TABLE, .table = &hth_model_scheduling_options, .offset = IN_MODEL(setup) },
-    { .kind = HTH_OPTION_TABLE, .table = &hth_model_cache_options, .offset = IN_MODEL(setup) },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_model_serving_options },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_model_engine_options },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_model_scheduling_options },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_model_cache_options },
+};
+
+static const hth_option worker_request_rows[] = {
+    { .kind = HTH_OPTION_TABLE, .table = &worker_limit_table },
+    { .kind = HTH_OPTION_TABLE, .table = &sandbox_table },
 };
 
 const hth_option_table hth_serve_flags = TABLE(flag_rows);
 const hth_option_table hth_serve_keys = TABLE(file_rows);
 const hth_option_table hth_serve_model_keys = TABLE(model_key_rows);
-const hth_option_table hth_serve_worker_args = TABLE(worker_rows);
+const hth_option_table hth_worker_model_options = TABLE(worker_rows);
+const hth_option_table hth_worker_request_options = TABLE(worker_request_rows);
 
 void hth_serve_options_init(hth_serve_options *out)
 {

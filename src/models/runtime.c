@@ -158,7 +158,7 @@ void hth_runtime_unref(hearth_runtime *runtime)
 
 /* ---- options ---- */
 
-static uint64_t default_ram_bytes(void)
+uint64_t hth_runtime_ram_bytes_default(void)
 {
     uint64_t eighth = hth_os_memory_bytes() / 8;
 
@@ -189,7 +189,7 @@ static hearth_status read_options(const hearth_runtime_options *options, hearth_
     if (out->write_queue_rows_max < 1)
         return hth_fail(err, HEARTH_MISUSE, "write_queue_rows_max is 0; it must be at least 1");
     if (out->ram_bytes_max == 0)
-        out->ram_bytes_max = default_ram_bytes();
+        out->ram_bytes_max = hth_runtime_ram_bytes_default();
     if (out->disk_bytes_max == 0)
         out->disk_bytes_max = UINT64_C(32) << 30;
     return HEARTH_OK;

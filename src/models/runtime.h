@@ -27,6 +27,9 @@ uint64_t hth_runtime_next_request_ids(hearth_runtime *runtime, uint32_t n);
 /* A strategy by name; NULL: the default. HEARTH_MISUSE naming those that there are. */
 hearth_status hth_runtime_strategy(hearth_runtime *runtime, const char *name, hth_strategy *out, hearth_error *err);
 
+/* What the RAM tier may hold where nobody says: an eighth of the memory, at most 4 GiB. */
+uint64_t hth_runtime_ram_bytes_default(void);
+
 /* Enter a model into the list; false when the runtime is closing. */
 bool hth_runtime_add(hearth_runtime *runtime, hearth_model *model);
 void hth_runtime_remove(hearth_runtime *runtime, hearth_model *model);

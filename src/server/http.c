@@ -135,26 +135,37 @@ static void on_accept(struct evconnlistener *evlistener, evutil_socket_t fd, str
         server->numbers.n_refused++;
 }
 
-static hearth_status listener_new_take(hth_http_server *server, int fd, const hth_http_listener *settings,
-                                       hth_http_listener **out, hearth_error *err)
+/* Takes the listening descriptor. path: of a unix socket; NULL: TCP. */
+static hearth_status listener_new_take(hth_http_server *server, int fd, const char *path,
+                                       const hth_http_listener *settings, hth_http_listener **out, hearth_error *err)
 {
     hth_http_listener *listener = malloc(sizeof(*listener));
+    struct stat st;
 
     if (listener) {
         *listener = *settings;
         listener->server = server;
+        listener->path = path ? strdup(path) : NULL;
+        if (path && stat(path, &st) == 0) {
+            listener->device = (uint64_t)st.st_dev;
+            listener->inode = (uint64_t)st.st_ino;
+        }
         /* 0: it listens already. */
-        listener->listener =
-            evconnlistener_new(server->base, on_accept, listener, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, fd);
+        if (!path || listener->path)
+            listener->listener = evconnlistener_new(server->base, on_accept, listener,
+                                                    LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, fd);
     }
     if (!listener || !listener->listener) {
-        (void)close(fd); /* nobody could connect in a way that matters */
+        (void)close(fd); /* nobody was served by it */
+        if (listener)
+            free(listener->path);
         free(listener);
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to listen");
     }
     evconnlistener_set_error_cb(listener->listener, on_accept_error);
     LIST_INSERT_HEAD(&server->listeners, listener, next);
-    *out = listener;
+    if (out)
+        *out = listener;
     return HEARTH_OK;
 }
 
@@ -163,51 +174,30 @@ hearth_status hth_http_listen_tcp(hth_http_server *server, const char *host, uin
                                   hearth_error *err)
 {
     const hth_http_listener settings = { .tag = tag, .tls = tls, .tls_user_data = tls_user_data };
-    hth_http_listener *listener = NULL;
     uint16_t port_taken = 0;
     int fd = -1;
     hearth_status status = hth_http_bind_tcp(host, port, &fd, &port_taken, err);
 
     if (status == HEARTH_OK)
-        status = listener_new_take(server, fd, &settings, &listener, err);
-    if (status != HEARTH_OK)
-        return status;
-    if (port_out)
+        status = listener_new_take(server, fd, NULL, &settings, out, err);
+    if (status == HEARTH_OK && port_out)
         *port_out = port_taken;
-    if (out)
-        *out = listener;
-    return HEARTH_OK;
+    return status;
 }
 
 hearth_status hth_http_listen_unix(hth_http_server *server, const char *path, int tag, hth_http_listener **out,
                                    hearth_error *err)
 {
-    hth_http_listener settings = { .tag = tag }, *listener = NULL;
-    struct stat st;
+    const hth_http_listener settings = { .tag = tag };
     int fd = -1;
     hearth_status status = hth_http_bind_unix(path, &fd, err);
 
     if (status != HEARTH_OK)
         return status;
-    settings.path = strdup(path);
-    if (stat(path, &st) == 0) {
-        settings.device = (uint64_t)st.st_dev;
-        settings.inode = (uint64_t)st.st_ino;
-    }
-    if (!settings.path) {
-        (void)close(fd); /* the failure to tell is another one */
-        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory to listen on '%s'", path);
-    } else {
-        status = listener_new_take(server, fd, &settings, &listener, err);
-    }
-    if (status != HEARTH_OK) {
+    status = listener_new_take(server, fd, path, &settings, out, err);
+    if (status != HEARTH_OK)
         (void)unlink(path); /* it is ours */
-        free(settings.path);
-        return status;
-    }
-    if (out)
-        *out = listener;
-    return HEARTH_OK;
+    return status;
 }
 
 void hth_http_listener_close(hth_http_listener *listener)
@@ -257,8 +247,10 @@ void hth_http_server_free(hth_http_server *server)
 {
     if (!server)
         return;
-    while (!LIST_EMPTY(&server->listeners))
-        hth_http_listener_close(LIST_FIRST(&server->listeners));
+    for (hth_http_listener *listener = LIST_FIRST(&server->listeners), *next; listener; listener = next) {
+        next = LIST_NEXT(listener, next);
+        hth_http_listener_close(listener);
+    }
     for (int wait = 0; wait <= HTH_HTTP_WAITS; wait++) {
         while (!TAILQ_EMPTY(&server->waiting[wait]))
             hth_http_connection_cut(TAILQ_FIRST(&server->waiting[wait]));

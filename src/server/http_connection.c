@@ -44,13 +44,6 @@ uint64_t hth_http_wait_ms(const hth_http_options *options, hth_http_wait wait)
     return 0;
 }
 
-/* Input is at its high-water mark. */
-static bool is_full(const hth_http_connection *connection)
-{
-    return evbuffer_get_length(bufferevent_get_input(connection->bev)) >=
-           connection->headers_bytes_max + READ_AHEAD_BYTES;
-}
-
 static size_t n_unsent(const hth_http_connection *connection)
 {
     return evbuffer_get_length(bufferevent_get_output(connection->bev));
@@ -67,7 +60,7 @@ static hth_http_wait wait_of(const hth_http_connection *connection)
     case HTH_HTTP_PENDING:
         if (n_unsent(connection) > 0)
             return HTH_HTTP_WAIT_WRITE;
-        return is_full(connection) ? HTH_HTTP_WAIT_LOOK : HTH_HTTP_WAIT_NONE;
+        return connection->is_paused ? HTH_HTTP_WAIT_LOOK : HTH_HTTP_WAIT_NONE;
     case HTH_HTTP_FLUSH: return HTH_HTTP_WAIT_WRITE;
     case HTH_HTTP_LINGER: break;
     }
@@ -141,6 +134,17 @@ void hth_http_connection_cut(hth_http_connection *connection)
         connection_free(connection);
 }
 
+/* Read again. False: it cannot, and is cut. */
+static bool resume(hth_http_connection *connection)
+{
+    if (connection->is_paused && bufferevent_enable(connection->bev, EV_READ) != 0) {
+        hth_http_connection_cut(connection);
+        return false;
+    }
+    connection->is_paused = false;
+    return true;
+}
+
 /* Tell a client of TLS that this end is meant. */
 static void say_end(hth_http_connection *connection)
 {
@@ -164,8 +168,9 @@ static void finish(hth_http_connection *connection)
     }
     (void)shutdown(bufferevent_getfd(connection->bev),
                    SHUT_WR); /* fails only when the connection is gone, which comes next */
-    (void)evbuffer_drain(input, evbuffer_get_length(input));
-    set_state(connection, HTH_HTTP_LINGER);
+    (void)evbuffer_drain(input, evbuffer_get_length(input)); /* cannot fail on what is there */
+    if (resume(connection))
+        set_state(connection, HTH_HTTP_LINGER);
 }
 
 /* ---- a request ---- */
@@ -179,13 +184,18 @@ static bool refuse(hth_http_connection *connection, int status, const char *why)
     return true;
 }
 
-/* Forget empty lines before a request's line, which some clients send after a body. */
-static void skip_empty_lines(struct evbuffer *input)
+/*
+ * Forget empty lines before a request's line, which some clients send after a body. False while what is there may be the
+ * first half of one.
+ */
+static bool skip_empty_lines(struct evbuffer *input)
 {
     char two[2];
+    ev_ssize_t n;
 
-    while (evbuffer_copyout(input, two, 2) == 2 && memcmp(two, "\r\n", 2) == 0)
+    while ((n = evbuffer_copyout(input, two, 2)) == 2 && memcmp(two, "\r\n", 2) == 0)
         (void)evbuffer_drain(input, 2); /* they are there */
+    return n != 1 || two[0] != '\r';
 }
 
 static bool begin_body(hth_http_connection *connection)
@@ -211,10 +221,10 @@ static bool read_head(hth_http_connection *connection)
     size_t n_here, n_look, n_head;
     const char *why = NULL;
     unsigned char *bytes;
+    bool has_line;
     int status;
 
-    if (connection->n_scanned == 0)
-        skip_empty_lines(input);
+    has_line = connection->n_scanned > 0 || skip_empty_lines(input);
     n_here = evbuffer_get_length(input);
     if (n_here == 0) {
         if (connection->state == HTH_HTTP_IDLE && connection->server->is_draining)
@@ -224,6 +234,11 @@ static bool read_head(hth_http_connection *connection)
         return false;
     }
     set_state(connection, HTH_HTTP_HEAD);
+    if (!has_line) {
+        if (connection->is_at_end)
+            finish(connection);
+        return false;
+    }
     n_look = n_here < connection->headers_bytes_max ? n_here : connection->headers_bytes_max;
     bytes = evbuffer_pullup(input, (ev_ssize_t)n_look);
     if (!bytes)
@@ -267,10 +282,11 @@ static bool body_reserve(hth_http_exchange *exchange, size_t n_more)
     if (n <= capacity)
         return true;
     if (capacity == 0)
-        capacity =
-            exchange->head.body_bytes < BODY_BYTES_FIRST ? (size_t)exchange->head.body_bytes + 1 : BODY_BYTES_FIRST;
+        capacity = BODY_BYTES_FIRST;
     while (capacity < n)
         capacity *= 2;
+    if (!exchange->head.is_chunked && capacity > exchange->head.body_bytes)
+        capacity = (size_t)exchange->head.body_bytes + 1;
     if (server->options.bodies_bytes_max > 0 &&
         server->bodies_bytes + (capacity - exchange->body_capacity) > server->options.bodies_bytes_max)
         return false;
@@ -388,6 +404,23 @@ void hth_http_connection_flush(hth_http_connection *connection, bool is_cut)
 
 /* ---- steps ---- */
 
+/*
+ * Read no more while what was sent ahead of its turn fills the input. (A high-water mark of the library would do that, but
+ * in 2.1 it calls the reader again and again as long as the mark is reached.)
+ */
+static void pause_when_full(hth_http_connection *connection)
+{
+    bool has_turn = connection->state != HTH_HTTP_PENDING && connection->state != HTH_HTTP_FLUSH;
+
+    if (has_turn || connection->is_paused || connection->is_at_end ||
+        evbuffer_get_length(bufferevent_get_input(connection->bev)) < connection->headers_bytes_max + READ_AHEAD_BYTES)
+        return;
+    (void)bufferevent_disable(connection->bev, EV_READ); /* cannot fail for a socket */
+    connection->is_paused = true;
+    if (wait_of(connection) != connection->wait)
+        wait_anew(connection);
+}
+
 /* True when another one follows. */
 static bool step(hth_http_connection *connection)
 {
@@ -405,7 +438,7 @@ static bool step(hth_http_connection *connection)
             return false;
         }
         set_state(connection, HTH_HTTP_IDLE);
-        return true;
+        return resume(connection);
     case HTH_HTTP_LINGER:
         (void)evbuffer_drain(input, evbuffer_get_length(input)); /* cannot fail on what is there */
         return false;
@@ -424,16 +457,14 @@ void hth_http_connection_go_on(hth_http_connection *connection)
     connection->is_going_on = false;
     if (connection->is_dead)
         connection_free(connection);
+    else
+        pause_when_full(connection);
 }
 
 static void on_read(struct bufferevent *bev, void *user_data)
 {
-    hth_http_connection *connection = user_data;
-
     (void)bev;
-    if (wait_of(connection) != connection->wait)
-        wait_anew(connection); /* a pending one whose input is full */
-    hth_http_connection_go_on(connection);
+    hth_http_connection_go_on(user_data);
 }
 
 static void on_written(struct bufferevent *bev, void *user_data)
@@ -551,7 +582,6 @@ hth_http_connection *hth_http_connection_new_take(hth_http_server *server, int f
     TAILQ_INSERT_TAIL(&server->waiting[HTH_HTTP_WAIT_NONE], connection, next);
     wait_anew(connection);
     bufferevent_setcb(bev, on_read, on_written, on_event, connection);
-    bufferevent_setwatermark(bev, EV_READ, 0, connection->headers_bytes_max + READ_AHEAD_BYTES);
     bufferevent_setwatermark(bev, EV_WRITE, HTH_HTTP_BACKLOG_MAX / 2 - 1, 0);
     if (bufferevent_enable(bev, EV_READ | EV_WRITE) != 0) {
         hth_http_connection_cut(connection);

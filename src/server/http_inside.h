@@ -18,8 +18,8 @@
  *   LINGER   the reply is taken, and said that the connection ends here; what the client still sends is dropped for a
  *            moment, because closing over unread bytes would reset the connection and cost it the reply.
  *
- * In all of them the socket is read, so that a client's end is noticed; a high-water mark bounds what waits. A client that
- * sends that much behind a pending request is looked after now and then instead.
+ * In all of them the socket is read, so that a client's end is noticed; what is read ahead of its turn is bounded. A client
+ * that sends more than that behind a pending request is looked after now and then instead.
  */
 #ifndef HTH_SERVER_HTTP_INSIDE_H
 #define HTH_SERVER_HTTP_INSIDE_H
@@ -74,6 +74,7 @@ struct hth_http_connection {
     uint8_t wait;
     bool closes;        /* after this reply */
     bool lingers;       /* before it closes */
+    bool is_paused;     /* nothing is read */
     bool is_at_end;     /* the client sends no more */
     bool is_going_on;   /* inside hth_http_connection_go_on */
     bool is_dead;       /* freed when that returns */

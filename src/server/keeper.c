@@ -24,6 +24,7 @@
 enum {
     LOOP_HANG_MS = 10000, /* an event loop that stood still for so long hangs, or hang_ms where that is less */
     DOUBT_MS = 1000,      /* the loop of a worker whose connection broke has so long to turn */
+    SAVE_MS = 35000,      /* a worker saves for 30 s at most when it is told to end */
     CAUSE_BYTES = 320,
 };
 
@@ -35,6 +36,7 @@ struct hth_keeper {
     char **worker; /* ending with NULL; one allocation with its strings */
     uint64_t ram_bytes;
     bool on_demand;
+    bool no_sandbox;
 
     hth_worker_state state;
     bool is_condemned; /* STOPPING because it was killed for verdict */
@@ -129,7 +131,8 @@ bool hth_keeper_is_broken(const hth_keeper *keeper, hearth_error *err)
 
     if (keeper->state != HTH_WORKER_BROKEN)
         return false;
-    wait_s = ms_until(keeper->pause_end_ns, hth_os_monotonic_ns()) / 1000 + 1;
+    wait_s = (ms_until(keeper->pause_end_ns, hth_os_monotonic_ns()) + 999) / 1000;
+    wait_s += wait_s == 0;
     (void)hth_fail(err, HEARTH_BUSY,
                    "model '%s' is out of order, its worker having failed %u times in a row: %s; the "
                    "next try is in %llu s",
@@ -359,6 +362,7 @@ static hearth_status start_process(hth_keeper *keeper, hearth_error *err)
                                                                    .socket_path = keeper->socket_path,
                                                                    .status_fd = keeper->status_fd,
                                                                    .ram_fd = keeper->ram_fd,
+                                                                   .no_sandbox = keeper->no_sandbox,
                                                                    .log = keeper->world->log,
                                                                    .on_progress = on_progress,
                                                                    .on_ready = on_ready,
@@ -415,12 +419,20 @@ void hth_keeper_stop(hth_keeper *keeper, uint32_t timeout_ms, bool again)
     hth_worker_process_terminate(keeper->process);
 }
 
+void hth_keeper_retire(hth_keeper *keeper, bool again)
+{
+    uint32_t drain_ms = keeper->world->options->drain_timeout_ms;
+
+    hth_keeper_stop(keeper, drain_ms < UINT32_MAX - SAVE_MS ? drain_ms + SAVE_MS : UINT32_MAX, again);
+}
+
 bool hth_keeper_update(hth_keeper *keeper, const hth_server_model *model)
 {
     char **worker;
 
     keeper->on_demand = model->on_demand;
-    if (keeper->ram_bytes == model->ram_bytes && strings_equal(keeper->worker, model->worker))
+    if (keeper->ram_bytes == model->ram_bytes && keeper->no_sandbox == keeper->world->options->no_sandbox &&
+        strings_equal(keeper->worker, model->worker))
         return true;
     worker = strings_copy(model->worker);
     if (!worker)
@@ -430,8 +442,9 @@ bool hth_keeper_update(hth_keeper *keeper, const hth_server_model *model)
     if (keeper->ram_bytes != model->ram_bytes)
         drop_ram(keeper);
     keeper->ram_bytes = model->ram_bytes;
+    keeper->no_sandbox = keeper->world->options->no_sandbox;
     if (keeper->state != HTH_WORKER_STOPPED)
-        hth_keeper_stop(keeper, keeper->world->options->drain_timeout_ms, true);
+        hth_keeper_retire(keeper, true);
     return true;
 }
 
@@ -624,6 +637,7 @@ hearth_status hth_keeper_new(hth_keeper_world *world, const hth_server_model *mo
     keeper->status_fd = -1;
     keeper->ram_fd = -1;
     keeper->ram_bytes = model->ram_bytes;
+    keeper->no_sandbox = world->options->no_sandbox;
     keeper->on_demand = model->on_demand;
     hth_waiters_init(&keeper->waiters);
     keeper->name = strdup(model->name);

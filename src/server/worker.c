@@ -25,6 +25,7 @@
 #include "base/log.h"
 #include "base/os.h"
 #include "base/status.h"
+#include "server/sandbox.h"
 #include "server/status_page.h"
 #include "server/worker_routes.h"
 
@@ -200,6 +201,8 @@ static void loaded(worker *w)
     w->self.created_s = (json_int_t)hth_os_unix_seconds();
     w->self.problem = NULL;
     hth_jobs_set_model(w->self.jobs, w->model, w->name);
+    if (w->options->sandbox)
+        (void)hth_sandbox_calls(&w->log); /* it has said why not, here and below */
     tell(w, "ready");
     hth_info(&w->log, "model '%s' is ready on %s", w->name, w->options->socket_path);
 }
@@ -418,6 +421,19 @@ static void tear_down(worker *w)
         event_base_free(w->base);
 }
 
+/* Before any other thread exists: those that come have what this one has. */
+static void enter_sandbox(const worker *w)
+{
+    const hth_worker_options *options = w->options;
+    hth_sandbox_paths *paths = hth_sandbox_paths_of_worker(options->model_path, options->runtime, options->socket_path);
+
+    if (paths)
+        (void)hth_sandbox_files(paths, &w->log);
+    else
+        hth_warn(&w->log, "no memory to restrict the worker's access to files");
+    hth_sandbox_paths_free(paths);
+}
+
 hearth_status hth_worker_run(const hth_worker_options *options, hearth_error *err)
 {
     worker w = {
@@ -429,6 +445,8 @@ hearth_status hth_worker_run(const hth_worker_options *options, hearth_error *er
         .told_percent = -1,
     };
 
+    if (options->sandbox)
+        enter_sandbox(&w);
     w.status = set_up(&w, err);
     if (w.status == HEARTH_OK)
         (void)event_base_dispatch(w.base); /* until somebody breaks it */

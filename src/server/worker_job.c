@@ -27,7 +27,8 @@
 enum {
     QUICK_BYTES_MAX = 16 << 10, /* longer bodies are prepared beside the loop */
     PREPARING_MAX = 512,        /* that wait for it */
-    BOXES_MAX = 256,            /* taken without looking at anything else */
+    PROMPTS_BYTES_MAX = 32 << 20,
+    BOXES_MAX = 256, /* taken without looking at anything else */
 };
 
 static const char stream_type[] = "text/event-stream", body_type[] = "application/json";
@@ -66,6 +67,7 @@ struct hth_jobs {
     const char *name;
     hth_job *list;
     size_t n;
+    hth_api_prompts *prompts;
     hth_mailbox *to_prepare;
     hth_mailbox *prepared; /* as large: there is always room in it */
     pthread_t preparing_thread;
@@ -109,8 +111,9 @@ hearth_status hth_jobs_new(const hth_jobs_options *options, hth_jobs **out, hear
         jobs->options = *options;
         jobs->to_prepare = hth_mailbox_new(PREPARING_MAX);
         jobs->prepared = hth_mailbox_new(PREPARING_MAX + 1); /* one is being prepared */
+        jobs->prompts = hth_api_prompts_new(PROMPTS_BYTES_MAX);
     }
-    if (!jobs || !jobs->to_prepare || !jobs->prepared) {
+    if (!jobs || !jobs->to_prepare || !jobs->prepared || !jobs->prompts) {
         hth_jobs_free(jobs);
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the worker");
     }
@@ -177,6 +180,7 @@ void hth_jobs_free(hth_jobs *jobs)
         job_free(jobs->list);
     hth_mailbox_free(jobs->to_prepare);
     hth_mailbox_free(jobs->prepared);
+    hth_api_prompts_free(jobs->prompts);
     hth_buffer_deinit(&jobs->piece);
     hth_buffer_deinit(&jobs->wire);
     free(jobs->step.tokens);
@@ -596,6 +600,7 @@ static hth_job *job_new(hth_jobs *jobs, hth_http_exchange *exchange, hth_task_ki
     job->task = (hth_task){
         .model = jobs->model,
         .post = jobs->options.post,
+        .prompts = jobs->prompts,
         .limits = jobs->options.limits,
         .model_name = jobs->name,
         .kind = kind,

@@ -26,7 +26,7 @@
 #include "server/spawn.h"
 
 enum {
-    OWN_ARGUMENTS_MAX = 12,    /* that are put behind the model's */
+    OWN_ARGUMENTS_MAX = 16,    /* that are put behind the model's */
     READ_BYTES_MAX = 64 << 10, /* in one turn, so that one that talks all the time does not keep others waiting */
     LOG_LINES_MAX = 500,       /* that are passed on in a second */
     END_WAIT_MS = 5000,
@@ -59,18 +59,28 @@ struct hth_worker_process {
 
 /* ---- what it writes ---- */
 
-/* "warning: text" is of that level; other lines are whatever a library printed. */
+/*
+ * A worker writes "SOURCE: LEVEL: text"; of our own lines the source says nothing, and goes. Other lines are whatever a
+ * library printed.
+ */
 static hearth_log_level level_of(char **line)
 {
     static const char *const names[] = { "error: ", "warning: ", "info: ", "debug: " };
+    char *source_end = strstr(*line, ": ");
+    size_t n_source = source_end ? (size_t)(source_end - *line) + 2 : 0;
 
-    for (int level = HEARTH_LOG_ERROR; level <= HEARTH_LOG_DEBUG; level++) {
+    for (int level = HEARTH_LOG_ERROR; level <= HEARTH_LOG_DEBUG && n_source > 0; level++) {
         size_t n = strlen(names[level]);
 
-        if (strncmp(*line, names[level], n) == 0) {
+        if (strncmp(*line + n_source, names[level], n) != 0)
+            continue;
+        if (strncmp(*line, "hearth: ", n_source) == 0) {
+            *line += n_source + n;
+        } else {
+            memmove(*line + n, *line, n_source);
             *line += n;
-            return (hearth_log_level)level;
         }
+        return (hearth_log_level)level;
     }
     return HEARTH_LOG_INFO;
 }
@@ -195,6 +205,8 @@ static bool build_command_line(const hth_worker_process_options *options, int co
     out->argv[at++] = "worker";
     for (size_t i = 0; i < n; i++)
         out->argv[at++] = options->worker[i];
+    out->argv[at++] = "--name";
+    out->argv[at++] = options->name;
     out->argv[at++] = "--socket";
     out->argv[at++] = options->socket_path;
     out->argv[at++] = "--status-fd";
@@ -205,6 +217,8 @@ static bool build_command_line(const hth_worker_process_options *options, int co
         out->argv[at++] = "--ram-fd";
         out->argv[at++] = out->numbers[2];
     }
+    if (options->no_sandbox)
+        out->argv[at++] = "--no-sandbox";
     assert(at < n + OWN_ARGUMENTS_MAX); /* NULL ends it */
     return true;
 }

@@ -1,7 +1,7 @@
 /*
  * worker_process.h - one process of a worker, from its start to what it died of
  *
- * It writes log lines to a pipe, which are passed on to the front's log and of which the last ones are kept; and lines to
+ * It writes log lines, "hearth: warning: text", to a pipe, which are passed on to the front's log and of which the last ones are kept; and lines to
  * a control socket: "loading 0.42", "ready", "failed TEXT". The other end of that socket closes with the front. Event
  * loop only; nothing blocks but hth_worker_process_free.
  */
@@ -22,7 +22,8 @@ typedef struct hth_worker_process_options {
     const char *const *worker; /* options of the command line, ending with NULL */
     const char *socket_path;
     int status_fd;
-    int ram_fd;         /* -1: none */
+    int ram_fd; /* -1: none */
+    bool no_sandbox;
     const hth_log *log; /* outlives the process; may be NULL */
     /* Not called from within the functions below. */
     void (*on_progress)(float fraction, void *user_data); /* 0 .. 1 */

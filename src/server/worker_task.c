@@ -91,9 +91,14 @@ static bool join_salts(hth_task *task)
     hth_sha256_peek(sha, digest);
     hth_sha256_free(sha);
     hth_hex_encode(digest, sizeof(digest), task->salt);
-    for (size_t i = 0; i < task->prepared.n_requests; i++)
-        task->prepared.requests[i].cache_salt = task->salt;
+    task->request->options.cache_salt = task->salt;
     return true;
+}
+
+static bool prepare(hth_task *task)
+{
+    return join_salts(task) &&
+           hth_api_prepare(task->model, task->request, task->seed, task->prompts, &task->prepared, &task->error);
 }
 
 /* ---- submitting ---- */
@@ -169,11 +174,11 @@ static bool make_reply(hth_task *task)
 
 static void generate(hth_task *task)
 {
-    if (!hth_api_prepare(task->model, task->request, task->seed, &task->prepared, &task->error))
+    if (!prepare(task))
         return;
     task->recomputes =
         task->known.n_replies > 0 && (task->request->options.logprobs || task->request->options.n_top_logprobs > 0);
-    if (join_salts(task) && make_reply(task))
+    if (make_reply(task))
         (void)submit(task); /* the error is in the task */
 }
 
@@ -184,7 +189,7 @@ static void explain(hth_task *task)
     hearth_explanation about = { .struct_size = sizeof(about) };
     hearth_error err;
 
-    if (!hth_api_prepare(task->model, task->request, task->seed, &task->prepared, &task->error) || !join_salts(task))
+    if (!prepare(task))
         return;
     if (hearth_explain(task->model, &task->prepared.requests[0], &about, &err) != HEARTH_OK) {
         hth_api_fail_status(&task->error, &err);

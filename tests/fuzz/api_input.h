@@ -166,7 +166,7 @@ static void fuzz_api(hth_api_kind kind, const uint8_t *bytes, size_t n_bytes)
         if (!hth_api_answer(fuzz_model(), request, &out, &error))
             check_error(kind, &error);
         hth_buffer_deinit(&out);
-    } else if (!hth_api_prepare(fuzz_model(), request, 1, &prepared, &error)) {
+    } else if (!hth_api_prepare(fuzz_model(), request, 1, NULL, &prepared, &error)) {
         check_error(kind, &error);
     } else {
         if (zero)

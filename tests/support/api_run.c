@@ -204,7 +204,7 @@ static hth_test_answer answer(hearth_model *model, hth_api_kind kind, const char
     hth_api_request *request = hth_api_request_parse(kind, body, strlen(body), NULL, &error);
     hth_api_reply *reply = NULL;
 
-    if (request && hth_api_prepare(model, request, 7, &prepared, &error))
+    if (request && hth_api_prepare(model, request, 7, NULL, &prepared, &error))
         reply = hth_api_reply_new(model, request, &prepared, &options, &error);
     if (!reply) {
         out.status = hth_api_error_http_status(hth_api_kind_dialect(kind), &error);

@@ -136,6 +136,11 @@ void hth_test_http_close(hth_test_http *stage)
     hth_test_http_until(stage, hth_http_server_numbers(stage->server).n_connections == 0);
     assert_int_equal(hth_http_server_numbers(stage->server).n_exchanges, 0);
     hth_http_server_free(stage->server);
+    hth_test_http_close_base(stage);
+}
+
+void hth_test_http_close_base(hth_test_http *stage)
+{
     event_free(stage->tick);
     event_base_free(stage->base);
 }

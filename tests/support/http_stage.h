@@ -40,6 +40,8 @@ typedef struct hth_test_http {
 void hth_test_http_open(hth_test_http *stage, const hth_http_options *options);
 /* Fails the test unless all connections and exchanges are gone, which they have to be once the clients are closed. */
 void hth_test_http_close(hth_test_http *stage);
+/* Where the server is freed already. */
+void hth_test_http_close_base(hth_test_http *stage);
 /* Let what can happen now happen, for a millisecond at most. */
 void hth_test_http_turn(hth_test_http *stage);
 /* How often the loop wakes up in that time. */

@@ -46,8 +46,8 @@ export const ask = ({ port, socketPath, key, agent }, method, path, body) =>
     request.end(body)
   })
 
-// options: program, args (of `serve`, without a listener), portFile, logFile, ready (false: do not wait).
-export const start = async ({ program, args, portFile, env, startMs = 120000 }) => {
+// args are those of `serve`, without a listener. Resolves once the server is ready.
+export const start = async ({ program, args, portFile, env, startMs = 120000, pollMs = 10 }) => {
   const child = spawn(program, ['serve', '--listen', '127.0.0.1:0', '--port-file', portFile, ...args], {
     stdio: ['ignore', 'ignore', 'pipe'], env: { ...process.env, ...env },
   })
@@ -56,7 +56,7 @@ export const start = async ({ program, args, portFile, env, startMs = 120000 }) 
   server.ended = new Promise((resolve) => child.on('exit', (code, signal) => resolve((server.exit = { code, signal }))))
   child.on('error', (error) => (server.log += String(error)))
   process.on('exit', () => server.exit ?? child.kill('SIGKILL'))
-  for (const end = Date.now() + startMs; Date.now() < end && !server.exit; await sleep(10)) {
+  for (const end = Date.now() + startMs; Date.now() < end && !server.exit; await sleep(pollMs)) {
     if (server.port === 0) server.port = existsSync(portFile) ? Number(readFileSync(portFile, 'utf8')) : 0
     const answer = server.port ? await ask(server, 'GET', '/ready').catch(() => null) : null
     if (answer?.status === 200) return server

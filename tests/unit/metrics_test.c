@@ -468,18 +468,29 @@ static void check_family(const char *name, const char *type, void *user_data)
     m->n++;
 }
 
+/* A file of the source tree, terminated; the caller releases it. */
+static char *read_source(const char *path)
+{
+    enum { BYTES_MAX = 1 << 17 };
+    char whole[1024], *text = calloc(1, BYTES_MAX);
+    FILE *file;
+
+    (void)snprintf(whole, sizeof(whole), "%s/%s", HTH_TEST_SOURCE_DIR, path);
+    file = fopen(whole, "r");
+    assert_non_null(file);
+    assert_in_range(fread(text, 1, BYTES_MAX - 1, file), 1, BYTES_MAX - 2);
+    (void)fclose(file); /* only read from */
+    return text;
+}
+
 static void the_manual_lists_every_metric_and_no_other(void **state)
 {
     fixture *f = *state;
     hth_record record = chat_record();
-    FILE *file = fopen(HTH_TEST_SOURCE_DIR "/docs/monitoring.md", "r");
-    char *text = calloc(1, 1 << 17);
+    char *text = read_source("docs/monitoring.md");
     manual m = { .text = text };
     size_t n_rows = 0;
 
-    assert_non_null(file);
-    assert_in_range(fread(text, 1, (1 << 17) - 1, file), 1, (1 << 17) - 2);
-    (void)fclose(file); /* only read from */
     hth_metrics_note(f->metrics, &record);
     hth_metrics_note_refused(f->metrics, "unauthorized");
     f->supervisor.views[0] = worker_view("chat", HTH_WORKER_READY);
@@ -490,6 +501,50 @@ static void the_manual_lists_every_metric_and_no_other(void **state)
         n_rows += strncmp(at + 4, "hearth_", 7) == 0 || strncmp(at + 4, "process_", 8) == 0;
     assert_int_equal(n_rows, m.n);
     free(text);
+}
+
+/* Is there a family of that name, or of it without what a histogram adds? */
+static bool is_family(const char *text, const char *name)
+{
+    static const char *const suffixes[] = { "", "_bucket", "_sum", "_count" };
+    size_t n = strlen(name);
+
+    for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
+        size_t n_suffix = strlen(suffixes[i]);
+        char line[256];
+
+        if (n <= n_suffix || strcmp(name + n - n_suffix, suffixes[i]) != 0)
+            continue;
+        (void)snprintf(line, sizeof(line), "# TYPE %.*s %s", (int)(n - n_suffix), name, i > 0 ? "histogram\n" : "");
+        if (strstr(text, line))
+            return true;
+    }
+    return false;
+}
+
+static void alerts_and_dashboard_ask_for_metrics_that_exist(void **state)
+{
+    static const char *const paths[] = { "packaging/prometheus-alerts.yml", "packaging/grafana-dashboard.json" };
+    static const char name_characters[] = "abcdefghijklmnopqrstuvwxyz_";
+    fixture *f = *state;
+
+    (void)page(f);
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        char *text = read_source(paths[i]);
+        size_t n_found = 0;
+
+        for (const char *at = text; (at = strpbrk(at, name_characters)) != NULL; n_found++) {
+            char name[128];
+
+            (void)snprintf(name, sizeof(name), "%.*s", (int)strspn(at, name_characters), at);
+            at += strspn(at, name_characters);
+            if ((strncmp(name, "hearth_", 7) == 0 || strncmp(name, "process_", 8) == 0) &&
+                !is_family(f->page.text, name))
+                fail_msg("%s asks for %s, which is none", paths[i], name);
+        }
+        assert_true(n_found > 10);
+        free(text);
+    }
 }
 
 int main(void)
@@ -517,6 +572,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(nonsense_from_a_worker_is_bounded, set_up, tear_down),
         cmocka_unit_test(the_checker_finds_what_is_wrong),
         cmocka_unit_test_setup_teardown(the_manual_lists_every_metric_and_no_other, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(alerts_and_dashboard_ask_for_metrics_that_exist, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

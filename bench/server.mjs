@@ -1,0 +1,307 @@
+// server.mjs - drives both servers for server.sh, and prints what was measured
+//
+// Our server and llama-server run side by side and are asked in turns, so that a bad moment of the machine is not that of
+// one of them; an idle server takes no processor. Both get the same token ids, threads, context, KV types and flash
+// attention, and both compute with the engine of one source tree. What else llama-server is told makes it faster: no log, as
+// many slots as were best for it, its own default for how long threads spin. Ours runs as it is by default. Every reply is
+// checked: status 200, and as many tokens as were asked for; that ours come from the cache of states and not from anywhere
+// else is checked by what its timings say.
+import { execFileSync, spawn } from 'node:child_process'
+import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import net from 'node:net'
+import os from 'node:os'
+import { join } from 'node:path'
+import { ask, childrenOf, metric, sleep, start, stop } from '../tests/support/server.mjs'
+
+const words = process.argv.slice(2)
+const option = (name) => words[words.indexOf(`--${name}`) + 1]
+const [build, peerDirectory, tiny, large, work] = ['build', 'peer', 'tiny', 'large', 'work'].map(option)
+const form = words.includes('--json') ? 'json' : words.includes('--text') ? 'text' : 'markdown'
+const verbose = words.includes('--verbose')
+const quick = process.env.QUICK === '1'
+const parts = (process.env.PARTS ?? 'requests replies first_token restart overhead memory').split(/[ ,]+/)
+const rounds = quick ? 1 : Number(process.env.ROUNDS ?? 5)
+const seconds = quick ? 0.2 : Number(process.env.SECONDS_EACH ?? 3)
+const threads = os.cpus().length
+const hearth = join(build, 'hearth')
+const N_PARALLEL = 8
+const N_CTX = 8192
+
+// ---- results, in the form of report.c ----
+
+const three = (value) => value.toFixed(value >= 100 ? 0 : value >= 10 ? 1 : value >= 1 ? 2 : 3)
+const unitOf = (unit) => (unit ? ` ${unit}` : '')
+const result = ({ name, unit = '', own, peerName, peer, value, valueUnit = '', bound, target }) => {
+  const isMet = !bound || (bound === 'at most' ? value <= target : value >= target)
+  if (form === 'json')
+    return console.log(JSON.stringify({ name, ...(peerName ? { own, peer_name: peerName, peer, unit } : {}), value, value_unit: valueUnit, ...(bound ? { bound, target, met: isMet } : {}) }))
+  if (form === 'text')
+    return console.log(`${name}: ${peerName ? `${three(own)} ${unit}; ${peerName} ${three(peer)} ${unit}; ratio ` : ''}${three(value)}${unitOf(valueUnit)}` +
+      (bound ? ` (target: ${bound} ${target}${unitOf(valueUnit)})${isMet ? '' : ' FALLS SHORT'}` : ''))
+  console.log(`| ${name} | ${peerName ? `${three(own)} ${unit} | ${peerName}: ${three(peer)} ${unit}` : '|'} | **${three(value)}${unitOf(valueUnit)}** | ` +
+    (bound ? `${bound} ${target}${unitOf(valueUnit)} | ${isMet ? 'yes' : '**no**'} |` : '| |'))
+}
+const ratio = (name, unit, own, peerName, peer, bound, target) => result({ name, unit, own, peerName, peer, value: own / peer, bound, target })
+const number = (name, value, valueUnit, bound, target) => result({ name, value, valueUnit, bound, target })
+const detail = (text) => verbose && console.error(`    ${text}`)
+const head = (text) => form === 'markdown' && console.log(`\n${text}\n\n| | Hearth | held against | result | target | met |\n| --- | --- | --- | --- | --- | --- |`)
+const median = (values) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]
+
+// ---- servers ----
+
+const freePort = () =>
+  new Promise((resolve, reject) => {
+    const probe = net.createServer().on('error', reject)
+    probe.listen(0, '127.0.0.1', () => {
+      const { port } = probe.address()
+      probe.close(() => resolve(port))
+    })
+  })
+
+const own = async (name, model, more = []) => {
+  const directory = join(work, name)
+  mkdirSync(directory, { recursive: true })
+  rmSync(join(directory, 'port'), { force: true })
+  const begin = process.hrtime.bigint()
+  const server = await start({
+    program: hearth, portFile: join(directory, 'port'), pollMs: 2,
+    args: ['-m', `model=${model}`, '-c', N_CTX, '--n-parallel', N_PARALLEL, '-t', threads, '--cache', join(directory, 'kv'), '--ram', '512M',
+      '--runtime-directory', join(directory, 'run'), '--log-file', join(directory, 'log'), '--no-access-log', ...more].map(String),
+  })
+  return { ...server, begin, kind: 'own', directory, url: `http://127.0.0.1:${server.port}`, stop: () => stop(server) }
+}
+
+// Each of its slots has a context of its own, which has to hold the longest prompt.
+const peer = async (model) => {
+  if (!peerDirectory) return null
+  const port = await freePort()
+  const log = openSync(join(work, 'peer.log'), 'w')
+  const begin = process.hrtime.bigint()
+  const child = spawn(join(peerDirectory, 'llama-server'), ['-m', model, '--host', '127.0.0.1', '--port', port, '-c', N_PARALLEL * 2048, '-np', N_PARALLEL,
+    '-t', threads, '-tb', threads, '-fa', 'on', '-ctk', 'f16', '-ctv', 'f16', '--log-disable'].map(String), { stdio: ['ignore', log, log] })
+  closeSync(log)
+  let exit = null
+  const ended = new Promise((resolve) => child.on('exit', (code, signal) => resolve((exit = { code, signal }))))
+  process.on('exit', () => exit ?? child.kill('SIGKILL'))
+  for (const end = Date.now() + 120000; Date.now() < end && !exit; await sleep(2))
+    if ((await ask({ port }, 'GET', '/health').catch(() => null))?.status === 200)
+      return { kind: 'peer', pid: child.pid, port, begin, url: `http://127.0.0.1:${port}`, stop: async () => { child.kill('SIGTERM'); await ended } }
+  child.kill('SIGKILL')
+  throw new Error(`llama-server was not ready: ${readFileSync(join(work, 'peer.log'), 'utf8').slice(-2000)}`)
+}
+
+const withBoth = async (name, model, use) => {
+  const servers = [await own(name, model), await peer(model)].filter(Boolean)
+  try {
+    await use(servers)
+  } finally {
+    for (const server of servers) await server.stop()
+  }
+}
+
+// ---- requests ----
+
+const prompt = (n, seed) => [1, ...Array.from({ length: n - 1 }, (_, i) => 300 + ((i * 7919 + seed * 104729) % 1500))]
+// A token that is plain text, so that every token of a stream comes in an event of its own.
+const plainToken = async (server) => {
+  for (let id = 400; id < 500; id++) {
+    const { text } = await ask(server, 'POST', '/detokenize', JSON.stringify({ tokens: [id] }))
+    if (/^ ?[a-z]+$/.test(JSON.parse(text).content)) return id
+  }
+  throw new Error('no plain token among a hundred')
+}
+let nBodies = 0
+const bodyFile = (body) => {
+  const path = join(work, `body-${nBodies++}.json`)
+  writeFileSync(path, JSON.stringify({ temperature: 0, ignore_eos: true, cache_prompt: true, ...body }))
+  return path
+}
+const load = (file, targets, more) => {
+  const output = execFileSync(join(build, 'bench', 'http_load'), ['--json', '--body-file', file, ...more, ...targets].map(String), { encoding: 'utf8' })
+  return output.trimEnd().split('\n').map((line) => JSON.parse(line))
+}
+const url = (server) => `${server.url}/completion`
+
+// That it is what it says: so many tokens, and from us all of the prompt's state out of the cache.
+const assertTrue = async (server, file, nPredict, nPrompt) => {
+  await ask(server, 'POST', '/completion', readFileSync(file))
+  const { status, text } = await ask(server, 'POST', '/completion', readFileSync(file))
+  const reply = JSON.parse(text)
+  if (status !== 200 || reply.tokens_predicted !== nPredict) throw new Error(`${server.kind}: ${status} ${text.slice(0, 500)}`)
+  if (server.kind === 'own' && reply.timings.cache_n !== nPrompt) throw new Error(`only ${reply.timings.cache_n} of ${nPrompt} tokens came from the cache`)
+  detail(`${server.kind}: ${JSON.stringify(reply.timings)}`)
+}
+
+// Replies a second of each server: [own, peer], medians over the rounds.
+const rates = async (servers, file, connections, nPredict, nPrompt) => {
+  const found = servers.map(() => [])
+  for (const server of servers) await assertTrue(server, file, nPredict, nPrompt)
+  for (let round = 0; round < rounds; round++)
+    for (const [i, server] of servers.entries()) {
+      const [{ replies_per_s: rate, reply_us: times }] = load(file, [url(server)], ['-c', connections, '-s', seconds, '-w', 2 * connections])
+      found[i].push(rate)
+      detail(`${server.kind}, ${connections} connections: ${rate} replies/s, median ${times.p50} µs, 99% ${times.p99} µs`)
+    }
+  return found.map(median)
+}
+
+// ---- what is measured ----
+
+const requests = () =>
+  withBoth('requests', tiny, async (servers) => {
+    head('hearth-tiny: a repeated prompt of 64 tokens, 1 token of reply')
+    const file = bodyFile({ prompt: prompt(64, 1), n_predict: 1 })
+    for (const [connections, target] of [[1, 2], [8, 3], [32, 3]]) {
+      const [mine, theirs] = await rates(servers, file, connections, 1, 64)
+      const name = `${connections} connection${connections > 1 ? 's' : ''}`
+      if (theirs) ratio(name, 'replies/s', mine, 'llama-server', theirs, 'at least', target)
+      else number(name, mine, 'replies/s')
+    }
+  })
+
+const batchedRate = (model, n) => {
+  if (!peerDirectory) return 0
+  const found = []
+  for (let i = 0; i < Math.min(3, rounds); i++) {
+    for (const more of [[], ['-kvu']]) {
+      const text = execFileSync(join(peerDirectory, 'llama-batched-bench'), ['-m', model, '-c', N_CTX, '-fa', 'on', '-ctk', 'f16', '-ctv', 'f16', '-t', threads, '-tb', threads,
+        '-npp', 64, '-ntg', 64, '-npl', n, '--output-format', 'jsonl', ...more].map(String), { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
+      found.push(Number(/"speed_tg": ([\d.]+)/.exec(text)[1]))
+    }
+  }
+  return Math.max(...found)
+}
+
+const replies = async () => {
+  const allowed = {}
+  for (const n of [1, 8]) allowed[n] = batchedRate(tiny, n)
+  await withBoth('replies', tiny, async (servers) => {
+    head('hearth-tiny: the same prompt, 64 tokens of reply')
+    const file = bodyFile({ prompt: prompt(64, 1), n_predict: 64 })
+    for (const connections of [1, 8, 32]) {
+      const [mine, theirs] = await rates(servers, file, connections, 64, 64)
+      const name = `${connections} connection${connections > 1 ? 's' : ''}`
+      if (theirs) ratio(name, 'replies/s', mine, 'llama-server', theirs, 'at least', 1.1)
+      else number(name, mine, 'replies/s')
+      if (allowed[connections])
+        ratio(`${name}: tokens`, 'tokens/s', 64 * mine, `llama-batched-bench, ${connections} at once`, allowed[connections], 'at least', 0.95)
+    }
+  })
+}
+
+const nLong = quick ? 512 : 1024
+const streamed = async (server) =>
+  bodyFile({ prompt: prompt(nLong, 2), n_predict: 4, stream: true, logit_bias: [[await plainToken(server), 100]] })
+
+const firstToken = () =>
+  withBoth('first_token', large, async (servers) => {
+    head(`llama-1.1b: a repeated prompt of ${nLong} tokens`)
+    const file = await streamed(servers[0])
+    const n = quick ? 3 : 30
+    const times = load(file, servers.map(url), ['--alternate', '-n', n, '-w', 2])
+    const [mine, theirs] = times.map(({ event_1_us: first }) => first.p50 / 1000)
+    const [mySecond, theirSecond] = times.map(({ event_2_us: second }) => second.p50 / 1000)
+    if (theirs) {
+      ratio('time to the first token', 'ms', mine, 'llama-server', theirs, 'at most', 0.25)
+      ratio('time to the second token', 'ms', mySecond, 'llama-server', theirSecond)
+    } else number('time to the first token', mine, 'ms')
+  })
+
+const restart = async () => {
+  head(`llama-1.1b: the same prompt of ${nLong} tokens after a restart of the server`)
+  const found = { own: [], peer: [] }
+  const nRestarts = quick ? 1 : 3
+  const starters = { own: () => own('restart', large), peer: () => peer(large) }
+  let file
+  for (const kind of ['own', 'peer']) { // the prompt is known before it
+    const server = await starters[kind]()
+    if (!server) continue
+    file ??= await streamed(server)
+    load(file, [url(server)], ['-n', 2])
+    await server.stop()
+  }
+  for (let round = 0; round < nRestarts; round++)
+    for (const kind of ['own', 'peer']) {
+      const server = await starters[kind]()
+      if (!server) continue
+      const before = Number(process.hrtime.bigint() - server.begin) / 1e6
+      const [{ event_1_us: first, event_2_us: second }] = load(file, [url(server)], ['-n', 1])
+      found[kind].push({ first: first.p50 / 1000, second: second.p50 / 1000, ready: before, start: before + first.p50 / 1000 })
+      detail(`${kind}: ready after ${before.toFixed(0)} ms, first token ${(first.p50 / 1000).toFixed(1)} ms, second ${(second.p50 / 1000).toFixed(1)} ms`)
+      await server.stop()
+    }
+  const of = (kind, what) => median(found[kind].map((it) => it[what]))
+  const row = (name, what, bound, target) =>
+    found.peer.length ? ratio(name, 'ms', of('own', what), 'llama-server', of('peer', what), bound, target) : number(name, of('own', what), 'ms')
+  row('time to the first token', 'first', 'at most', 0.01)
+  row('time to the second token', 'second')
+  row('from the start of the process until it is ready', 'ready')
+  row('from the start of the process to the first token', 'start')
+}
+
+const overhead = async () => {
+  const server = await own('overhead', tiny)
+  try {
+    head('hearth-tiny: what the front costs, one request at a time, front and worker in turns')
+    const run = join(server.directory, 'run')
+    const socket = readdirSync(run, { recursive: true }).map(String).find((name) => name.endsWith('.sock'))
+    if (!socket) throw new Error(`no worker's socket in ${run}`)
+    const direct = `unix:${join(run, socket)}:/completion`
+    for (const [name, body] of [['whole reply of 1 token', { n_predict: 1 }], ['stream of 16 tokens', { n_predict: 16, stream: true }]]) {
+      const file = bodyFile({ prompt: prompt(64, 3), ...body })
+      const [worker, front] = load(file, [direct, url(server)], ['--alternate', '-n', quick ? 20 : 5000, '-w', 20])
+      detail(`${name}: worker ${JSON.stringify(worker)}, front ${JSON.stringify(front)}`)
+      number(`${name}: to its first byte, more than the worker alone takes (${three(worker.first_byte_us.p50)} µs)`, front.first_byte_us.p50 - worker.first_byte_us.p50, 'µs', 'at most', 60)
+      number(`${name}: to its end, more than the worker alone takes (${three(worker.reply_us.p50)} µs)`, front.reply_us.p50 - worker.reply_us.p50, 'µs', body.stream ? undefined : 'at most', body.stream ? undefined : 60)
+    }
+  } finally {
+    await server.stop()
+  }
+}
+
+const memoryOf = (pid) => {
+  const text = readFileSync(`/proc/${pid}/status`, 'utf8')
+  const of = (name) => 1024 * Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(text)?.[1] ?? 0)
+  return { all: of('VmRSS'), anonymous: of('RssAnon'), file: of('RssFile'), shared: of('RssShmem') }
+}
+const MB = 1e6
+
+const memory = async () => {
+  head('Memory')
+  for (const model of [tiny, large]) {
+    const server = await own(`memory-${model === tiny}`, model)
+    try {
+      const name = model === tiny ? 'hearth-tiny' : 'llama-1.1b'
+      if (model === tiny) number('front, idle, resident', memoryOf(server.pid).all / MB, 'MB', 'at most', 15)
+      const file = bodyFile({ prompt: prompt(256, 5), n_predict: 8 })
+      load(file, [url(server)], ['-n', 2])
+      const [worker] = childrenOf(server.pid)
+      const ours = memoryOf(worker)
+      const [anonymous, fileBytes] = execFileSync(join(build, 'bench', 'engine_memory'), [model, N_CTX, 512, 4 * N_PARALLEL, threads].map(String), { encoding: 'utf8' }).split(' ').map(Number)
+      detail(`${name}: worker ${JSON.stringify(ours)}; engine: anonymous ${anonymous}, file ${fileBytes}`)
+      number(`${name}: worker, resident without its RAM tier (${three((ours.all - ours.shared) / MB)} MB), more than the engine alone (${three((anonymous + fileBytes) / MB)} MB)`,
+        (ours.anonymous + ours.file - anonymous - fileBytes) / MB, 'MB', 'at most', 30)
+      if (model === tiny) {
+        load(bodyFile({ prompt: prompt(64, 6), n_predict: 1 }), [url(server)], ['-c', 32, '-n', quick ? 100 : 20000])
+        number('front, after 20,000 requests of 32 connections, resident', memoryOf(server.pid).all / MB, 'MB')
+        detail(`resident according to /metrics: ${metric((await ask(server, 'GET', '/metrics')).text, 'process_resident_memory_bytes')}`)
+      }
+    } finally {
+      await server.stop()
+    }
+  }
+}
+
+if (form === 'markdown') {
+  const processor = os.cpus()[0]?.model ?? os.arch()
+  console.log(`Machine: ${threads} cores of ${processor}, ${Math.round(os.totalmem() / 2 ** 30)} GiB, ${os.type()} ${os.release()}. Date: ${new Date().toISOString().slice(0, 10)}.`)
+}
+const all = { requests, replies, first_token: firstToken, restart, overhead, memory }
+for (const part of parts) {
+  if (!all[part]) {
+    console.error(`server.mjs: unknown part '${part}'; ${Object.keys(all).join(', ')}`)
+    process.exit(2)
+  }
+  await all[part]()
+}
+process.exit(0)

@@ -1,0 +1,218 @@
+/*
+ * prompt.c - see prompt.h
+ */
+#include "api/prompt.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <uthash.h>
+
+#include "base/hash.h"
+
+/* ---- prompts ---- */
+
+hth_api_prompt *hth_api_prompt_new(void)
+{
+    hth_api_prompt *prompt = calloc(1, sizeof(*prompt));
+
+    if (prompt)
+        atomic_init(&prompt->references, 1);
+    return prompt;
+}
+
+hth_api_prompt *hth_api_prompt_ref(hth_api_prompt *prompt)
+{
+    atomic_fetch_add_explicit(&prompt->references, 1, memory_order_relaxed);
+    return prompt;
+}
+
+void hth_api_prompt_unref(hth_api_prompt *prompt)
+{
+    if (!prompt || atomic_fetch_sub_explicit(&prompt->references, 1, memory_order_acq_rel) != 1)
+        return;
+    hearth_chat_prompt_free(&prompt->chat);
+    free(prompt->tokens);
+    free(prompt);
+}
+
+static size_t bytes_of(const hth_api_prompt *prompt)
+{
+    const hearth_chat_prompt *chat = &prompt->chat;
+    size_t n = sizeof(*prompt) + prompt->n_tokens * sizeof(*prompt->tokens) + chat->n_bytes;
+
+    n += chat->grammar ? strlen(chat->grammar) : 0;
+    n += chat->parser ? strlen(chat->parser) : 0;
+    return n + chat->n_triggers * sizeof(*chat->triggers) + 512; /* what else hangs on it is small */
+}
+
+/* ---- keys ---- */
+
+/* A text with its length, so that no two lists of texts look alike; NULL is not the empty one. */
+static void add_text(hth_sha256 *sha, const char *text)
+{
+    uint64_t n = text ? strlen(text) : UINT64_MAX;
+
+    hth_sha256_update(sha, &n, sizeof(n)); /* keys are of this process only */
+    if (text)
+        hth_sha256_update(sha, text, (size_t)n);
+}
+
+static void add_number(hth_sha256 *sha, uint64_t number)
+{
+    hth_sha256_update(sha, &number, sizeof(number));
+}
+
+static void add_turn(hth_sha256 *sha, const hearth_chat_turn *turn)
+{
+    add_text(sha, turn->role);
+    add_text(sha, turn->content);
+    add_number(sha, turn->n_parts);
+    for (size_t i = 0; i < turn->n_parts; i++)
+        add_text(sha, turn->parts[i]);
+    add_text(sha, turn->reasoning);
+    add_number(sha, turn->n_calls);
+    for (size_t i = 0; i < turn->n_calls; i++) {
+        add_text(sha, turn->calls[i].id);
+        add_text(sha, turn->calls[i].name);
+        add_text(sha, turn->calls[i].arguments);
+    }
+    add_text(sha, turn->call_id);
+    add_text(sha, turn->name);
+}
+
+static void add_conversation(hth_sha256 *sha, const hearth_conversation *conversation)
+{
+    add_number(sha, conversation->n_turns);
+    for (size_t i = 0; i < conversation->n_turns; i++)
+        add_turn(sha, &conversation->turns[i]);
+    add_number(sha, conversation->n_tools);
+    for (size_t i = 0; i < conversation->n_tools; i++) {
+        add_text(sha, conversation->tools[i].name);
+        add_text(sha, conversation->tools[i].description);
+        add_text(sha, conversation->tools[i].parameters);
+    }
+    add_number(sha, (uint64_t)conversation->tool_choice);
+    add_number(sha, conversation->parallel_calls | (unsigned)conversation->no_thinking << 1 |
+                        (unsigned)conversation->reasoning_in_content << 2 | (unsigned)conversation->continue_last << 3 |
+                        (unsigned)conversation->no_reply << 4);
+    add_text(sha, conversation->json_schema);
+    add_text(sha, conversation->template_values);
+}
+
+static void add_pieces(hth_sha256 *sha, const hth_api_text_prompt *prompt)
+{
+    add_number(sha, prompt->n_pieces);
+    for (size_t i = 0; i < prompt->n_pieces; i++) {
+        const hth_api_piece *piece = &prompt->pieces[i];
+
+        add_text(sha, piece->text);
+        add_number(sha, piece->n_tokens);
+        hth_sha256_update(sha, piece->tokens, piece->n_tokens * sizeof(*piece->tokens));
+    }
+}
+
+bool hth_api_prompt_key(const hth_api_request *request, size_t i, uint8_t key[HTH_API_PROMPT_KEY_BYTES])
+{
+    hth_sha256 *sha = hth_sha256_new();
+
+    if (!sha)
+        return false;
+    add_text(sha, request->options.cache_salt);
+    add_number(sha, request->is_chat);
+    if (request->is_chat)
+        add_conversation(sha, &request->conversation);
+    else
+        add_pieces(sha, &request->prompts[i]);
+    hth_sha256_peek(sha, key);
+    hth_sha256_free(sha);
+    return true;
+}
+
+/* ---- the memory ---- */
+
+typedef struct kept {
+    uint8_t key[HTH_API_PROMPT_KEY_BYTES];
+    hth_api_prompt *prompt;
+    size_t bytes;
+    UT_hash_handle hh;
+} kept;
+
+struct hth_api_prompts {
+    size_t bytes_max;
+
+    /* Guards the fields below. Innermost lock. */
+    pthread_mutex_t lock;
+    kept *by_key; /* in the order of their last use, the oldest first */
+    size_t bytes;
+};
+
+hth_api_prompts *hth_api_prompts_new(size_t bytes_max)
+{
+    hth_api_prompts *prompts = calloc(1, sizeof(*prompts));
+
+    if (!prompts)
+        return NULL;
+    prompts->bytes_max = bytes_max;
+    pthread_mutex_init(&prompts->lock, NULL);
+    return prompts;
+}
+
+static void remove_locked(hth_api_prompts *prompts, kept *one)
+{
+    HASH_DEL(prompts->by_key, one);
+    prompts->bytes -= one->bytes;
+    hth_api_prompt_unref(one->prompt);
+    free(one);
+}
+
+void hth_api_prompts_free(hth_api_prompts *prompts)
+{
+    if (!prompts)
+        return;
+    while (prompts->by_key)
+        remove_locked(prompts, prompts->by_key);
+    pthread_mutex_destroy(&prompts->lock);
+    free(prompts);
+}
+
+hth_api_prompt *hth_api_prompts_find(hth_api_prompts *prompts, const uint8_t key[HTH_API_PROMPT_KEY_BYTES])
+{
+    hth_api_prompt *found = NULL;
+    kept *one;
+
+    pthread_mutex_lock(&prompts->lock);
+    HASH_FIND(hh, prompts->by_key, key, HTH_API_PROMPT_KEY_BYTES, one);
+    if (one) {
+        HASH_DEL(prompts->by_key, one);
+        HASH_ADD(hh, prompts->by_key, key, HTH_API_PROMPT_KEY_BYTES, one); /* now the newest */
+        found = hth_api_prompt_ref(one->prompt);
+    }
+    pthread_mutex_unlock(&prompts->lock);
+    return found;
+}
+
+void hth_api_prompts_keep(hth_api_prompts *prompts, const uint8_t key[HTH_API_PROMPT_KEY_BYTES], hth_api_prompt *prompt)
+{
+    size_t bytes = bytes_of(prompt) + sizeof(kept);
+    kept *one, *there;
+
+    if (bytes > prompts->bytes_max / 8)
+        return;
+    one = calloc(1, sizeof(*one));
+    if (!one)
+        return;
+    memcpy(one->key, key, sizeof(one->key));
+    one->bytes = bytes;
+    one->prompt = hth_api_prompt_ref(prompt);
+    pthread_mutex_lock(&prompts->lock);
+    HASH_FIND(hh, prompts->by_key, key, HTH_API_PROMPT_KEY_BYTES, there);
+    if (there) /* made twice at once */
+        remove_locked(prompts, there);
+    HASH_ADD(hh, prompts->by_key, key, HTH_API_PROMPT_KEY_BYTES, one);
+    prompts->bytes += bytes;
+    while (prompts->bytes > prompts->bytes_max)
+        remove_locked(prompts, prompts->by_key);
+    pthread_mutex_unlock(&prompts->lock);
+}

@@ -1,0 +1,42 @@
+/*
+ * prompt.h - a prompt that is ready to be evaluated, and a memory of those that were made lately
+ *
+ * Rendering a conversation and cutting it into tokens costs as much as all the rest of a request whose rows are known, and
+ * gives the same each time. A prompt is found again by a digest of everything that it is made of: the conversation with its
+ * tools and options, or the pieces of text, and the request's salt, so that it shows in nobody's times what another
+ * tenant has asked.
+ */
+#ifndef HTH_API_PROMPT_H
+#define HTH_API_PROMPT_H
+
+#include <stdatomic.h>
+
+#include "api/request.h"
+
+typedef struct hth_api_prompt {
+    hearth_chat_prompt chat; /* of a conversation; zeros otherwise */
+    hearth_token *tokens;    /* [n_tokens] */
+    size_t n_tokens;
+    atomic_uint references;
+} hth_api_prompt;
+
+/* An empty one; NULL without memory. Not changed any more once it is shared. */
+hth_api_prompt *hth_api_prompt_new(void);
+hth_api_prompt *hth_api_prompt_ref(hth_api_prompt *prompt);
+void hth_api_prompt_unref(hth_api_prompt *prompt); /* accepts NULL */
+
+enum { HTH_API_PROMPT_KEY_BYTES = 32 };
+/* What names prompt i of a request, with options.cache_salt. False without memory. */
+bool hth_api_prompt_key(const hth_api_request *request, size_t i, uint8_t key[HTH_API_PROMPT_KEY_BYTES]);
+
+/* The memory, of one model. Any thread. */
+typedef struct hth_api_prompts hth_api_prompts;
+hth_api_prompts *hth_api_prompts_new(size_t bytes_max); /* NULL without memory */
+void hth_api_prompts_free(hth_api_prompts *prompts);    /* prompts that others hold stay; accepts NULL */
+/* A reference to the prompt of that key; NULL: it is not known (any more). */
+hth_api_prompt *hth_api_prompts_find(hth_api_prompts *prompts, const uint8_t key[HTH_API_PROMPT_KEY_BYTES]);
+/* Keep one until others need its room. One that is larger than an eighth of it is not kept. */
+void hth_api_prompts_keep(hth_api_prompts *prompts, const uint8_t key[HTH_API_PROMPT_KEY_BYTES],
+                          hth_api_prompt *prompt);
+
+#endif

@@ -1,0 +1,42 @@
+/*
+ * key_file.h - the file of clients' keys
+ *
+ *     key "alice" {
+ *       sha256 = "..."             # of the key, which is nowhere written
+ *       models = ["chat"]          # all, where this is missing
+ *       requests_per_minute = 60   # and so are the limits
+ *       tokens_per_minute = 100000
+ *       concurrency = 4
+ *       salt = "..."               # shares cached prompts only with keys of the same salt
+ *       admin = true
+ *     }
+ */
+#ifndef HTH_CLI_KEY_FILE_H
+#define HTH_CLI_KEY_FILE_H
+
+#include "cli/option_table.h"
+#include "cli/pool.h"
+#include "cli/problems.h"
+#include "server/options.h"
+
+enum { HTH_KEY_NAME_BYTES_MAX = 64, HTH_KEY_MODELS_MAX = 64, HTH_KEYS_MAX = 10000, HTH_KEY_SALT_BYTES_MAX = 256 };
+
+/* One key as it is read. */
+typedef struct hth_key_entry {
+    hth_server_key key;
+    bool has_sha256;
+    const char *models[HTH_KEY_MODELS_MAX];
+} hth_key_entry;
+
+extern const hth_option_table
+    hth_key_entry_keys; /* in an hth_key_entry; the rows with flags are those of `hearth key new` */
+
+bool hth_key_name_is_valid(const char *name);
+
+/*
+ * Read the keys into options, from pool; a file that anybody may write to is refused. Models that options->models does not
+ * have are warned of.
+ */
+void hth_key_file_read(hth_pool *pool, const char *path, hth_server_options *options, hth_problems *problems);
+
+#endif

@@ -1,0 +1,179 @@
+/*
+ * serve_check.c - the files and folders that a configuration names
+ *
+ * What the server cannot do without is an error; a cache that cannot be written is one only where somebody asked for a
+ * check, since the server runs without it, slower.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/os.h"
+#include "base/status.h"
+#include "cache/directory.h"
+#include "cache/signing_key.h"
+#include "cli/serve_config.h"
+#include "server/tls.h"
+
+static const char gguf_magic[] = "GGUF";
+
+static void check_model_file(const hth_serve_model *model, hth_problems *problems)
+{
+    const char *path = model->setup.path;
+    char magic[sizeof(gguf_magic) - 1] = "";
+    int fd;
+    ssize_t n;
+
+    if (strncmp(path, "stub:", 5) == 0)
+        return;
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) {
+        hth_problems_add(problems, "model '%s': cannot open '%s': %s", model->name, path, strerror(errno));
+        return;
+    }
+    n = read(fd, magic, sizeof(magic));
+    if (n != (ssize_t)sizeof(magic) || memcmp(magic, gguf_magic, sizeof(magic)) != 0)
+        hth_problems_add(problems, "model '%s': '%s' is no GGUF file", model->name, path);
+    (void)close(fd); /* only read */
+}
+
+static void check_readable(const char *what, const char *path, hth_problems *problems)
+{
+    if (path && access(path, R_OK) != 0)
+        hth_problems_add(problems, "%s '%s' cannot be read: %s", what, path, strerror(errno));
+}
+
+/* The directory, or where it would be made. */
+static void check_writable(const char *what, const char *path, hth_problems *problems)
+{
+    char place[PATH_MAX];
+    struct stat st;
+
+    if (!path || strlen(path) >= sizeof(place))
+        return;
+    memcpy(place, path, strlen(path) + 1);
+    while (stat(place, &st) != 0 && errno == ENOENT) {
+        char *slash = strrchr(place, '/');
+
+        if (!slash)
+            return;
+        if (slash == place)
+            slash++;
+        *slash = '\0';
+    }
+    if (stat(place, &st) != 0)
+        hth_problems_add(problems, "%s '%s' cannot be used: %s", what, path, strerror(errno));
+    else if (!S_ISDIR(st.st_mode))
+        hth_problems_add(problems, "%s '%s' cannot be used: '%s' is no directory", what, path, place);
+    else if (access(place, W_OK | X_OK) != 0)
+        hth_problems_add(problems, "%s '%s' cannot be written: '%s': %s", what, path, place, strerror(errno));
+}
+
+static void check_cache(const hth_model_setup *setup, hth_problems *problems)
+{
+    char directory[PATH_MAX];
+
+    if (setup->runtime.cache_disabled)
+        return;
+    if (setup->runtime.cache_directory)
+        check_writable("the cache's directory", setup->runtime.cache_directory, problems);
+    else if (hth_cache_default_directory(directory, sizeof(directory)))
+        check_writable("the cache's directory", directory, problems);
+    else
+        hth_problems_add(problems, "no directory for the cache is known, since HOME is not set; give one with "
+                                   "cache.directory (--cache), or say cache.disabled = true (--no-cache)");
+    for (size_t i = 0; i < setup->runtime.n_more_directories; i++)
+        check_writable("a further directory of the cache", setup->more_directories[i], problems);
+    check_writable("the directory for rows in memory", setup->runtime.ram_file_directory, problems);
+    check_writable("the index's directory", setup->runtime.index_directory, problems);
+}
+
+static void check_signing_key(const hth_model_setup *setup, hth_problems *problems)
+{
+    hth_signing_key *key = NULL;
+    hearth_error err;
+
+    if (setup->runtime.signing_key_file &&
+        hth_signing_key_load(NULL, setup->runtime.signing_key_file, &key, &err) != HEARTH_OK)
+        hth_problems_add(problems, "%s", err.message);
+    hth_signing_key_free(key);
+}
+
+static bool is_same_cache(const hth_model_setup *a, const hth_model_setup *b)
+{
+    const char *x = a->runtime.cache_directory, *y = b->runtime.cache_directory;
+
+    return a->runtime.cache_disabled == b->runtime.cache_disabled && (x == y || (x && y && strcmp(x, y) == 0));
+}
+
+static void check_tls(const hth_server_options *options, hth_problems *problems)
+{
+    hth_tls *tls = NULL;
+    hearth_error err;
+
+    if (options->tls_certificate && options->tls_key &&
+        hth_tls_new(options->tls_certificate, options->tls_key, &tls, &err) != HEARTH_OK)
+        hth_problems_add(problems, "%s", err.message);
+    hth_tls_free(tls);
+}
+
+/* The directory of a file that will be written. */
+static void check_parent(const char *what, const char *path, hth_problems *problems)
+{
+    char *parent = path ? strdup(path) : NULL;
+    char *slash = parent ? strrchr(parent, '/') : NULL;
+
+    if (slash) {
+        slash[slash == parent] = '\0';
+        check_writable(what, parent, problems);
+    }
+    free(parent);
+}
+
+static void check_memory(const hth_server_options *options, hth_problems *problems)
+{
+    const uint64_t memory = hth_os_memory_bytes();
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < options->n_models; i++)
+        sum += options->models[i].ram_bytes;
+    if (memory > 0 && sum > memory / 2)
+        hth_problems_warn(problems,
+                          "the models' rows may take %llu MiB of the %llu MiB of memory that there are, weights not "
+                          "counted; 'ram' (--ram) says how much each may have",
+                          (unsigned long long)(sum >> 20), (unsigned long long)(memory >> 20));
+}
+
+static void check_model(const hth_serve_set *set, size_t i, bool thorough, hth_problems *problems)
+{
+    const hth_serve_model *model = &set->models[i];
+
+    check_model_file(model, problems);
+    check_readable("the chat template", model->setup.chat_template_file, problems);
+    check_signing_key(&model->setup, problems);
+    for (size_t j = 0; j < i; j++)
+        if (is_same_cache(&model->setup, &set->models[j].setup))
+            return; /* looked at */
+    if (thorough)
+        check_cache(&model->setup, problems);
+}
+
+void hth_serve_set_check(const hth_serve_set *set, bool thorough, hth_problems *problems)
+{
+    const hth_server_options *options = &set->options;
+
+    for (size_t i = 0; i < options->n_models; i++)
+        check_model(set, i, thorough, problems);
+    check_memory(options, problems);
+    if (!thorough)
+        return;
+    check_tls(options, problems);
+    check_writable("the runtime directory", options->runtime_directory, problems);
+    check_parent("the directory of the log", options->log_file, problems);
+    for (size_t i = 0; i < options->n_listen; i++)
+        check_parent("the directory of the socket", options->listen[i].path, problems);
+}

@@ -1,0 +1,247 @@
+/*
+ * serve_command.c - `hearth serve`: the front, with what flags and configuration file say
+ *
+ *   flags -> file -> set of options -> files that they name -> serve
+ *
+ * With SIGHUP all of it is done once more, and the front takes the new set over or keeps the old one.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/os.h"
+#include "base/status.h"
+#include "base/whole_file.h"
+#include "cli/commands.h"
+#include "cli/serve_config.h"
+#include "server/front.h"
+
+static const char usage[] =
+    "usage: hearth serve -m [NAME=]FILE [-m [NAME=]FILE]... [--config FILE] [OPTIONS]\n"
+    "\n"
+    "Serves models over HTTP, with the APIs of OpenAI, Anthropic and llama.cpp. Each model runs in a process of its "
+    "own,\n"
+    "which is started again when it dies; requests go on where they were. What was read once is not computed again,\n"
+    "also after a restart.\n"
+    "\n";
+
+static const char closing[] =
+    "\nEvery option but those of this command alone is a key of the configuration file, too; docs/operating.md "
+    "explains\n"
+    "them. SIZE is a number of bytes with an optional K, M, G or T, MS one of milliseconds or a time such as 30s or "
+    "5min.\n"
+    "SIGTERM ends the server once running requests are done, SIGHUP reads configuration, keys and certificates anew.\n"
+    "\n"
+    "  hearth serve -m models/hearth-tiny.gguf\n"
+    "  hearth serve --config /etc/hearth/hearth.conf --check\n";
+
+typedef struct serve {
+    int argc;
+    char **argv;
+    hth_serve_options flags;
+    const hth_serve_set *set; /* of the start */
+    char program[PATH_MAX];
+} serve;
+
+/* ---- hooks ---- */
+
+static const hth_server_options *reload(void *user_data, hearth_error *err)
+{
+    const serve *s = user_data;
+    hth_problems *problems = calloc(1, sizeof(*problems));
+    hth_serve_set *set = problems ? hth_serve_set_new(s->argc, s->argv, &s->flags, problems) : NULL;
+
+    if (set && problems->n_errors == 0)
+        hth_serve_set_check(set, false, problems);
+    if (!set || problems->n_errors > 0) {
+        const size_t n = problems ? problems->n_errors : 1;
+
+        /* The front keeps what it has. */
+        (void)hth_fail(err, HEARTH_MISUSE, "%s%s", problems ? hth_problems_first(problems) : "no memory",
+                       n > 1 ? " (and more; 'hearth serve --check' with the same flags shows all)" : "");
+        if (set)
+            hth_serve_set_free(&set->options);
+        set = NULL;
+    }
+    free(problems);
+    return set ? &set->options : NULL;
+}
+
+static void release(const hth_server_options *options, void *user_data)
+{
+    (void)user_data;
+    hth_serve_set_free(options);
+}
+
+static bool write_ports(const char *path, const uint16_t *ports, size_t n, hearth_error *err)
+{
+    hth_whole_file *file = NULL;
+    hearth_status status = hth_whole_file_begin(hth_fs_system(), path, HTH_WHOLE_FILE_REPLACE, &file, err);
+
+    for (size_t i = 0; i < n && status == HEARTH_OK; i++) {
+        char line[16];
+        int length = snprintf(line, sizeof(line), "%u\n", ports[i]);
+
+        status = hth_whole_file_write(file, line, (size_t)length, err);
+    }
+    if (status == HEARTH_OK)
+        return hth_whole_file_commit(file, err) == HEARTH_OK;
+    hth_whole_file_abort(file);
+    return false;
+}
+
+static void print_address(const char *what, const hth_server_address *address, uint16_t port, bool has_tls)
+{
+    const char *scheme = has_tls ? "https" : "http";
+
+    if (address->path)
+        (void)fprintf(stderr, "%s unix:%s\n", what, address->path);
+    else if (strchr(address->host, ':'))
+        (void)fprintf(stderr, "%s %s://[%s]:%u\n", what, scheme, address->host, port);
+    else
+        (void)fprintf(stderr, "%s %s://%s:%u\n", what, scheme, address->host, port);
+}
+
+/* For people, only where one looks: elsewhere standard error is the log. */
+static void on_listening(const uint16_t *ports, size_t n, void *user_data)
+{
+    const serve *s = user_data;
+    const hth_server_options *options = &s->set->options;
+    hearth_error err;
+
+    for (size_t i = 0; isatty(STDERR_FILENO) && i < n; i++) {
+        if (i < options->n_listen)
+            print_address("listening on", &options->listen[i], ports[i], options->tls_certificate != NULL);
+        else
+            print_address("operators' pages on", &options->admin, ports[i], false);
+    }
+    if (s->flags.port_file && !write_ports(s->flags.port_file, ports, n, &err))
+        (void)fprintf(stderr, "hearth: warning: %s\n", err.message);
+}
+
+/* ---- the command ---- */
+
+/* Of the workers: what runs here, or what was called. */
+static bool find_program(serve *s)
+{
+    if (hth_os_program_path(s->program, sizeof(s->program)))
+        return true;
+    (void)fputs("hearth: the program's own file cannot be found, which is needed to start workers; is /proc mounted?\n",
+                stderr);
+    return false;
+}
+
+static int run(serve *s)
+{
+    const hth_front_hooks hooks = {
+        .program = s->program,
+        .reload = reload,
+        .release = release,
+        .on_listening = on_listening,
+        .user_data = s,
+    };
+    hearth_error err = { .message = "" };
+    hearth_status status;
+
+    if (!find_program(s))
+        return HTH_EXIT_FAILED;
+    status = hth_front_run(&s->set->options, &hooks, &err);
+    if (s->flags.port_file)
+        (void)unlink(s->flags.port_file); /* it may never have been written */
+    if (status == HEARTH_OK)
+        return HTH_EXIT_OK;
+    (void)fprintf(stderr, "hearth: %s\n", err.message);
+    return status == HEARTH_CANCELLED ? HTH_EXIT_INTERRUPTED : HTH_EXIT_FAILED;
+}
+
+static void print_summary(const hth_serve_set *set)
+{
+    const hth_serve_options *effective = &set->effective;
+
+    (void)printf("ok: %zu model%s", set->options.n_models, set->options.n_models == 1 ? "" : "s");
+    for (size_t i = 0; i < set->options.n_models; i++)
+        (void)printf("%s%s", i == 0 ? " (" : ", ", set->models[i].name);
+    (void)printf("), listening on");
+    for (size_t i = 0; i < effective->n_listen; i++)
+        (void)printf("%s %s", i > 0 ? "," : "", effective->listen[i]);
+    if (set->options.n_keys > 0)
+        (void)printf(", %zu key%s", set->options.n_keys, set->options.n_keys == 1 ? "" : "s");
+    else
+        (void)printf(", no keys");
+    (void)printf("%s\n", set->options.tls_certificate ? ", TLS" : "");
+}
+
+/* The set is there, and what is wrong with it. */
+static int act(serve *s, hth_problems *problems)
+{
+    const bool only_prints = s->flags.print_config && !s->flags.check;
+
+    if (problems->n_errors == 0 && !only_prints)
+        hth_serve_set_check(s->set, s->flags.check, problems);
+    hth_problems_print(problems, stderr);
+    if (problems->n_errors > 0)
+        return HTH_EXIT_FAILED;
+    if (s->flags.check)
+        print_summary(s->set);
+    if (s->flags.print_config && !hth_serve_config_print(s->set, stdout)) {
+        (void)fprintf(stderr, "hearth: the configuration cannot be printed: %s\n", strerror(errno));
+        return HTH_EXIT_FAILED;
+    }
+    return s->flags.check || s->flags.print_config ? HTH_EXIT_OK : run(s);
+}
+
+static bool parse(serve *s, int *exit_out)
+{
+    int first;
+
+    *exit_out = HTH_EXIT_USAGE;
+    hth_serve_options_init(&s->flags);
+    first = hth_option_table_parse(&hth_serve_flags, "hearth serve", s->argc, s->argv, &s->flags);
+    if (first < 0)
+        return false;
+    *exit_out = HTH_EXIT_OK;
+    if (s->flags.help || s->flags.help_all) {
+        (void)fputs(usage, stdout);
+        hth_option_table_print(&hth_serve_flags, s->flags.help_all, stdout);
+        (void)fputs(closing, stdout);
+        return false;
+    }
+    if (s->flags.print_keys) {
+        hth_serve_keys_print(stdout);
+        return false;
+    }
+    if (first == s->argc)
+        return true;
+    *exit_out = HTH_EXIT_USAGE;
+    (void)fprintf(stderr, "hearth: unexpected argument '%s'; a model is given with -m\n", s->argv[first]);
+    return false;
+}
+
+int hth_command_serve(int argc, char **argv)
+{
+    serve *s = calloc(1, sizeof(*s));
+    hth_problems *problems = calloc(1, sizeof(*problems));
+    int exit_code = HTH_EXIT_FAILED;
+
+    if (!s || !problems) {
+        (void)fputs("hearth: no memory\n", stderr);
+    } else {
+        s->argc = argc;
+        s->argv = argv;
+        if (parse(s, &exit_code)) {
+            s->set = hth_serve_set_new(argc, argv, &s->flags, problems);
+            exit_code = HTH_EXIT_FAILED;
+            if (s->set)
+                exit_code = act(s, problems);
+            else
+                hth_problems_print(problems, stderr);
+        }
+        hth_serve_set_free(s->set ? &s->set->options : NULL);
+    }
+    free(problems);
+    free(s);
+    return exit_code;
+}

@@ -1,0 +1,537 @@
+/*
+ * serve_config.c - what wins over what
+ *
+ *   1. defaults
+ *   2. the configuration file, without its models
+ *   3. flags
+ *   4. each model: for one of the command line what 1 to 3 say; one of the file has its own section above that
+ *
+ * so that a flag changes all models that say nothing themselves. A worker is told what differs from the defaults, in the
+ * order of the rows: the same options give the same command line, by which a reload sees whether a worker may stay.
+ */
+#include "cli/serve_config.h"
+
+#include <ctype.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/status.h"
+#include "cache/policy.h"
+#include "cli/config_reader.h"
+#include "cli/key_file.h"
+#include "models/runtime.h"
+#include "sched/strategy.h"
+
+enum { VALUE_BYTES = PATH_MAX + 64, HOST_BYTES = 256, WORKER_ARGS_MAX = 512 };
+
+/* While a set is made. */
+typedef struct loader {
+    hth_serve_set *set;
+    hth_serve_options *o; /* set->effective */
+    hth_pool *pool;
+    hth_problems *problems;
+    hth_serve_model *models; /* [n_models] so far */
+    size_t n_models;
+    /* Sections of models in the file. */
+    hth_config_reader reader;
+    const hth_config_node *sections[HTH_SERVE_MODELS_MAX];
+    size_t n_sections;
+} loader;
+
+static bool no_memory(const loader *l)
+{
+    hth_problems_add(l->problems, "no memory for the configuration");
+    return false;
+}
+
+/* ---- the file ---- */
+
+static void add_model_sections(const hth_config_reader *reader, const hth_config_node *node, void *user_data)
+{
+    loader *l = user_data;
+    const bool is_section = node->kind == HTH_CONFIG_SECTION;
+
+    for (const hth_config_node *model = is_section ? node->first : NULL; model; model = model->next) {
+        if (model->kind != HTH_CONFIG_SECTION) {
+            hth_problems_add(reader->problems,
+                             "%s:%u: a model has a name and a section: model \"chat\" { path = \"chat.gguf\" }",
+                             reader->name, model->key_line);
+            return;
+        }
+        if (l->n_sections == HTH_SERVE_MODELS_MAX) {
+            hth_problems_add(reader->problems, "%s:%u: model '%.64s' is one too many; at most %d are allowed",
+                             reader->name, model->key_line, model->key, HTH_SERVE_MODELS_MAX);
+            return;
+        }
+        l->sections[l->n_sections++] = model;
+    }
+    if (!is_section || !node->first)
+        hth_problems_add(reader->problems,
+                         "%s:%u: 'model' is no section with a name, such as model \"chat\" { path = \"chat.gguf\" }",
+                         reader->name, node->line);
+}
+
+/* Read the tree of a file whose relative paths begin where path is. */
+static void read_tree(loader *l, const char *name, const char *path, const hth_config_node *root)
+{
+    const hth_config_scope scope = {
+        .prefix = "", .where = "here", .own_key = "model", .read_own = add_model_sections, .user_data = l
+    };
+
+    l->reader = (hth_config_reader){ .name = name,
+                                     .directory = hth_config_directory(l->pool, path),
+                                     .root = &hth_serve_keys,
+                                     .pool = l->pool,
+                                     .problems = l->problems };
+    if (l->reader.directory)
+        hth_config_read(&l->reader, root, &hth_serve_keys, l->o, &scope);
+    else
+        (void)no_memory(l); /* which is said */
+}
+
+static void read_file(loader *l, const char *path)
+{
+    hth_config_file file;
+    hearth_error err;
+
+    if (hth_config_file_read(l->pool, path, &file, &err) == HEARTH_OK)
+        read_tree(l, file.name, path, file.root);
+    else
+        hth_problems_add(l->problems, "%s", err.message);
+}
+
+/* ---- paths ---- */
+
+static const char *absolute(const loader *l, const char *path)
+{
+    const char *here = path[0] == '/' ? "/" : hth_config_directory(l->pool, "");
+    const char *result = here ? hth_config_path(l->pool, here, path) : NULL;
+
+    if (!result)
+        (void)no_memory(l);
+    return result ? result : path;
+}
+
+/* Make the paths among the rows of a table absolute, so that they mean the same to everybody. */
+static void make_absolute(const loader *l, const hth_option_table *table, void *options)
+{
+    hth_flat_table flat;
+
+    hth_option_table_flatten(table, true, &flat);
+    for (size_t i = 0; i < flat.n; i++) {
+        const hth_option *row = flat.rows[i].option;
+        const char **path = (const char **)((char *)options + flat.rows[i].offset + row->offset);
+
+        if (row->is_path && row->kind == HTH_OPTION_TEXT && *path)
+            *path = absolute(l, *path);
+    }
+}
+
+static void make_setup_absolute(const loader *l, hth_model_setup *setup)
+{
+    make_absolute(l, &hth_worker_model_options, setup);
+    for (size_t i = 0; i < setup->runtime.n_more_directories; i++)
+        setup->more_directories[i] = absolute(l, setup->more_directories[i]);
+}
+
+/* ---- models ---- */
+
+static bool is_model_name(const char *name)
+{
+    static const char others[] = "._-:/";
+    const size_t n = strlen(name);
+
+    for (size_t i = 0; i < n; i++)
+        if (!isalnum((unsigned char)name[i]) && !strchr(others, name[i]))
+            return false;
+    return n > 0 && n <= HTH_SERVE_NAME_BYTES_MAX && isalnum((unsigned char)name[0]);
+}
+
+#define NAME_RULE "names have 1 to 128 letters, digits and . _ - : /, the first of them a letter or digit"
+
+/* The options of a model are complete: what is still to be seen to, whoever named it. where begins messages. */
+static void finish_model(loader *l, hth_serve_model *model, const char *where)
+{
+    const hearth_cache_policy *given = &model->setup.policy;
+    const hth_policy policy = { given->min_tokens,
+                                given->cold_min_tokens,
+                                given->cold_max_tokens ? given->cold_max_tokens : INT32_MAX,
+                                given->continued_interval,
+                                given->boundary_trim_tokens,
+                                given->boundary_align_tokens,
+                                given->snapshot_interval };
+    hth_strategy strategy;
+    hearth_error err;
+
+    for (size_t i = 0; i < l->n_models; i++)
+        if (strcmp(l->models[i].name, model->name) == 0) {
+            hth_problems_add(l->problems, "%sthere is a model '%s' already; give one of them another name", where,
+                             model->name);
+            return;
+        }
+    if (l->n_models == HTH_SERVE_MODELS_MAX) {
+        hth_problems_add(l->problems, "%smodel '%s' is one too many; at most %d are allowed", where, model->name,
+                         HTH_SERVE_MODELS_MAX);
+        return;
+    }
+    if (hth_policy_validate(&policy, &err) != HEARTH_OK)
+        hth_problems_add(l->problems, "%sthe cache policy of model '%s' cannot be used: %s", where, model->name,
+                         err.message);
+    if (!hth_strategy_builtin(model->setup.model.strategy, &strategy))
+        hth_problems_add(l->problems,
+                         "%sstrategy of model '%s' is '%s'; it must be decode_maximal, prefill_priority or balanced",
+                         where, model->name, model->setup.model.strategy);
+    make_setup_absolute(l, &model->setup);
+    if (model->setup.runtime.ram_bytes_max == 0)
+        model->setup.runtime.ram_bytes_max = hth_runtime_ram_bytes_default() >> 20 << 20;
+    model->setup.model.name = model->name;
+    l->models[l->n_models++] = *model;
+}
+
+/* "FILE" or "NAME=FILE"; what is there as a whole is a file, whatever its name looks like. */
+static void add_flag_model(loader *l, const char *given)
+{
+    hth_serve_model model = l->o->defaults;
+    const char *equals = strchr(given, '=');
+    const char *slash = strrchr(given, '/'), *name;
+    size_t n;
+
+    model.setup.path = given;
+    if (equals && access(given, F_OK) != 0) {
+        name = hth_pool_text(l->pool, given, (size_t)(equals - given));
+        model.setup.path = equals + 1;
+    } else {
+        name = slash ? slash + 1 : given;
+        n = strlen(name);
+        if (n > 5 && strcmp(name + n - 5, ".gguf") == 0)
+            n -= 5;
+        name = hth_pool_text(l->pool, name, n);
+    }
+    model.name = name;
+    if (!name)
+        (void)no_memory(l);
+    else if (!*model.setup.path)
+        hth_problems_add(l->problems, "--model '%s' names no file after the '='", given);
+    else if (!is_model_name(name))
+        hth_problems_add(l->problems, "--model '%s' would be called '%.128s'; %s: give it one, as NAME=FILE", given,
+                         name, NAME_RULE);
+    else
+        finish_model(l, &model, "");
+}
+
+static void add_file_model(loader *l, const hth_config_node *section)
+{
+    const hth_config_scope scope = { .prefix = "", .where = "of a model" };
+    const size_t n_before = l->problems->n_errors;
+    hth_serve_model model = l->o->defaults;
+    char where[512];
+
+    model.name = section->key;
+    (void)snprintf(where, sizeof(where), "%.400s:%u: ", l->reader.name, section->key_line); /* cut */
+    if (!is_model_name(model.name)) {
+        hth_problems_add(l->problems, "%sa model is called '%.128s'; %s", where, model.name, NAME_RULE);
+        return;
+    }
+    hth_config_read(&l->reader, section, &hth_serve_model_keys, &model, &scope);
+    if (!model.setup.path && l->problems->n_errors == n_before)
+        hth_problems_add(l->problems, "%smodel '%s' lacks its 'path', the GGUF file", where, model.name);
+    else
+        finish_model(l, &model, where);
+}
+
+static bool read_models(loader *l)
+{
+    const size_t n = l->o->n_models + l->n_sections;
+
+    l->models = hth_pool_alloc(l->pool, (n + 1) * sizeof(*l->models));
+    if (!l->models)
+        return no_memory(l);
+    for (size_t i = 0; i < l->o->n_models; i++)
+        add_flag_model(l, l->o->models[i]);
+    for (size_t i = 0; i < l->n_sections; i++)
+        add_file_model(l, l->sections[i]);
+    if (n == 0 && l->problems->n_errors == 0)
+        hth_problems_add(l->problems, "there is no model to serve; give one with -m FILE, or with a section "
+                                      "'model \"NAME\" { path = \"FILE\" }' in the file that --config names");
+    l->set->models = l->models;
+    return true;
+}
+
+/* ---- workers ---- */
+
+/* The arguments of a worker, as they are put together. */
+typedef struct argument_list {
+    const char *list[WORKER_ARGS_MAX + 1];
+    size_t n;
+    bool failed;
+} argument_list;
+
+static void add_argument(const loader *l, argument_list *out, const char *text)
+{
+    const char *copy = out->n < WORKER_ARGS_MAX ? hth_pool_text(l->pool, text, strlen(text)) : NULL;
+
+    out->failed |= !copy;
+    if (copy)
+        out->list[out->n++] = copy;
+}
+
+/* Flags for the values of a table's options that are not the defaults'. */
+static void add_arguments(const loader *l, const hth_option_table *table, const void *options, const void *defaults,
+                          argument_list *out)
+{
+    char *value = hth_pool_alloc(l->pool, VALUE_BYTES), *usual = hth_pool_alloc(l->pool, VALUE_BYTES);
+    hth_flat_table flat;
+
+    if (!value || !usual) {
+        out->failed = true;
+        return;
+    }
+    hth_option_table_flatten(table, true, &flat);
+    for (size_t i = 0; i < flat.n; i++) {
+        const hth_option *row = flat.rows[i].option;
+        const size_t offset = flat.rows[i].offset;
+        char flag[128];
+
+        (void)snprintf(flag, sizeof(flag), "--%s", row->name); /* names are shorter */
+        for (size_t j = 0; hth_option_write(row, (const char *)options + offset, j, value, VALUE_BYTES); j++) {
+            if (hth_option_write(row, (const char *)defaults + offset, j, usual, VALUE_BYTES) &&
+                strcmp(value, usual) == 0)
+                continue;
+            add_argument(l, out, flag);
+            if (row->kind != HTH_OPTION_FLAG)
+                add_argument(l, out, value);
+        }
+    }
+}
+
+static bool make_worker(const loader *l, const hth_serve_model *model, hth_server_model *out)
+{
+    const hth_server_options usual_server = hth_server_options_default();
+    hth_model_setup usual;
+    argument_list *arguments = hth_pool_alloc(l->pool, sizeof(*arguments));
+    const char **list;
+
+    if (!arguments)
+        return no_memory(l);
+    hth_model_setup_init(&usual);
+    add_arguments(l, &hth_worker_model_options, &model->setup, &usual, arguments);
+    add_arguments(l, &hth_worker_request_options, &l->o->server, &usual_server, arguments);
+    list = hth_pool_alloc(l->pool, (arguments->n + 1) * sizeof(*list));
+    if (arguments->failed || !list)
+        return no_memory(l);
+    memcpy(list, arguments->list, arguments->n * sizeof(*list));
+    *out = (hth_server_model){
+        .name = model->name,
+        .worker = list,
+        .ram_bytes = model->setup.runtime.cache_disabled ? 0 : model->setup.runtime.ram_bytes_max,
+        .on_demand = model->on_demand,
+    };
+    return true;
+}
+
+static bool make_workers(const loader *l)
+{
+    hth_server_model *models = hth_pool_alloc(l->pool, (l->n_models + 1) * sizeof(*models));
+
+    if (!models)
+        return no_memory(l);
+    for (size_t i = 0; i < l->n_models; i++)
+        if (!make_worker(l, &l->models[i], &models[i]))
+            return false;
+    l->set->options.models = models;
+    l->set->options.n_models = l->n_models;
+    return true;
+}
+
+/* ---- addresses ---- */
+
+/* In place of the list: --host, --port, or the default. */
+static void choose_listen(loader *l, const hth_serve_options *flags)
+{
+    hth_serve_options *o = l->o;
+    const char *text;
+
+    if ((o->host || o->has_port) && flags->n_listen > 0)
+        hth_problems_add(l->problems, "--listen and --host or --port exclude each other; --listen HOST:PORT says both");
+    if (!o->host && !o->has_port && o->n_listen > 0)
+        return;
+    text = hth_pool_format(l->pool, o->host && strchr(o->host, ':') ? "[%s]:%u" : "%s:%u",
+                           o->host ? o->host : "127.0.0.1", o->has_port ? o->port : HTH_SERVE_PORT);
+    if (!text) {
+        (void)no_memory(l);
+        return;
+    }
+    o->listen[0] = text;
+    o->n_listen = 1;
+}
+
+static bool read_address(const loader *l, const char *shown, const char **text, hth_server_address *out)
+{
+    char host[HOST_BYTES];
+    const char *path;
+    hearth_error err;
+
+    *out = (hth_server_address){ .host = NULL };
+    if (!hth_serve_address_read(shown, *text, host, sizeof(host), &out->port, &path, &err)) {
+        hth_problems_add(l->problems, "%s", err.message);
+        return false;
+    }
+    if (path) {
+        out->path = absolute(l, path);
+        *text = hth_pool_format(l->pool, "unix:%s", out->path);
+        return *text || no_memory(l);
+    }
+    out->host = hth_pool_text(l->pool, host, strlen(host));
+    return out->host || no_memory(l);
+}
+
+/* Can only this machine reach it? */
+static bool is_private(const hth_server_address *address)
+{
+    const char *host = address->host;
+
+    return !host || strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0 || strncmp(host, "127.", 4) == 0;
+}
+
+static bool is_same(const hth_server_address *a, const hth_server_address *b)
+{
+    if (a->path || b->path)
+        return a->path && b->path && strcmp(a->path, b->path) == 0;
+    return a->port == b->port && a->port != 0 && strcmp(a->host, b->host) == 0;
+}
+
+static void check_addresses(const loader *l, const hth_server_address *list, size_t n)
+{
+    const hth_serve_options *o = l->o;
+    const hth_server_address *admin = &l->set->options.admin;
+
+    for (size_t i = 0; i < n; i++) {
+        for (size_t j = 0; j < i; j++)
+            if (is_same(&list[i], &list[j]))
+                hth_problems_add(l->problems, "the address '%s' to listen on is given twice", o->listen[i]);
+        if (o->admin && is_same(&list[i], admin))
+            hth_problems_add(l->problems,
+                             "the operators' address '%s' is one of those that clients use; give it "
+                             "another, or leave 'admin' out and use a key with 'admin = true'",
+                             o->admin);
+        if (!is_private(&list[i]) && !o->keys_file && !o->server.allow_public_without_keys)
+            hth_problems_add(
+                l->problems,
+                "'%s' can be reached from other machines, but no keys are asked for: make a file of keys "
+                "with 'hearth key new --name NAME --file keys.conf' and name it with 'keys' (--keys), or say "
+                "allow_public_without_keys = true (--allow-public-without-keys)",
+                o->listen[i]);
+    }
+    if (o->admin && !is_private(admin) && !o->server.allow_public_without_keys)
+        hth_problems_add(l->problems,
+                         "the operators' address '%s' can be reached from other machines, and asks for no key: use one "
+                         "of 127.0.0.1, or leave 'admin' out and use a key with 'admin = true'",
+                         o->admin);
+}
+
+static bool read_addresses(loader *l)
+{
+    hth_serve_options *o = l->o;
+    hth_server_address *list = hth_pool_alloc(l->pool, HTH_SERVE_LISTEN_MAX * sizeof(*list));
+    bool ok = true;
+
+    if (!list)
+        return no_memory(l);
+    for (size_t i = 0; i < o->n_listen; i++)
+        ok &= read_address(l, "listen", &o->listen[i], &list[i]);
+    if (o->admin)
+        ok &= read_address(l, "admin", &o->admin, &l->set->options.admin);
+    if (ok)
+        check_addresses(l, list, o->n_listen);
+    l->set->options.listen = list;
+    l->set->options.n_listen = ok ? o->n_listen : 0;
+    return ok;
+}
+
+/* ---- all of it ---- */
+
+static void check_server(const loader *l)
+{
+    const hth_server_options *server = &l->o->server;
+
+    if (!server->tls_certificate != !server->tls_key)
+        hth_problems_add(l->problems, "TLS needs both a certificate and its key; %s is missing",
+                         server->tls_certificate ? "tls.key (--tls-key)" : "tls.certificate (--tls-certificate)");
+    if (server->log_prompts)
+        hth_problems_warn(l->problems, "bodies of requests go into the log, prompts included (log.prompts)");
+}
+
+/* The file and the flags were read: what they come to. */
+static void finish(loader *l, const hth_serve_options *flags)
+{
+    hth_server_options *options = &l->set->options;
+
+    make_absolute(l, &hth_serve_keys, l->o);
+    make_setup_absolute(l, &l->o->defaults.setup);
+    choose_listen(l, flags);
+    check_server(l);
+    *options = l->o->server;
+    if (!read_addresses(l) || !read_models(l) || !make_workers(l))
+        return;
+    options->cors_origins = l->o->origins;
+    options->n_cors_origins = l->o->n_origins;
+}
+
+/* A loader with an empty set; NULL without memory, which is said. */
+static loader *loader_new(hth_problems *problems)
+{
+    hth_pool *pool = hth_pool_new();
+    hth_serve_set *set = pool ? hth_pool_alloc(pool, sizeof(*set)) : NULL;
+    loader *l = set ? hth_pool_alloc(pool, sizeof(*l)) : NULL;
+
+    if (!l) {
+        hth_problems_add(problems, "no memory for the configuration");
+        hth_pool_free(pool);
+        return NULL;
+    }
+    set->pool = pool;
+    *l = (loader){ .set = set, .o = &set->effective, .pool = pool, .problems = problems };
+    hth_serve_options_init(l->o);
+    return l;
+}
+
+hth_serve_set *hth_serve_set_new(int argc, char **argv, const hth_serve_options *flags, hth_problems *problems)
+{
+    loader *l = loader_new(problems);
+
+    if (!l)
+        return NULL;
+    if (flags->config_file)
+        read_file(l, flags->config_file);
+    /* It was parsed before, so it has no fault. */
+    (void)hth_option_table_parse(&hth_serve_flags, "hearth serve", argc, argv, l->o);
+    finish(l, flags);
+    if (l->o->keys_file)
+        hth_key_file_read(l->pool, l->o->keys_file, &l->set->options, problems);
+    return l->set;
+}
+
+hth_serve_set *hth_serve_set_of_text(const char *name, const char *text, size_t n, hth_problems *problems)
+{
+    const hth_serve_options no_flags = { .n_listen = 0 };
+    loader *l = loader_new(problems);
+    const hth_config_node *root;
+    hearth_error err;
+
+    if (!l)
+        return NULL;
+    if (hth_config_file_parse(l->pool, name, text, n, &root, &err) == HEARTH_OK)
+        read_tree(l, name, name, root);
+    else
+        hth_problems_add(problems, "%s", err.message);
+    finish(l, &no_flags);
+    return l->set;
+}
+
+void hth_serve_set_free(const hth_server_options *options)
+{
+    if (options)
+        hth_pool_free(((const hth_serve_set *)options)->pool);
+}

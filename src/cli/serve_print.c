@@ -1,0 +1,276 @@
+/*
+ * serve_print.c - a set of options as a configuration file, and all keys as a table
+ *
+ * What is printed and read again gives the same set: every value that a file may have is there, also where it is the
+ * default, so that a later version with other defaults changes nothing. What has no value is a comment. A model's section
+ * says of the cache only what the section for all does not.
+ */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/serve_config.h"
+
+enum { VALUE_BYTES = PATH_MAX + 64, COMMENT_WIDTH = 118, INDENT = 2 };
+
+typedef struct printer {
+    FILE *out;
+    char *value; /* [VALUE_BYTES] */
+    char *other; /* likewise */
+    bool has_comments;
+} printer;
+
+/* ---- pieces ---- */
+
+static void print_comment(const printer *p, int indent, const char *text)
+{
+    const size_t width = (size_t)(COMMENT_WIDTH - indent - 2);
+
+    while (p->has_comments && *text) {
+        size_t n = strlen(text);
+
+        if (n > width) {
+            n = width;
+            while (n > 1 && text[n] != ' ')
+                n--;
+        }
+        (void)fprintf(p->out, "%*s# %.*s\n", indent, "", (int)n, text);
+        text += n;
+        text += strspn(text, " ");
+    }
+}
+
+static void print_quoted(const printer *p, const char *text)
+{
+    (void)fputc('"', p->out);
+    for (; *text; text++) {
+        const unsigned char c = (unsigned char)*text;
+
+        if (c == '"' || c == '\\')
+            (void)fprintf(p->out, "\\%c", c);
+        else if (c < ' ' || c == 0x7f)
+            (void)fprintf(p->out, "\\u%04x", c);
+        else
+            (void)fputc(c, p->out);
+    }
+    (void)fputc('"', p->out);
+}
+
+/* Numbers and words stand as they are, texts in quotes. */
+static void print_value(const printer *p, const hth_option *row, const char *value)
+{
+    const bool is_text = row->kind == HTH_OPTION_TEXT || row->kind == HTH_OPTION_OWN;
+    const bool is_number = value[0] && strspn(value, "0123456789") == strlen(value);
+
+    if (is_text && !(is_number && row->kind == HTH_OPTION_OWN))
+        print_quoted(p, value);
+    else
+        (void)fputs(value, p->out);
+}
+
+/* May a file have the value that the options hold? A number below the least one means "choose one". */
+static bool is_in_range(const hth_option *row, const void *options)
+{
+    const void *field = (const char *)options + row->offset;
+
+    switch (row->kind) {
+    case HTH_OPTION_U32:
+    case HTH_OPTION_MS: return *(const uint32_t *)field >= row->low && *(const uint32_t *)field <= row->high;
+    case HTH_OPTION_I32: return *(const int32_t *)field >= row->low && *(const int32_t *)field <= row->high;
+    case HTH_OPTION_SIZE: return (double)*(const uint64_t *)field >= row->low;
+    default: return true;
+    }
+}
+
+static bool has_value(const printer *p, const hth_option *row, const void *options)
+{
+    return is_in_range(row, options) && hth_option_write(row, options, 0, p->value, VALUE_BYTES);
+}
+
+/* ---- rows ---- */
+
+static void print_list(const printer *p, const hth_option *row, const void *options)
+{
+    (void)fputc('[', p->out);
+    for (size_t i = 0; hth_option_write(row, options, i, p->value, VALUE_BYTES); i++) {
+        (void)fputs(i > 0 ? ", " : "", p->out);
+        print_value(p, row, p->value);
+    }
+    (void)fputc(']', p->out);
+}
+
+/* "min_tokens=64" is min_tokens = 64. */
+static void print_pairs(const printer *p, const hth_option *row, const void *options, int indent)
+{
+    (void)fprintf(p->out, "%*s%s {\n", indent, "", row->key);
+    for (size_t i = 0; hth_option_write(row, options, i, p->value, VALUE_BYTES); i++) {
+        const char *equals = strchr(p->value, '=');
+
+        (void)fprintf(p->out, "%*s%.*s = %s;\n", indent + INDENT, "", (int)(equals - p->value), p->value, equals + 1);
+    }
+    (void)fprintf(p->out, "%*s}\n", indent, "");
+}
+
+static void print_row(const printer *p, const hth_option *row, const void *options, int indent)
+{
+    print_comment(p, indent, row->help);
+    if (row->is_pairs) {
+        print_pairs(p, row, options, indent);
+    } else if (row->repeats) {
+        (void)fprintf(p->out, "%*s%s = ", indent, "", row->key);
+        print_list(p, row, options);
+        (void)fputs(";\n", p->out);
+    } else if (has_value(p, row, options)) {
+        (void)fprintf(p->out, "%*s%s = ", indent, "", row->key);
+        print_value(p, row, p->value);
+        (void)fputs(";\n", p->out);
+    } else if (p->has_comments) {
+        (void)fprintf(p->out, "%*s# %s = %s;\n", indent, "", row->key, row->value);
+    }
+}
+
+/* Do two sets of options say the same here? */
+static bool is_same(const printer *p, const hth_option *row, const void *a, const void *b)
+{
+    for (size_t i = 0;; i++) {
+        const bool has_a = hth_option_write(row, a, i, p->value, VALUE_BYTES);
+        const bool has_b = hth_option_write(row, b, i, p->other, VALUE_BYTES);
+
+        if (has_a != has_b || (has_a && strcmp(p->value, p->other) != 0))
+            return false;
+        if (!has_a)
+            return true;
+    }
+}
+
+static void print_table(const printer *p, const hth_option_table *table, const void *options, int indent)
+{
+    hth_flat_table flat;
+
+    hth_option_table_flatten(table, false, &flat);
+    for (size_t i = 0; i < flat.n; i++) {
+        const hth_option *row = flat.rows[i].option;
+        const void *place = (const char *)options + flat.rows[i].offset;
+
+        if (!row->key)
+            continue;
+        if (row->kind != HTH_OPTION_TABLE) {
+            print_row(p, row, place, indent);
+            continue;
+        }
+        (void)fputc('\n', p->out);
+        print_comment(p, indent, row->help);
+        (void)fprintf(p->out, "%*s%s {\n", indent, "", row->key);
+        print_table(p, row->table, (const char *)place + row->offset, indent + INDENT);
+        (void)fprintf(p->out, "%*s}\n", indent, "");
+    }
+}
+
+/* ---- models ---- */
+
+/* What a model's cache has otherwise than that of all. Its memory is the model's own key. */
+static void print_model_cache(const printer *p, const hth_model_setup *setup, const hth_model_setup *of_all)
+{
+    const printer plain = { .out = p->out, .value = p->value, .other = p->other };
+    const hth_option_table *table = &hth_model_cache_options;
+    bool has_begun = false;
+
+    for (size_t i = 0; i < table->n; i++) {
+        const hth_option *row = &table->rows[i];
+
+        if (strcmp(row->key, "ram") == 0 || is_same(p, row, setup, of_all))
+            continue;
+        if (!has_begun)
+            (void)fprintf(p->out, "%*scache {\n", INDENT, "");
+        has_begun = true;
+        print_row(&plain, row, setup, 2 * INDENT);
+    }
+    if (has_begun)
+        (void)fprintf(p->out, "%*s}\n", INDENT, "");
+}
+
+static void print_model(const printer *p, const hth_serve_model *model, const hth_serve_options *effective)
+{
+    hth_flat_table flat;
+
+    (void)fputs("\nmodel ", p->out);
+    print_quoted(p, model->name);
+    (void)fputs(" {\n", p->out);
+    hth_option_table_flatten(&hth_serve_model_keys, false, &flat);
+    for (size_t i = 0; i < flat.n; i++) {
+        const hth_option *row = flat.rows[i].option;
+
+        if (row->key && row->kind != HTH_OPTION_TABLE)
+            print_row(p, row, (const char *)model + flat.rows[i].offset, INDENT);
+    }
+    print_model_cache(p, &model->setup, &effective->defaults.setup);
+    (void)fputs("}\n", p->out);
+}
+
+bool hth_serve_config_print(const hth_serve_set *set, FILE *out)
+{
+    printer p = { .out = out, .value = malloc(VALUE_BYTES), .other = malloc(VALUE_BYTES), .has_comments = true };
+    const bool has_memory = p.value && p.other;
+
+    if (has_memory) {
+        (void)fputs("# The configuration that is in effect. 'hearth serve --config FILE' reads it.\n\n", out);
+        print_table(&p, &hth_serve_keys, &set->effective, 0);
+        for (size_t i = 0; i < set->options.n_models; i++) {
+            print_model(&p, &set->models[i], &set->effective);
+            p.has_comments = false; /* once is enough */
+        }
+    }
+    free(p.value);
+    free(p.other);
+    return has_memory && fflush(out) == 0 && !ferror(out);
+}
+
+/* ---- the table of all keys ---- */
+
+static void print_key(const printer *p, const char *section, const hth_option *row, const void *defaults)
+{
+    const bool has_default = !row->is_pairs && !row->repeats && has_value(p, row, defaults);
+    const bool is_model = strcmp(row->name, "model") == 0;
+
+    (void)fprintf(p->out, "| `%s%s` | `%s%s%s%s` | ", section, row->key, is_model ? "-m" : "--",
+                  is_model ? "" : row->name, row->value ? " " : "", row->value ? row->value : "");
+    if (has_default)
+        (void)fprintf(p->out, "`%s` ", p->value);
+    (void)fprintf(p->out, "| %s |\n", row->help);
+}
+
+static void print_keys(const printer *p, const char *section, const hth_option_table *table, const void *defaults)
+{
+    hth_flat_table flat;
+
+    hth_option_table_flatten(table, false, &flat);
+    for (size_t i = 0; i < flat.n; i++) {
+        const hth_option *row = flat.rows[i].option;
+        const void *place = (const char *)defaults + flat.rows[i].offset;
+        char inside[128];
+
+        if (!row->key)
+            continue;
+        if (row->kind != HTH_OPTION_TABLE) {
+            print_key(p, section, row, place);
+            continue;
+        }
+        (void)snprintf(inside, sizeof(inside), "%.60s%.60s.", section, row->key); /* sized for it */
+        print_keys(p, inside, row->table, (const char *)place + row->offset);
+    }
+}
+
+void hth_serve_keys_print(FILE *out)
+{
+    char value[VALUE_BYTES];
+    const printer p = { .out = out, .value = value };
+    hth_serve_options *defaults = malloc(sizeof(*defaults));
+
+    if (!defaults)
+        return;
+    hth_serve_options_init(defaults);
+    (void)fputs("| Key | Flag | Default | What it is |\n| --- | --- | --- | --- |\n", out);
+    print_keys(&p, "", &hth_serve_keys, defaults);
+    print_keys(&p, "model.", &hth_serve_model_keys, &defaults->defaults);
+    free(defaults);
+}

@@ -1,0 +1,13 @@
+/*
+ * cors.h - may a page from elsewhere read our replies? Only where the operator says so
+ */
+#ifndef HTH_SERVER_CORS_H
+#define HTH_SERVER_CORS_H
+
+#include "server/http.h"
+#include "server/options.h"
+
+/* Add the headers of https://fetch.spec.whatwg.org/#http-cors-protocol. False: the request's origin may not, or has none. */
+bool hth_cors_add(const hth_server_options *options, hth_http_exchange *exchange);
+
+#endif

@@ -1,0 +1,369 @@
+/*
+ * front.c - the life of the front: begin, reload, drain, end
+ *
+ *   SERVING   requests come and go
+ *   DRAINING  after SIGTERM: /ready is 503, new requests are refused, running ones finish up to a limit
+ *   STOPPING  no request is left: workers save and end
+ *
+ * A second signal while draining or stopping ends everything at once. A reload replaces the set of options whole; requests
+ * that began under the old one keep it until they are over.
+ */
+#include "server/front.h"
+
+#include <event2/event.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/os.h"
+#include "base/status.h"
+#include "server/front_inside.h"
+#include "server/notify.h"
+
+enum { SAVE_TIMEOUT_MS = 60000 }; /* for the workers' shutdown saves */
+
+/* ---- sets of options ---- */
+
+hth_front_options *hth_front_options_hold(hth_front *front)
+{
+    front->options->n_users++;
+    return front->options;
+}
+
+void hth_front_options_drop(hth_front *front, hth_front_options *options)
+{
+    if (!options || --options->n_users > 0)
+        return;
+    if (!options->is_first && front->hooks->release)
+        front->hooks->release(options->options, front->hooks->user_data);
+    free(options);
+}
+
+/* Take a set into use; false without memory. */
+static bool use_options(hth_front *front, const hth_server_options *options, bool is_first)
+{
+    hth_front_options *set = calloc(1, sizeof(*set));
+
+    if (!set)
+        return false;
+    *set = (hth_front_options){ .options = options, .n_users = 1, .is_first = is_first };
+    if (!hth_keys_set(front->keys, options)) {
+        free(set);
+        return false;
+    }
+    hth_front_options_drop(front, front->options);
+    front->options = set;
+    hth_metrics_models_set(front->metrics, options);
+    return true;
+}
+
+static hth_http_options http_options(const hth_server_options *options)
+{
+    return (hth_http_options){
+        .headers_bytes_max = options->headers_bytes_max,
+        .body_bytes_max = options->body_bytes_max,
+        .connections_max = options->connections_max,
+        .idle_timeout_ms = options->idle_timeout_ms,
+        .request_timeout_ms = options->request_timeout_ms,
+        .write_timeout_ms = options->write_timeout_ms,
+        .server_name = "hearth",
+    };
+}
+
+static bool is_same_text(const char *a, const char *b)
+{
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static bool is_same_address(const hth_server_address *a, const hth_server_address *b)
+{
+    return is_same_text(a->host, b->host) && is_same_text(a->path, b->path) && a->port == b->port;
+}
+
+/* Listeners stay as they are for the life of the process. */
+static bool listens_alike(const hth_server_options *a, const hth_server_options *b)
+{
+    if (a->n_listen != b->n_listen || !is_same_address(&a->admin, &b->admin) ||
+        !a->tls_certificate != !b->tls_certificate)
+        return false;
+    for (size_t i = 0; i < a->n_listen; i++)
+        if (!is_same_address(&a->listen[i], &b->listen[i]))
+            return false;
+    return true;
+}
+
+bool hth_front_reload(hth_front *front, hearth_error *err)
+{
+    const hth_server_options *options;
+    hth_http_options http;
+    hearth_error problem;
+
+    if (hth_server_log_reopen(front->server_log, &problem) != HEARTH_OK)
+        hth_warn(&front->log, "%s; the log stays where it was", problem.message);
+    if (!front->hooks->reload)
+        return true;
+    options = front->hooks->reload(front->hooks->user_data, err);
+    if (!options)
+        return false;
+    if (!listens_alike(front->options->options, options))
+        hth_warn(&front->log,
+                 "addresses to listen on, and whether they have TLS, change when the server is started anew");
+    if (front->tls && hth_tls_reload(front->tls, &problem) != HEARTH_OK)
+        hth_warn(&front->log, "%s; the old certificate stays in use", problem.message);
+    /* The supervisor reads the set without holding it: it is told of the new one before the old one goes. */
+    hth_supervisor_reconfigure(front->supervisor, options);
+    if (!use_options(front, options, false)) {
+        hth_supervisor_reconfigure(front->supervisor, front->options->options);
+        front->hooks->release(options, front->hooks->user_data);
+        (void)hth_fail(err, HEARTH_NO_MEMORY, "no memory for the new configuration; the old one stays");
+        return false;
+    }
+    http = http_options(options);
+    hth_http_server_set_options(front->http, &http);
+    front->log.level = options->log_level;
+    hth_server_log_level_set(front->server_log, options->log_level);
+    hth_proxy_set_limits(front->proxy, options->retries_max, options->wait_timeout_ms);
+    hth_info(&front->log, "the configuration was read anew");
+    return true;
+}
+
+/* ---- the end ---- */
+
+static void on_workers_stopped(void *user_data)
+{
+    hth_front *front = user_data;
+
+    (void)event_base_loopbreak(front->base); /* fails only without a base */
+}
+
+static void stop_workers(hth_front *front)
+{
+    if (front->is_stopping)
+        return;
+    front->is_stopping = true;
+    hth_info(&front->log, "stopping: workers save what they hold");
+    hth_supervisor_stop(front->supervisor, SAVE_TIMEOUT_MS, on_workers_stopped, front);
+}
+
+void hth_front_note_over(hth_front *front)
+{
+    front->n_requests--;
+    if (front->is_draining && front->n_requests == 0)
+        stop_workers(front);
+}
+
+static void on_drain_timeout(int fd, short what, void *user_data)
+{
+    hth_front *front = user_data;
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    (void)fd;
+    (void)what;
+    hth_warn(&front->log, "%zu requests did not finish in time and are ended", front->n_requests);
+    hth_api_fail(&error, HTH_API_OVERLOADED, NULL,
+                 "the server is shutting down, and this request took too long to be waited for");
+    error.retry_after_s = 5;
+    hth_proxy_end_all(front->proxy, &error);
+    stop_workers(front);
+}
+
+void hth_front_drain(hth_front *front)
+{
+    const uint32_t ms = front->options->options->drain_timeout_ms;
+    const struct timeval timeout = { .tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * 1000 };
+
+    if (front->is_draining)
+        return;
+    front->is_draining = true;
+    hth_notify("STOPPING=1");
+    hth_http_server_drain(front->http);
+    if (front->n_requests == 0) {
+        stop_workers(front);
+        return;
+    }
+    hth_info(&front->log, "stopping: %zu requests may finish within %u ms", front->n_requests, ms);
+    if (evtimer_add(front->drain_timer, &timeout) != 0)
+        on_drain_timeout(-1, 0, front); /* no memory for waiting */
+}
+
+static void on_signal(evutil_socket_t number, short what, void *user_data)
+{
+    hth_front *front = user_data;
+    hearth_error err;
+
+    (void)what;
+    if (number == SIGHUP) {
+        hth_notify("RELOADING=1");
+        if (!hth_front_reload(front, &err))
+            hth_log_line(&front->log, HEARTH_LOG_ERROR, "hearth", "the configuration stays as it was: %s", err.message);
+        hth_notify("READY=1");
+    } else if (!front->is_draining) {
+        hth_front_drain(front);
+    } else {
+        front->was_killed = true;
+        (void)event_base_loopbreak(front->base); /* fails only without a base */
+    }
+}
+
+/* ---- pages for operators ---- */
+
+static void order_drain(void *user_data)
+{
+    hth_front_drain(user_data);
+}
+
+static bool order_reload(void *user_data, hearth_error *err)
+{
+    return hth_front_reload(user_data, err);
+}
+
+void hth_front_admin_fill(hth_front *front, hth_admin *out)
+{
+    *out = (hth_admin){
+        .options = front->options->options,
+        .supervisor = front->supervisor,
+        .metrics = front->metrics,
+        .http = front->http,
+        .is_draining = front->is_draining,
+        .n_requests = front->n_requests,
+        .drain = order_drain,
+        .reload = order_reload,
+        .user_data = front,
+    };
+}
+
+/* ---- the beginning ---- */
+
+static hearth_status make_base(hth_front *front, hearth_error *err)
+{
+    static const int numbers[] = { SIGTERM, SIGINT, SIGHUP };
+
+    front->base = event_base_new();
+    if (!front->base)
+        return hth_fail(err, HEARTH_FAILED, "the event loop cannot be made; are file descriptors left (ulimit -n)?");
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        front->signals[i] = evsignal_new(front->base, numbers[i], on_signal, front);
+        if (!front->signals[i] || evsignal_add(front->signals[i], NULL) != 0)
+            return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the event loop's signals");
+    }
+    front->drain_timer = evtimer_new(front->base, on_drain_timeout, front);
+    return front->drain_timer ? HEARTH_OK : hth_fail(err, HEARTH_NO_MEMORY, "no memory for the event loop's timers");
+}
+
+static hearth_status make_parts(hth_front *front, const hth_server_options *options, hearth_error *err)
+{
+    const hth_http_options http = http_options(options);
+    hearth_status status;
+
+    status = hth_server_log_new(options->log_file, options->log_format, options->log_level, &front->server_log, err);
+    if (status != HEARTH_OK)
+        return status;
+    front->log = (hth_log){ .level = options->log_level, .write = hth_server_log_fn, .user_data = front->server_log };
+    front->metrics = hth_metrics_new();
+    front->keys = hth_keys_new();
+    if (!front->metrics || !front->keys || !use_options(front, options, true))
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the server");
+    if (options->tls_certificate)
+        status = hth_tls_new(options->tls_certificate, options->tls_key, &front->tls, err);
+    if (status == HEARTH_OK)
+        status = hth_http_server_new(front->base, &http, hth_front_handle, front, &front->http, err);
+    if (status == HEARTH_OK)
+        status = hth_upstream_new(front->base, &front->upstream, err);
+    if (status == HEARTH_OK)
+        status = hth_supervisor_new(front->base, front->hooks->program, options, &front->log, &front->supervisor, err);
+    if (status == HEARTH_OK)
+        status = hth_proxy_new(&(hth_proxy_options){ .upstream = front->upstream,
+                                                     .supervisor = front->supervisor,
+                                                     .metrics = front->metrics,
+                                                     .log = &front->log,
+                                                     .retries_max = options->retries_max,
+                                                     .wait_timeout_ms = options->wait_timeout_ms },
+                               &front->proxy, err);
+    if (status == HEARTH_OK)
+        hth_http_server_set_errors(front->http, hth_front_protocol_error);
+    return status;
+}
+
+static hearth_status listen_at(hth_front *front, const hth_server_address *address, hth_front_tag tag,
+                               uint16_t *port_out, hearth_error *err)
+{
+    hth_http_listener *listener; /* goes with the server */
+
+    *port_out = 0;
+    if (address->path)
+        return hth_http_listen_unix(front->http, address->path, tag, &listener, err);
+    return hth_http_listen_tcp(front->http, address->host, address->port, tag,
+                               front->tls && tag == HTH_FRONT_PUBLIC ? hth_tls_context : NULL, front->tls, port_out,
+                               &listener, err);
+}
+
+static hearth_status listen_all(hth_front *front, const hth_server_options *options, hearth_error *err)
+{
+    uint16_t *ports = calloc(options->n_listen + 1, sizeof(*ports));
+    hearth_status status = HEARTH_OK;
+    bool has_admin = options->admin.host || options->admin.path;
+
+    if (!ports)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the listeners");
+    for (size_t i = 0; i < options->n_listen && status == HEARTH_OK; i++)
+        status = listen_at(front, &options->listen[i], HTH_FRONT_PUBLIC, &ports[i], err);
+    if (status == HEARTH_OK && has_admin)
+        status = listen_at(front, &options->admin, HTH_FRONT_ADMIN, &ports[options->n_listen], err);
+    if (status == HEARTH_OK && front->hooks->on_listening)
+        front->hooks->on_listening(ports, options->n_listen + has_admin, front->hooks->user_data);
+    free(ports);
+    return status;
+}
+
+static void front_deinit(hth_front *front)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "the server ended");
+    if (front->proxy)
+        hth_proxy_end_all(front->proxy, &error);
+    hth_http_server_free(front->http);
+    hth_proxy_free(front->proxy);
+    hth_supervisor_free(front->supervisor);
+    hth_upstream_free(front->upstream);
+    hth_tls_free(front->tls);
+    hth_front_options_drop(front, front->options);
+    hth_keys_free(front->keys);
+    hth_metrics_free(front->metrics);
+    hth_buffer_deinit(&front->protocol_error);
+    for (size_t i = 0; i < sizeof(front->signals) / sizeof(front->signals[0]); i++)
+        if (front->signals[i])
+            event_free(front->signals[i]);
+    if (front->drain_timer)
+        event_free(front->drain_timer);
+    if (front->base)
+        event_base_free(front->base);
+    hth_server_log_free(front->server_log);
+}
+
+hearth_status hth_front_run(const hth_server_options *options, const hth_front_hooks *hooks, hearth_error *err)
+{
+    hth_front front = { .hooks = hooks, .started_s = (int64_t)time(NULL) };
+    uint64_t random;
+    hearth_status status;
+
+    hth_os_random(&random, sizeof(random));
+    (void)snprintf(front.id_prefix, sizeof(front.id_prefix), "%016" PRIx64, random); /* fits */
+    status = make_base(&front, err);
+    if (status == HEARTH_OK)
+        status = make_parts(&front, options, err);
+    if (status == HEARTH_OK)
+        status = listen_all(&front, options, err);
+    if (status == HEARTH_OK) {
+        hth_notify("READY=1");
+        if (event_base_dispatch(front.base) < 0)
+            status = hth_fail(err, HEARTH_FAILED, "the event loop failed");
+        else if (front.was_killed)
+            status = hth_fail(err, HEARTH_CANCELLED, "ended by a second signal");
+    }
+    front_deinit(&front);
+    return status;
+}

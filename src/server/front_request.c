@@ -1,0 +1,506 @@
+/*
+ * front_request.c - one request at the front: who asks, may they, which model, and off to its worker
+ *
+ *   1. the path's route, the request's id, CORS
+ *   2. the client's key and its limits
+ *   3. the model that the body names
+ *   4. the relay (proxy.h), or a page that the front answers itself
+ *
+ * What is wrong on the way is answered at once in the shape of the path's API. Requests to models are logged and counted
+ * when they are over, whoever answered them; pages for operators are not.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/answers.h"
+#include "api/peek.h"
+#include "base/os.h"
+#include "base/status.h"
+#include "server/cors.h"
+#include "server/front_inside.h"
+#include "server/routes.h"
+#include "server/trace.h"
+
+/* A request from its first byte in the front to its line in the log. What the record points to is here. */
+typedef struct request {
+    hth_front *front;
+    hth_front_options *options; /* in force when it came */
+    hth_http_exchange *exchange;
+    const hth_route *route; /* NULL: none */
+    hth_key_use *use;       /* NULL: nobody known */
+    bool is_counted;        /* use has begun */
+    uint64_t begin_ns;
+    char id[41];
+    char traceparent[HTH_TRACEPARENT_BYTES];
+    char method[8];
+    char path[256];
+    char peer[64];
+    char model[129];
+    hth_record record;
+} request;
+
+/* ---- ends ---- */
+
+/* It is over and was answered: tell logs, metrics and the key's limits. */
+static void end(request *r)
+{
+    hth_front *front = r->front;
+    hth_record *record = &r->record;
+
+    if (r->is_counted)
+        hth_key_use_end(r->use, hth_os_monotonic_ns(),
+                        record->has_summary ? record->summary.n_prompt_tokens + record->summary.n_reply_tokens : 0);
+    hth_metrics_note(front->metrics, record);
+    if (!r->options->options->no_access_log)
+        hth_server_log_request(front->server_log, record);
+    hth_front_options_drop(front, r->options);
+    free(r);
+    hth_front_note_over(front);
+}
+
+static void answer(request *r, int status, const char *content_type, const hth_buffer *body)
+{
+    r->record.status = status;
+    r->record.bytes_out = body->n;
+    r->record.duration_ms = (double)(hth_os_monotonic_ns() - r->begin_ns) / 1e6;
+    hth_http_reply(r->exchange, status, content_type, hth_buffer_text(body), body->n);
+    end(r);
+}
+
+/* status 0: the error's own. */
+static void refuse(request *r, const hth_api_error *error, int status, const char *reason)
+{
+    hth_api_dialect dialect = hth_route_dialect(r->route);
+    hth_buffer body = { .text = NULL };
+    char seconds[16];
+
+    if (error->retry_after_s > 0) {
+        (void)snprintf(seconds, sizeof(seconds), "%u", error->retry_after_s); /* fits */
+        hth_http_header_add(r->exchange, "Retry-After", seconds);
+    }
+    if (reason)
+        hth_metrics_note_refused(r->front->metrics, reason);
+    hth_api_error_write(dialect, error, &body);
+    answer(r, status ? status : hth_api_error_http_status(dialect, error), "application/json", &body);
+    hth_buffer_deinit(&body);
+}
+
+static void on_relayed(const hth_record *record, void *user_data)
+{
+    request *r = user_data;
+
+    r->record.status = record->status;
+    r->record.is_stream = record->is_stream;
+    r->record.has_summary = record->has_summary;
+    r->record.summary = record->summary;
+    r->record.bytes_out = record->bytes_out;
+    r->record.duration_ms = record->duration_ms;
+    r->record.first_byte_ms = record->first_byte_ms;
+    r->record.n_resumed = record->n_resumed;
+    end(r);
+}
+
+/* ---- who asks, and may they ---- */
+
+static bool has_keys(const request *r)
+{
+    return r->options->options->n_keys > 0;
+}
+
+/* The key that the client shows, if any. False when the request was refused. */
+static bool identify(request *r)
+{
+    const char *authorization = hth_http_header(r->exchange, "Authorization");
+    const char *bare = hth_http_header(r->exchange, "X-Api-Key");
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    if (!has_keys(r))
+        return true;
+    r->use = hth_keys_find(r->front->keys, authorization, bare);
+    if (r->use) {
+        r->record.key = hth_key_use_key(r->use)->name;
+        return true;
+    }
+    if (authorization || bare)
+        hth_api_fail(&error, HTH_API_UNAUTHORIZED, NULL,
+                     "the API key is not known here; check it with who gave it out");
+    else
+        hth_api_fail(&error, HTH_API_UNAUTHORIZED, NULL,
+                     "this server wants an API key, as 'Authorization: Bearer KEY' or 'x-api-key: KEY'");
+    hth_http_header_add(r->exchange, "WWW-Authenticate", "Bearer");
+    refuse(r, &error, 0, "unauthorized");
+    return false;
+}
+
+/* Begin a request that costs something. False when it was refused. */
+static bool admit(request *r)
+{
+    static const char *const reasons[] = { [HTH_KEY_TOO_MANY_REQUESTS] = "requests a minute",
+                                           [HTH_KEY_TOO_MANY_TOKENS] = "tokens a minute",
+                                           [HTH_KEY_TOO_MANY_AT_ONCE] = "requests at once" };
+    const hth_server_options *options = r->options->options;
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hth_key_verdict verdict;
+
+    if (r->front->is_draining) {
+        hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "the server is shutting down; try again in a moment");
+        error.retry_after_s = 5;
+        refuse(r, &error, 0, "draining");
+        return false;
+    }
+    if (r->front->n_requests > options->requests_max) {
+        hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "%u requests are being served, which is as many as are allowed",
+                     options->requests_max);
+        error.retry_after_s = 1;
+        refuse(r, &error, 0, "overloaded");
+        return false;
+    }
+    if (!r->use)
+        return true;
+    verdict = hth_key_use_begin(r->use, r->begin_ns, &error.retry_after_s);
+    if (verdict == HTH_KEY_OK) {
+        r->is_counted = true;
+        return true;
+    }
+    hth_api_fail(&error, HTH_API_RATE_LIMITED, NULL, "this key has used up its %s; try again in %u s", reasons[verdict],
+                 error.retry_after_s);
+    refuse(r, &error, 0, "rate_limited");
+    return false;
+}
+
+/* May this client see pages for operators? False when it was refused. */
+static bool may_administer(request *r)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    if (hth_http_tag(r->exchange) == HTH_FRONT_ADMIN)
+        return true;
+    if (r->use && hth_key_use_key(r->use)->is_admin)
+        return true;
+    /* Numbers are not worth a key where nothing else is. */
+    if (!has_keys(r) && strcmp(r->path, "/metrics") == 0)
+        return true;
+    hth_api_fail(&error, HTH_API_FORBIDDEN, NULL,
+                 has_keys(r) ? "this page needs a key with 'admin = true', or the listener that 'admin' configures"
+                             : "this page is served on the listener that 'admin' configures, and to keys with 'admin = "
+                               "true'; neither is configured");
+    refuse(r, &error, 0, "forbidden");
+    return false;
+}
+
+/* ---- which model ---- */
+
+static const hth_server_model *find_model(const hth_server_options *options, const char *name)
+{
+    for (size_t i = 0; i < options->n_models; i++)
+        if (strcmp(options->models[i].name, name) == 0)
+            return &options->models[i];
+    return NULL;
+}
+
+static bool may_use(const request *r, const char *model)
+{
+    return !r->use || hth_key_allows_model(hth_key_use_key(r->use), model);
+}
+
+/* The model that is asked for, else the first that may be used. NULL when the request was refused. */
+static const hth_server_model *choose_model(request *r)
+{
+    const hth_server_options *options = r->options->options;
+    const char *named = hth_http_query(r->exchange, "model");
+    const hth_server_model *model = NULL;
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hth_api_peeked peeked;
+    size_t n = 0;
+    const char *body = hth_http_body(r->exchange, &n);
+
+    if (!named && n > 0 && hth_api_peek(body, n, &peeked) && peeked.has_model)
+        named = peeked.model;
+    if (named) {
+        model = find_model(options, named);
+    } else {
+        for (size_t i = 0; i < options->n_models && !model; i++)
+            if (may_use(r, options->models[i].name))
+                model = &options->models[i];
+        named = "";
+    }
+    if (model && !may_use(r, model->name)) {
+        hth_api_fail(&error, HTH_API_FORBIDDEN, "model",
+                     "this key may not use the model '%s'; GET /v1/models lists those it may", model->name);
+        refuse(r, &error, 0, "forbidden");
+        return NULL;
+    }
+    if (!model) {
+        hth_api_fail(&error, HTH_API_NOT_FOUND, "model",
+                     "there is no model '%.100s' here; GET /v1/models lists those that there are", named);
+        refuse(r, &error, 0, "not_found");
+        return NULL;
+    }
+    (void)snprintf(r->model, sizeof(r->model), "%s", model->name); /* names are no longer */
+    r->record.model = r->model;
+    return model;
+}
+
+/* ---- answers of the front itself ---- */
+
+/* What is known of a model without asking its worker. Strings of *view live as long as the supervisor's. */
+static hth_api_listed_model listed(const hth_front *front, const char *name, hth_worker_view *view)
+{
+    hth_api_listed_model model = { .name = name, .created_s = front->started_s };
+
+    for (size_t i = 0; i < hth_supervisor_n(front->supervisor); i++) {
+        hth_supervisor_view(front->supervisor, i, view);
+        if (strcmp(view->model, name) == 0) {
+            model.info = view->status.has_numbers ? &view->status.info : NULL;
+            break;
+        }
+    }
+    return model;
+}
+
+static void list_models(request *r)
+{
+    const hth_server_options *options = r->options->options;
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hth_buffer body = { .text = NULL };
+    size_t n = 0;
+    hth_api_listed_model *models = calloc(options->n_models, sizeof(*models));
+    hth_worker_view *views = calloc(options->n_models, sizeof(*views));
+
+    if (models && views) {
+        for (size_t i = 0; i < options->n_models; i++)
+            if (may_use(r, options->models[i].name)) {
+                models[n] = listed(r->front, options->models[i].name, &views[n]);
+                n++;
+            }
+        hth_api_models_write(models, n, &body);
+    }
+    if (!models || !views || body.failed) {
+        hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "no memory for the list of models");
+        refuse(r, &error, 0, "overloaded");
+    } else {
+        answer(r, 200, "application/json", &body);
+    }
+    hth_buffer_deinit(&body);
+    free(models);
+    free(views);
+}
+
+static void show_model(request *r)
+{
+    const char *name = r->path + strlen(r->route->path);
+    const hth_server_model *model = find_model(r->options->options, name);
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hth_api_listed_model one;
+    hth_worker_view view;
+    hth_buffer body = { .text = NULL };
+
+    if (!model || !may_use(r, name)) {
+        hth_api_fail(&error, HTH_API_NOT_FOUND, "model",
+                     "there is no model '%.100s' here; GET /v1/models lists those that there are", name);
+        refuse(r, &error, 0, "not_found");
+        return;
+    }
+    one = listed(r->front, model->name, &view);
+    hth_api_model_write(&one, &body);
+    answer(r, 200, "application/json", &body);
+    hth_buffer_deinit(&body);
+}
+
+/* ---- the way through ---- */
+
+static void relay(request *r)
+{
+    const hth_server_model *model = choose_model(r);
+    char target[128];
+
+    if (!model)
+        return;
+    (void)snprintf(target, sizeof(target), "%s", r->route->path);
+    if (r->route->kind == HTH_ROUTE_EXPLAIN) {
+        const char *endpoint = hth_http_query(r->exchange, "endpoint");
+        const hth_route *asked = endpoint ? hth_route_find(endpoint) : NULL;
+
+        if (endpoint && (!asked || asked->kind != HTH_ROUTE_GENERATE)) {
+            hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+            hth_api_fail(&error, HTH_API_INVALID_VALUE, "endpoint",
+                         "'%.60s' is no endpoint that generates; '/v1/chat/completions' is one", endpoint);
+            refuse(r, &error, 0, NULL);
+            return;
+        }
+        if (asked)
+            (void)snprintf(target, sizeof(target), "%s?endpoint=%s", r->route->path, asked->path);
+    }
+    hth_proxy_relay(r->front->proxy, r->exchange,
+                    &(hth_relay_request){
+                        .model = r->model,
+                        .method = r->method,
+                        .target = target,
+                        .dialect = hth_route_dialect(r->route),
+                        .generates = r->route->kind == HTH_ROUTE_GENERATE,
+                        .id = r->id,
+                        .traceparent = r->traceparent,
+                        .salt = r->use ? hth_key_use_key(r->use)->salt : NULL,
+                        .on_over = on_relayed,
+                        .user_data = r,
+                    });
+}
+
+/* Pages that are not logged: the request ends with them. */
+static void operate(request *r)
+{
+    hth_front *front = r->front;
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hth_admin admin;
+
+    if (r->route->kind == HTH_ROUTE_ADMIN && !may_administer(r))
+        return;
+    hth_front_admin_fill(front, &admin);
+    if (r->route->kind == HTH_ROUTE_HEALTH ? hth_admin_answer_public(&admin, r->exchange)
+                                           : hth_admin_answer(&admin, r->exchange)) {
+        hth_front_options_drop(front, r->options);
+        free(r);
+        hth_front_note_over(front);
+        return;
+    }
+    hth_api_fail(&error, HTH_API_NOT_FOUND, NULL, "there is no page '%.100s'; docs/monitoring.md lists them", r->path);
+    refuse(r, &error, 0, NULL);
+}
+
+static void refuse_path(request *r)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    hth_api_fail(&error, HTH_API_NOT_FOUND, NULL, "there is no path '%.100s'; docs/api.md lists those that there are",
+                 r->path);
+    refuse(r, &error, 0, NULL);
+}
+
+static void refuse_method(request *r)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    hth_http_header_add(r->exchange, "Allow", r->route->method);
+    hth_api_fail(&error, HTH_API_INVALID_VALUE, NULL, "'%s' takes %s, not %s", r->path, r->route->method, r->method);
+    refuse(r, &error, 405, NULL);
+}
+
+static bool is_method(const request *r, const char *method)
+{
+    return strcmp(r->method, method) == 0 || (strcmp(method, "GET") == 0 && strcmp(r->method, "HEAD") == 0);
+}
+
+static void serve(request *r)
+{
+    const hth_route *route = r->route;
+    bool is_admins = hth_http_tag(r->exchange) == HTH_FRONT_ADMIN;
+
+    if (!route) {
+        refuse_path(r);
+        return;
+    }
+    if (route->method && !is_method(r, route->method)) {
+        refuse_method(r);
+        return;
+    }
+    if (route->kind == HTH_ROUTE_HEALTH) {
+        operate(r);
+        return;
+    }
+    /* Who reaches the operators' listener needs no key. */
+    if (!is_admins && !identify(r))
+        return;
+    switch (route->kind) {
+    case HTH_ROUTE_ADMIN: operate(r); break;
+    case HTH_ROUTE_MODELS: list_models(r); break;
+    case HTH_ROUTE_MODEL: show_model(r); break;
+    case HTH_ROUTE_EXPLAIN:
+        if (!may_administer(r))
+            return;
+        relay(r);
+        break;
+    default:
+        if (admit(r))
+            relay(r);
+    }
+}
+
+static void copy(char *out, size_t capacity, const char *text)
+{
+    (void)snprintf(out, capacity, "%s", text); /* cut: for logs */
+    hth_end_at_character(out, capacity);
+}
+
+static void name_request(request *r)
+{
+    hth_record *record = &r->record;
+    hth_trace trace;
+
+    (void)snprintf(r->id, sizeof(r->id), "%s%08" PRIx64, r->front->id_prefix, ++r->front->n_ids); /* 32 at most */
+    /* What the client gave is missing or malformed: ours is as good. */
+    (void)hth_request_id_begin(hth_http_header(r->exchange, "X-Request-Id"), record->request_id);
+    (void)hth_trace_begin(hth_http_header(r->exchange, "Traceparent"), &trace);
+    hth_trace_write(&trace, r->traceparent);
+    (void)snprintf(record->trace_id, sizeof(record->trace_id), "%s", trace.trace_id); /* as long */
+    hth_http_header_add(r->exchange, "X-Request-Id", record->request_id);
+    if (hth_route_dialect(r->route) == HTH_API_ANTHROPIC)
+        hth_http_header_add(r->exchange, "Request-Id", record->request_id);
+}
+
+void hth_front_handle(hth_http_exchange *exchange, void *user_data)
+{
+    static const char no_memory[] = "{\"error\":{\"message\":\"no memory for the request\",\"type\":\"server_error\"}}";
+    hth_front *front = user_data;
+    request *r = calloc(1, sizeof(*r));
+    size_t n_body = 0;
+
+    if (!r) {
+        hth_http_reply(exchange, 503, "application/json", no_memory, sizeof(no_memory) - 1);
+        return;
+    }
+    front->n_requests++;
+    r->front = front;
+    r->options = hth_front_options_hold(front);
+    r->exchange = exchange;
+    r->begin_ns = hth_os_monotonic_ns();
+    copy(r->method, sizeof(r->method), hth_http_method(exchange));
+    copy(r->path, sizeof(r->path), hth_http_path(exchange));
+    copy(r->peer, sizeof(r->peer), hth_http_peer(exchange));
+    r->route = hth_route_find(r->path);
+    (void)hth_http_body(exchange, &n_body);
+    r->record = (hth_record){
+        .key = "",
+        .peer = r->peer,
+        .method = r->method,
+        .path = r->path,
+        .endpoint = r->route ? r->route->endpoint : "other",
+        .model = r->model,
+        .bytes_in = n_body,
+    };
+    name_request(r);
+    if (hth_cors_add(r->options->options, exchange) && strcmp(r->method, "OPTIONS") == 0) {
+        hth_buffer nothing = { .text = NULL };
+
+        answer(r, 204, NULL, &nothing);
+        return;
+    }
+    serve(r);
+}
+
+const char *hth_front_protocol_error(int status, const char *why, const char *path, void *user_data)
+{
+    hth_front *front = user_data;
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hth_api_error_kind kind = status == 413 || status == 431 ? HTH_API_TOO_LARGE
+                            : status == 408                  ? HTH_API_TIMED_OUT
+                                                             : HTH_API_INVALID_VALUE;
+
+    hth_metrics_note_refused(front->metrics, "protocol");
+    hth_api_fail(&error, kind, NULL, "%s", why);
+    hth_buffer_clear(&front->protocol_error);
+    hth_api_error_write(hth_route_dialect(hth_route_find(path)), &error, &front->protocol_error);
+    return hth_buffer_text(&front->protocol_error);
+}

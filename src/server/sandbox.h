@@ -1,0 +1,46 @@
+/*
+ * sandbox.h - a worker gives up what it does not need of the system
+ *
+ * A model file and a request's text reach an engine that parses both in C++. Whoever takes it over should find a process
+ * that can open the model, the cache, and nothing else of its user's files; that cannot start programs, look into other
+ * processes or speak to the network. Two steps, because loading needs more than serving: files first, before any other
+ * thread exists; system calls once the model is loaded. A second line of defence: where the system knows no such thing,
+ * that is logged and work goes on.
+ */
+#ifndef HTH_SERVER_SANDBOX_H
+#define HTH_SERVER_SANDBOX_H
+
+#include <stdbool.h>
+
+#include "base/log.h"
+
+typedef struct hth_sandbox_paths {
+    /* Files, and folders with all that is in them, that may be read; the parts of a split model with its first one. */
+    const char *const *read; /* ending with NULL */
+    /* Folders that may be read and written; those that do not exist are made, mode 0700. */
+    const char *const *write; /* ending with NULL; an empty path stands for nothing, above, too */
+} hth_sandbox_paths;
+
+/*
+ * From now on this thread, and those it starts, can open these paths, the system's programs, libraries and settings, and
+ * devices for computing; nothing else. TCP is closed where the system can do that. Files that are open stay open. True:
+ * it is in force; otherwise the log says why not.
+ */
+bool hth_sandbox_files(const hth_sandbox_paths *paths, const hth_log *log);
+
+/*
+ * From now on all threads of this process can neither start programs and processes, nor look into others, nor change the
+ * machine, nor reach other sockets than those they have. Such calls fail with EPERM. True: it is in force; otherwise the
+ * log says why not.
+ */
+bool hth_sandbox_calls(const hth_log *log);
+
+/*
+ * The paths of a worker: the model, the engine's module, what the runtime's options name, and the socket's folder.
+ * Released with hth_sandbox_paths_free; NULL without memory.
+ */
+hth_sandbox_paths *hth_sandbox_paths_of_worker(const char *model_path, const hearth_runtime_options *runtime,
+                                               const char *socket_path);
+void hth_sandbox_paths_free(hth_sandbox_paths *paths); /* accepts NULL */
+
+#endif

@@ -1,0 +1,378 @@
+/*
+ * sandbox_linux.c - a worker gives up what it does not need: Landlock for files, seccomp for system calls
+ *
+ * Landlock (Linux 5.13; Salaün, "Landlock: unprivileged access control") takes a list of paths and what may be done below
+ * each; all that is not listed is denied. Its second version is the first that lets files be renamed between folders, as
+ * the cache does, so nothing is done on older kernels. What newer versions add is used where it is there: truncation,
+ * TCP, signals to and abstract sockets of processes outside. Programs may be started from nowhere.
+ *
+ * The filter of system calls is a list of what is denied: an engine with its device drivers uses calls that nobody can
+ * foresee. What is on it has no use in a worker that serves. It does not see through io_uring, which the cache uses to read;
+ * TCP through that is closed by Landlock, too.
+ */
+#include "server/sandbox.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <sched.h>
+#include <seccomp.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* ---- Landlock's interface; the header may be older than the kernel ---- */
+
+#ifndef SYS_landlock_create_ruleset
+#define SYS_landlock_create_ruleset 444 /* the same on every architecture */
+#define SYS_landlock_add_rule 445
+#define SYS_landlock_restrict_self 446
+#endif
+
+enum { VERSION_QUERY = 1, RULE_PATH_BENEATH = 1, VERSION_MIN = 2 };
+
+#define FS_EXECUTE (UINT64_C(1) << 0)
+#define FS_WRITE_FILE (UINT64_C(1) << 1)
+#define FS_READ_FILE (UINT64_C(1) << 2)
+#define FS_READ_DIR (UINT64_C(1) << 3)
+#define FS_REMOVE_DIR (UINT64_C(1) << 4)
+#define FS_REMOVE_FILE (UINT64_C(1) << 5)
+#define FS_MAKE_DIR (UINT64_C(1) << 7)
+#define FS_MAKE_REG (UINT64_C(1) << 8)
+#define FS_MAKE_SOCK (UINT64_C(1) << 9)
+#define FS_REFER (UINT64_C(1) << 13)    /* version 2: link and rename between folders */
+#define FS_TRUNCATE (UINT64_C(1) << 14) /* version 3 */
+
+#define FS_ALL_2 ((UINT64_C(1) << 14) - 1) /* with devices, pipes and symbolic links, which nobody here makes */
+#define FS_OF_FILES (FS_EXECUTE | FS_WRITE_FILE | FS_READ_FILE | FS_TRUNCATE)
+#define FS_TO_READ (FS_READ_FILE | FS_READ_DIR)
+#define FS_TO_WRITE                                                                                           \
+    (FS_TO_READ | FS_WRITE_FILE | FS_REMOVE_DIR | FS_REMOVE_FILE | FS_MAKE_DIR | FS_MAKE_REG | FS_MAKE_SOCK | \
+     FS_REFER | FS_TRUNCATE)
+
+typedef struct ruleset_attr {
+    uint64_t fs;
+    uint64_t net;    /* version 4: 1 bind, 2 connect, of TCP */
+    uint64_t scoped; /* version 6: 1 abstract unix sockets, 2 signals */
+} ruleset_attr;
+
+typedef struct path_beneath_attr {
+    uint64_t allowed;
+    int32_t parent_fd;
+} __attribute__((packed)) path_beneath_attr;
+
+/* ---- files ---- */
+
+typedef struct ruleset {
+    int fd;
+    uint64_t handled;
+    int errnum; /* of the first rule that could not be added; 0: all were */
+} ruleset;
+
+/* What does not exist needs no rule. */
+static void allow(ruleset *set, const char *path, uint64_t rights)
+{
+    path_beneath_attr rule = { .allowed = rights & set->handled };
+    struct stat st;
+    int fd;
+
+    if (!*path)
+        return;
+    fd = open(path, O_PATH | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    if (fstat(fd, &st) == 0 && !S_ISDIR(st.st_mode))
+        rule.allowed &= FS_OF_FILES; /* others are refused for a file */
+    rule.parent_fd = fd;
+    if (syscall(SYS_landlock_add_rule, set->fd, RULE_PATH_BENEATH, &rule, 0) != 0 && set->errnum == 0)
+        set->errnum = errno;
+    (void)close(fd); /* a path only */
+}
+
+static void allow_like(ruleset *set, const char *pattern, uint64_t rights)
+{
+    glob_t found = { 0 };
+
+    if (glob(pattern, GLOB_NOSORT, NULL, &found) == 0) {
+        for (size_t i = 0; i < found.gl_pathc; i++)
+            allow(set, found.gl_pathv[i], rights);
+    }
+    globfree(&found);
+}
+
+/* "x-00001-of-00003.gguf" stands for all its parts. */
+static void allow_parts(ruleset *set, const char *path)
+{
+    enum { TAIL = sizeof("-00001-of-00003.gguf") - 1, PARTS_MAX = 1000 };
+    char part[4096];
+    size_t n = strlen(path);
+    unsigned long n_parts;
+
+    if (n < TAIL || n >= sizeof(part) || strncmp(path + n - TAIL + 6, "-of-", 4) != 0 ||
+        strcmp(path + n - 5, ".gguf") != 0)
+        return;
+    n_parts = strtoul(path + n - TAIL + 10, NULL, 10);
+    for (unsigned long i = 1; i <= n_parts && i <= PARTS_MAX; i++) {
+        (void)snprintf(part, sizeof(part), "%.*s-%05lu%s", (int)(n - TAIL), path, i, path + n - TAIL + 6); /* as long */
+        allow(set, part, FS_TO_READ);
+    }
+}
+
+/* The folder of this program, where its modules are, and the one for libraries beside it. */
+static void allow_program(ruleset *set)
+{
+    char path[4096];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 32);
+    char *slash;
+
+    if (n <= 0)
+        return;
+    path[n] = '\0';
+    slash = strrchr(path, '/');
+    if (!slash)
+        return;
+    *slash = '\0';
+    allow(set, path, FS_TO_READ);
+    memcpy(slash, "/../lib", sizeof("/../lib"));
+    allow(set, path, FS_TO_READ);
+}
+
+/* Folders that the loader was told to look into, "a:b". */
+static void allow_folders(ruleset *set, const char *list)
+{
+    while (list && *list) {
+        size_t n = strcspn(list, ":");
+        char path[4096];
+
+        if (n < sizeof(path)) {
+            memcpy(path, list, n);
+            path[n] = '\0';
+            allow(set, path, FS_TO_READ);
+        }
+        list += n + (list[n] == ':');
+    }
+}
+
+static void allow_system(ruleset *set)
+{
+    static const char *const readable[] = { "/usr",
+                                            "/lib",
+                                            "/lib32",
+                                            "/lib64",
+                                            "/bin",
+                                            "/sbin",
+                                            "/opt",
+                                            "/etc",
+                                            "/proc",
+                                            "/sys",
+                                            "/run/opengl-driver",
+                                            "/nix/store",
+                                            "/gnu/store",
+                                            "/dev/random",
+                                            "/dev/urandom" };
+    static const char *const writable[] = { "/dev/null", "/dev/zero", "/dev/full", "/dev/shm",
+                                            "/dev/dri",  "/dev/kfd",  "/dev/dxg",  "/dev/accel" };
+    size_t i;
+
+    for (i = 0; i < sizeof(readable) / sizeof(readable[0]); i++)
+        allow(set, readable[i], FS_TO_READ);
+    for (i = 0; i < sizeof(writable) / sizeof(writable[0]); i++)
+        allow(set, writable[i], FS_TO_WRITE);
+    allow_like(set, "/dev/nvidia*", FS_TO_READ | FS_WRITE_FILE);
+    allow_program(set);
+    allow_folders(set, getenv("LD_LIBRARY_PATH"));
+}
+
+/* Make a folder and those above it. A rule needs something to be about. */
+static void make_folder(const char *path)
+{
+    char part[4096];
+    size_t n = strlen(path);
+
+    if (n == 0 || n >= sizeof(part))
+        return;
+    memcpy(part, path, n + 1);
+    for (size_t i = 1; i <= n; i++) {
+        if (part[i] != '/' && part[i] != '\0')
+            continue;
+        part[i] = '\0';
+        (void)mkdir(part, 0700); /* mostly there; who needs it says so otherwise */
+        part[i] = path[i];
+    }
+}
+
+/* 0 or errno. */
+static int restrict_files(const hth_sandbox_paths *paths, long version)
+{
+    ruleset_attr attr = {
+        .fs = FS_ALL_2 | (version >= 3 ? FS_TRUNCATE : 0),
+        .net = version >= 4 ? 3 : 0,
+        .scoped = version >= 6 ? 3 : 0,
+    };
+    size_t attr_bytes = version >= 6 ? sizeof(attr) : version >= 4 ? 16 : 8;
+    ruleset set = { .handled = attr.fs };
+
+    set.fd = (int)syscall(SYS_landlock_create_ruleset, &attr, attr_bytes, 0);
+    if (set.fd < 0)
+        return errno;
+    allow_system(&set);
+    for (const char *const *path = paths->read; *path; path++) {
+        allow(&set, *path, FS_TO_READ);
+        allow_parts(&set, *path);
+    }
+    for (const char *const *path = paths->write; *path; path++) {
+        make_folder(*path);
+        allow(&set, *path, FS_TO_WRITE);
+    }
+    if (set.errnum == 0 &&
+        (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || syscall(SYS_landlock_restrict_self, set.fd, 0) != 0))
+        set.errnum = errno;
+    (void)close(set.fd); /* holds nothing any more */
+    return set.errnum;
+}
+
+bool hth_sandbox_files(const hth_sandbox_paths *paths, const hth_log *log)
+{
+    long version = syscall(SYS_landlock_create_ruleset, NULL, 0, VERSION_QUERY);
+    int errnum;
+
+    if (version < VERSION_MIN) {
+        hth_info(log, "the worker's access to files is that of its user: this kernel has no Landlock%s",
+                 version < 0 ? ", or it is off" : " that lets files be renamed between folders (Linux 5.19)");
+        return false;
+    }
+    errnum = restrict_files(paths, version);
+    if (errnum == 0)
+        return true;
+    hth_warn(log, "the worker's access to files is that of its user: Landlock failed: %s", strerror(errnum));
+    return false;
+}
+
+/* ---- system calls ---- */
+
+/* By name, so that older libraries and other architectures, which lack some, do not matter. */
+static const char *const denied[] = {
+    /* programs and processes */
+    "execve",
+    "execveat",
+    "process_vm_readv",
+    "process_vm_writev",
+    "process_madvise",
+    "pidfd_getfd",
+    "kcmp",
+    /* name spaces and mounts */
+    "unshare",
+    "setns",
+    "chroot",
+    "pivot_root",
+    "mount",
+    "umount",
+    "umount2",
+    "mount_setattr",
+    "move_mount",
+    "open_tree",
+    "fsopen",
+    "fsconfig",
+    "fsmount",
+    "fspick",
+    "open_by_handle_at",
+    "quotactl",
+    "quotactl_fd",
+    /* the kernel and the machine */
+    "bpf",
+    "perf_event_open",
+    "userfaultfd",
+    "kexec_load",
+    "kexec_file_load",
+    "init_module",
+    "finit_module",
+    "delete_module",
+    "reboot",
+    "swapon",
+    "swapoff",
+    "acct",
+    "syslog",
+    "iopl",
+    "ioperm",
+    "settimeofday",
+    "clock_settime",
+    "clock_adjtime",
+    "adjtimex",
+    "sethostname",
+    "setdomainname",
+    "vhangup",
+    "fanotify_init",
+    /* keys */
+    "add_key",
+    "request_key",
+    "keyctl",
+    /* other people's sockets */
+    "connect",
+};
+
+/* What the sanitizers, whose last report looks into the process from another one, have to be left. */
+static const char *const denied_without_sanitizers[] = { "ptrace", "fork", "vfork" };
+
+static int deny(scmp_filter_ctx filter, const char *name)
+{
+    int number = seccomp_syscall_resolve_name(name);
+
+    return number == __NR_SCMP_ERROR ? 0 : seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), number, 0);
+}
+
+/* A call that starts a thread says so in its flags, where these are an argument; clone3 has them in memory, and the C
+ * library does with clone where there is none. */
+static int deny_processes(scmp_filter_ctx filter)
+{
+    int rc = 0;
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(__s390__)
+    for (size_t i = 0; i < sizeof(denied_without_sanitizers) / sizeof(denied_without_sanitizers[0]) && rc == 0; i++)
+        rc = deny(filter, denied_without_sanitizers[i]);
+    if (rc == 0)
+        rc = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), 1,
+                              SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0));
+    if (rc == 0 && seccomp_syscall_resolve_name("clone3") != __NR_SCMP_ERROR)
+        rc = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), seccomp_syscall_resolve_name("clone3"), 0);
+#else
+    (void)filter;
+    (void)denied_without_sanitizers;
+#endif
+    return rc;
+}
+
+/* 0 or -errno. */
+static int restrict_calls(scmp_filter_ctx filter)
+{
+    int rc = seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);
+
+    /* Older kernels slow a filtered process down to guard against speculation, which here has nothing to guard. */
+    (void)seccomp_attr_set(filter, SCMP_FLTATR_CTL_SSB, 1);
+    (void)seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(ENOSYS)); /* the default is to kill */
+    for (size_t i = 0; i < sizeof(denied) / sizeof(denied[0]) && rc == 0; i++)
+        rc = deny(filter, denied[i]);
+    if (rc == 0)
+        rc = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_NE, AF_UNIX));
+    if (rc == 0)
+        rc = deny_processes(filter);
+    return rc == 0 ? seccomp_load(filter) : rc;
+}
+
+bool hth_sandbox_calls(const hth_log *log)
+{
+    scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+    int rc = filter ? restrict_calls(filter) : -ENOMEM;
+
+    if (filter)
+        seccomp_release(filter);
+    if (rc == 0)
+        return true;
+    hth_warn(log, "the worker may make any system call: seccomp failed: %s", strerror(-rc));
+    return false;
+}

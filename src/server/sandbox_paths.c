@@ -1,0 +1,104 @@
+/*
+ * sandbox_paths.c - which paths a worker needs
+ */
+#include "server/sandbox.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cache/directory.h"
+
+enum { READ_MAX = 5, WRITE_MAX = 24, PATH_BYTES = 4096 };
+
+typedef struct list {
+    hth_sandbox_paths paths; /* first: what is handed out */
+    const char *read[READ_MAX + 1];
+    const char *write[WRITE_MAX + 1];
+    char default_cache[PATH_BYTES];
+    char socket_folder[PATH_BYTES];
+    char nvidia_cache[PATH_BYTES];
+    char given[]; /* the strings of the caller */
+} list;
+
+/* The strings of the caller, one behind the other. */
+typedef struct strings {
+    char *at;
+    size_t n_bytes;
+} strings;
+
+static const char *keep(strings *texts, const char *text)
+{
+    size_t n = strlen(text) + 1;
+    char *copy = texts->at ? texts->at + texts->n_bytes : NULL;
+
+    texts->n_bytes += n;
+    return copy ? memcpy(copy, text, n) : text;
+}
+
+/* One pass with at NULL counts their bytes. */
+static void fill(list *all, strings *texts, const char *model_path, const hearth_runtime_options *runtime)
+{
+    const char *engine = runtime->engine_directory ? runtime->engine_directory : getenv("HEARTH_ENGINE_DIRECTORY");
+    size_t n_read = 0, n_write = 0;
+
+    all->read[n_read++] = keep(texts, model_path);
+    if (engine)
+        all->read[n_read++] = keep(texts, engine);
+    if (runtime->signing_key_file)
+        all->read[n_read++] = keep(texts, runtime->signing_key_file);
+    all->read[n_read] = NULL;
+
+    all->write[n_write++] = all->socket_folder;
+    all->write[n_write++] = all->nvidia_cache;
+    if (!runtime->cache_disabled) {
+        all->write[n_write++] = runtime->cache_directory ? keep(texts, runtime->cache_directory) : all->default_cache;
+        for (size_t i = 0; i < runtime->n_more_directories && i < 16; i++)
+            all->write[n_write++] = keep(texts, runtime->more_directories[i]);
+        if (runtime->index_directory)
+            all->write[n_write++] = keep(texts, runtime->index_directory);
+        if (runtime->ram_file_directory)
+            all->write[n_write++] = keep(texts, runtime->ram_file_directory);
+    }
+    all->write[n_write] = NULL;
+}
+
+static void fill_own(list *all, const char *socket_path)
+{
+    const char *slash = strrchr(socket_path, '/');
+    const char *home = getenv("HOME");
+    int n = slash ? (int)(slash - socket_path) : 1;
+
+    if (!hth_cache_default_directory(all->default_cache, sizeof(all->default_cache)))
+        all->default_cache[0] = '\0';
+    n = snprintf(all->socket_folder, sizeof(all->socket_folder), "%.*s", n, slash ? socket_path : ".");
+    if (n < 0 || (size_t)n >= sizeof(all->socket_folder))
+        all->socket_folder[0] = '\0'; /* a socket of such a name cannot be made either */
+    if (n == 0)
+        memcpy(all->socket_folder, "/", 2);
+    n = home ? snprintf(all->nvidia_cache, sizeof(all->nvidia_cache), "%s/.nv", home) : -1;
+    if (n < 0 || (size_t)n >= sizeof(all->nvidia_cache))
+        all->nvidia_cache[0] = '\0'; /* kernels are compiled anew each time then */
+}
+
+hth_sandbox_paths *hth_sandbox_paths_of_worker(const char *model_path, const hearth_runtime_options *runtime,
+                                               const char *socket_path)
+{
+    list *all, probe = { .read = { NULL } };
+    strings texts = { .at = NULL };
+
+    fill(&probe, &texts, model_path, runtime);
+    all = malloc(sizeof(*all) + texts.n_bytes);
+    if (!all)
+        return NULL;
+    texts = (struct strings){ .at = all->given };
+    fill_own(all, socket_path);
+    fill(all, &texts, model_path, runtime);
+    all->paths = (hth_sandbox_paths){ .read = all->read, .write = all->write };
+    return &all->paths;
+}
+
+void hth_sandbox_paths_free(hth_sandbox_paths *paths)
+{
+    free(paths);
+}

@@ -1,0 +1,359 @@
+/*
+ * sandbox_test.c - what a worker can still do once it has given up the rest
+ *
+ * Each test forks a process that enters the sandbox, since there is no way back.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/os.h"
+#include "server/sandbox.h"
+#include "support/cmocka_all.h"
+#include "support/support.h"
+
+enum { NOT_AVAILABLE = 77 };
+
+typedef struct fixture {
+    char *inside;
+    char *outside;
+    char cache[512]; /* in inside; does not exist */
+    char secret[512];
+    char socket_path[512];
+    hearth_runtime_options runtime;
+} fixture;
+
+static void write_file(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static int setup(void **state)
+{
+    fixture *f = calloc(1, sizeof(*f));
+
+    assert_non_null(f);
+    f->inside = hth_test_directory_new();
+    f->outside = hth_test_directory_new();
+    (void)snprintf(f->cache, sizeof(f->cache), "%s/deep/cache", f->inside);
+    (void)snprintf(f->socket_path, sizeof(f->socket_path), "%s/w.sock", f->inside);
+    (void)snprintf(f->secret, sizeof(f->secret), "%s/secret", f->outside);
+    write_file(f->secret, "secret");
+    f->runtime = hearth_runtime_options_default();
+    f->runtime.cache_directory = f->cache;
+    f->runtime.ram_bytes_max = 64 << 20;
+    f->runtime.disk_free_min = 0;
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    fixture *f = *state;
+
+    hth_test_directory_remove(f->inside);
+    hth_test_directory_remove(f->outside);
+    free(f);
+    return 0;
+}
+
+/* ---- in the child ---- */
+
+#define require(condition)                                                                          \
+    do {                                                                                            \
+        if (!(condition)) {                                                                         \
+            (void)fprintf(stderr, "line %d: not so: %s (errno %d)\n", __LINE__, #condition, errno); \
+            _exit(1);                                                                               \
+        }                                                                                           \
+    } while (0)
+
+static void print_line(hearth_log_level level, const char *source, const char *message, void *user_data)
+{
+    (void)level;
+    (void)user_data;
+    (void)fprintf(stderr, "%s: %s\n", source, message);
+}
+
+static const hth_log to_stderr = { .level = HEARTH_LOG_INFO, .write = print_line };
+
+static void enter_files(const fixture *f, const char *model)
+{
+    hth_sandbox_paths *paths = hth_sandbox_paths_of_worker(model, &f->runtime, f->socket_path);
+
+    require(paths);
+    if (!hth_sandbox_files(paths, &to_stderr))
+        _exit(NOT_AVAILABLE);
+    hth_sandbox_paths_free(paths);
+}
+
+static void enter_calls(void)
+{
+    if (!hth_sandbox_calls(&to_stderr))
+        _exit(NOT_AVAILABLE);
+}
+
+/* Run act in a child; it must not fail. */
+static void in_child(void (*act)(fixture *f), fixture *f)
+{
+    int status;
+    pid_t pid = fork();
+
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        act(f);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == NOT_AVAILABLE)
+        skip();
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static bool can_open(const char *path, int flags)
+{
+    int fd = open(path, flags | O_CLOEXEC, 0600);
+
+    if (fd >= 0)
+        (void)close(fd);
+    return fd >= 0;
+}
+
+/* ---- files ---- */
+
+static void try_files(fixture *f)
+{
+    char model[600], part[600], other[600], path[600], moved[700];
+    int fd, held = open(f->secret, O_RDONLY | O_CLOEXEC);
+    char byte;
+
+    (void)snprintf(model, sizeof(model), "%s/x-00001-of-00002.gguf", f->outside);
+    (void)snprintf(part, sizeof(part), "%s/x-00002-of-00002.gguf", f->outside);
+    (void)snprintf(other, sizeof(other), "%s/new", f->outside);
+    write_file(model, "1");
+    write_file(part, "2");
+    enter_files(f, model);
+
+    errno = 0;
+    require(!can_open(f->secret, O_RDONLY) && errno == EACCES);
+    require(!can_open(other, O_WRONLY | O_CREAT) && errno == EACCES);
+    require(rename(model, other) != 0);
+    require(unlink(f->secret) != 0 && truncate(f->secret, 0) != 0);
+    require(mkdir(other, 0700) != 0 && symlink(f->secret, other) != 0);
+    require(read(held, &byte, 1) == 1); /* what was open stays open */
+    require(can_open(model, O_RDONLY) && can_open(part, O_RDONLY));
+    require(!can_open(model, O_WRONLY));
+    require(can_open("/etc/passwd", O_RDONLY) && can_open("/dev/null", O_RDWR) && can_open("/dev/urandom", O_RDONLY));
+    require(can_open("/proc/self/status", O_RDONLY) && can_open("/proc/meminfo", O_RDONLY));
+    require(!can_open("/etc/passwd", O_WRONLY));
+
+    /* All that the cache does to files. */
+    (void)snprintf(path, sizeof(path), "%s/ab", f->cache);
+    require(mkdir(path, 0700) == 0);
+    (void)snprintf(path, sizeof(path), "%s/ab/row", f->cache);
+    (void)snprintf(moved, sizeof(moved), "%s/moved", f->cache);
+    fd = hth_os_open_unnamed(f->cache);
+    if (fd >= 0) {
+        require(write(fd, "row", 3) == 3 && fdatasync(fd) == 0);
+        require(hth_os_link_unnamed(fd, path) == 0);
+        require(close(fd) == 0);
+    } else {
+        require(can_open(path, O_WRONLY | O_CREAT));
+    }
+    require(rename(path, moved) == 0 && link(moved, path) == 0 && truncate(moved, 1) == 0 && unlink(path) == 0);
+    fd = hth_os_memory_file_new("ram");
+    if (fd >= 0)
+        require(hth_os_memory_file_own(fd) >= 0);
+}
+
+static void a_worker_opens_its_model_its_cache_and_the_system_and_nothing_else(void **state)
+{
+    in_child(try_files, *state);
+}
+
+static void kill_from_a_thread(void)
+{
+    require(kill(getppid(), 0) != 0 && errno == EPERM);
+}
+
+static void *check_thread(void *context)
+{
+    (void)context;
+    kill_from_a_thread();
+    return NULL;
+}
+
+static void try_signals(fixture *f)
+{
+    pthread_t thread;
+
+    enter_files(f, "none.gguf");
+    if (kill(getppid(), 0) == 0)
+        _exit(NOT_AVAILABLE); /* before Linux 6.12 */
+    kill_from_a_thread();
+    require(pthread_create(&thread, NULL, check_thread, NULL) == 0 && pthread_join(thread, NULL) == 0);
+    (void)signal(SIGUSR1, SIG_IGN);
+    require(raise(SIGUSR1) == 0);
+}
+
+static void a_worker_cannot_signal_its_front(void **state)
+{
+    in_child(try_signals, *state);
+}
+
+/* ---- system calls ---- */
+
+static void *open_inet(void *context)
+{
+    (void)context;
+    require(socket(AF_INET, SOCK_STREAM, 0) < 0 && errno == EPERM);
+    return NULL;
+}
+
+static pthread_barrier_t entered;
+
+static void *wait_and_open_inet(void *context)
+{
+    (void)pthread_barrier_wait(&entered);
+    return open_inet(context);
+}
+
+static void try_calls(fixture *f)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    char *const argv[] = { "true", NULL };
+    pthread_t before, after;
+    int listening = socket(AF_UNIX, SOCK_STREAM, 0), fd, pair[2];
+
+    (void)f;
+    require(pthread_barrier_init(&entered, NULL, 2) == 0);
+    require(pthread_create(&before, NULL, wait_and_open_inet, NULL) == 0);
+    enter_calls();
+
+    require(execv("/bin/true", argv) != 0 && errno == EPERM);
+    (void)open_inet(NULL);
+    require(socket(AF_INET6, SOCK_DGRAM, 0) < 0 && errno == EPERM);
+    require(socket(AF_NETLINK, SOCK_RAW, 0) < 0 && errno == EPERM);
+    require(unshare(0) != 0 && errno == EPERM);
+    require(chroot("/") != 0 && errno == EPERM);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    require(fork() < 0 && errno == EPERM);
+#endif
+    /* A thread that was there before is in it, too, and new ones can be made. */
+    (void)pthread_barrier_wait(&entered);
+    require(pthread_join(before, NULL) == 0);
+    require(pthread_create(&after, NULL, open_inet, NULL) == 0 && pthread_join(after, NULL) == 0);
+    /* Sockets that it has go on. */
+    (void)snprintf(address.sun_path, sizeof(address.sun_path), "%.90s", f->socket_path);
+    require(bind(listening, (struct sockaddr *)&address, sizeof(address)) == 0 && listen(listening, 1) == 0);
+    fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    require(fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0 && errno == EPERM);
+    require(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+}
+
+static void a_worker_can_start_no_programs_and_reach_no_network(void **state)
+{
+    in_child(try_calls, *state);
+}
+
+/* ---- work ---- */
+
+static void complete(hearth_model *model, const char *prompt)
+{
+    hearth_request request = hearth_request_default();
+    hearth_result result;
+    hearth_error err;
+
+    request.prompt = prompt;
+    request.n_predict = 4;
+    request.sampling.temperature = 0;
+    if (hearth_complete(model, &request, &result, &err) != HEARTH_OK) {
+        (void)fprintf(stderr, "%s\n", err.message);
+        _exit(1);
+    }
+    hearth_result_free(&result);
+}
+
+static void work(fixture *f, const char *model_path)
+{
+    char prompt[700];
+    hearth_error err;
+
+    for (size_t i = 0; i < sizeof(prompt) - 1; i++)
+        prompt[i] = (char)('a' + (i * 7 + i / 11) % 26);
+    prompt[sizeof(prompt) - 1] = '\0';
+    enter_files(f, model_path);
+    for (int round = 0; round < 2; round++) {
+        hearth_model_options options = hearth_model_options_default();
+        hearth_counters counters = { .struct_size = sizeof(counters) };
+        hearth_runtime *runtime;
+        hearth_model *model;
+
+        options.n_threads = 2;
+        require(hearth_runtime_open(&f->runtime, &runtime, &err) == HEARTH_OK);
+        if (hearth_model_load(runtime, model_path, &options, &model, &err) != HEARTH_OK) {
+            (void)fprintf(stderr, "%s\n", err.message);
+            _exit(1);
+        }
+        if (round == 0)
+            enter_calls();
+        complete(model, prompt);
+        hearth_model_unref(model);
+        require(hearth_runtime_counters(runtime, &counters, &err) == HEARTH_OK);
+        require(round == 0 ? counters.rows_saved > 0 : counters.hits_exact == 1); /* from the disk */
+        require(counters.writes_failed == 0);
+        hearth_runtime_close(runtime);
+    }
+}
+
+static void work_with_stub(fixture *f)
+{
+    f->runtime.ram_memory_fd = hth_os_memory_file_new("ram");
+    work(f, "stub:");
+}
+
+static void work_with_engine(fixture *f)
+{
+    char model[512];
+
+    (void)snprintf(model, sizeof(model), "%s/hearth-tiny.gguf", HTH_TEST_MODELS);
+    work(f, model);
+}
+
+static void the_cache_works_in_the_sandbox(void **state)
+{
+    in_child(work_with_stub, *state);
+}
+
+static void the_engine_works_in_the_sandbox(void **state)
+{
+    in_child(work_with_engine, *state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_worker_opens_its_model_its_cache_and_the_system_and_nothing_else, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_worker_cannot_signal_its_front, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_worker_can_start_no_programs_and_reach_no_network, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_cache_works_in_the_sandbox, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_engine_works_in_the_sandbox, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,343 @@
+/*
+ * worker_resume_test.c - a reply that is broken off after any frame goes on, in another request, with the next byte
+ *
+ * A request is made once; then, for each place where its worker might have died, it is made again with what the front
+ * would know by then. What the client has got before and gets then is together what it gets when nothing dies.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/cmocka_all.h"
+#include "support/worker_stage.h"
+
+enum { REPLIES_MAX = 8, TOKENS_MAX = 256, FRAMES_MAX = 1024 };
+
+/* What a front remembers. */
+typedef struct memory {
+    hth_buffer bytes; /* for the client */
+    hearth_token tokens[REPLIES_MAX][TOKENS_MAX];
+    uint32_t n_tokens[REPLIES_MAX];
+    bool has_ended[REPLIES_MAX];
+    int status;
+    bool is_stream;
+    bool is_over; /* END has come */
+    hth_frame_summary summary;
+} memory;
+
+/* Frames, each with where it begins. */
+typedef struct frames {
+    hth_test_heard heard;
+    size_t begin[FRAMES_MAX + 1];
+    size_t n;
+} frames;
+
+static void remember(memory *m, const hth_frame *frame)
+{
+    assert_false(m->is_over);
+    switch (frame->kind) {
+    case HTH_FRAME_HEAD:
+        assert_int_equal(m->bytes.n, 0);
+        assert_int_equal(m->status, 0);
+        m->status = frame->status;
+        m->is_stream = frame->is_stream;
+        assert_string_equal(frame->content_type, frame->is_stream ? "text/event-stream" : "application/json");
+        break;
+    case HTH_FRAME_STEP:
+        assert_true(frame->reply < REPLIES_MAX);
+        assert_false(m->has_ended[frame->reply]);
+        assert_true(frame->n_bytes == 0 || m->status > 0); /* the head comes first */
+        for (uint32_t i = 0; i < frame->n_tokens; i++)
+            m->tokens[frame->reply][m->n_tokens[frame->reply]++] = hth_frame_token(frame, i);
+        m->has_ended[frame->reply] = frame->reply_has_ended;
+        hth_buffer_add(&m->bytes, frame->bytes, frame->n_bytes);
+        break;
+    case HTH_FRAME_END:
+        m->is_over = true;
+        m->summary = frame->summary;
+        break;
+    }
+}
+
+/* Remember frames [0, n). */
+static void remember_frames(memory *m, const frames *f, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        hth_frame frame;
+        size_t n_used;
+
+        assert_int_equal(
+            hth_frame_read(f->heard.body.text + f->begin[i], f->heard.body.n - f->begin[i], &frame, &n_used),
+            HTH_FRAME_OK);
+        remember(m, &frame);
+    }
+}
+
+static frames ask(const hth_test_worker *worker, const char *target, const char *body, const hth_buffer *known)
+{
+    frames f = { .n = 0 };
+    hth_buffer all = { .text = NULL };
+    char headers[512];
+    size_t at = 0;
+
+    (void)snprintf(headers, sizeof(headers),
+                   "Hearth-Frames: 1\r\nHearth-Id: abc123\r\nHearth-Created: 1700000000\r\nHearth-Seed: 77\r\n"
+                   "Hearth-Known: %zu\r\n",
+                   known ? known->n : 0);
+    if (known)
+        hth_buffer_add(&all, known->text, known->n);
+    hth_buffer_add_text(&all, body);
+    f.heard = hth_test_worker_ask(worker, "POST", target, headers, all.text, all.n);
+    hth_buffer_deinit(&all);
+    assert_int_equal(f.heard.status, 200);
+    assert_true(f.heard.is_complete);
+    while (at < f.heard.body.n) {
+        hth_frame frame;
+        size_t n_used;
+
+        assert_true(f.n < FRAMES_MAX);
+        assert_int_equal(hth_frame_read(f.heard.body.text + at, f.heard.body.n - at, &frame, &n_used), HTH_FRAME_OK);
+        f.begin[f.n++] = at;
+        at += n_used;
+    }
+    return f;
+}
+
+static void memory_free(memory *m)
+{
+    hth_buffer_deinit(&m->bytes);
+    free(m);
+}
+
+/* What is not the same in two runs: how long things took, and what was in the cache by then. */
+static void blank(hth_buffer *buffer)
+{
+    static const char *const names[] = { "\"timings\":{", "\"hit\":" };
+    char *at = buffer->text;
+
+    if (!at)
+        return;
+    while ((at = strstr(at, names[0]))) {
+        char *end = strchr(at, '}');
+
+        assert_non_null(end);
+        at += strlen(names[0]);
+        memmove(at, end, strlen(end) + 1);
+    }
+    buffer->n = strlen(buffer->text);
+}
+
+/* Replies to one request come mixed, as it happens: the events of each one after the other. */
+static void sort_events(hth_buffer *buffer)
+{
+    hth_buffer sorted = { .text = NULL };
+
+    for (int i = 0; i <= REPLIES_MAX; i++) {
+        char name[32];
+
+        (void)snprintf(name, sizeof(name), "\"index\":%d,", i);
+        for (const char *at = hth_buffer_text(buffer), *end; *at; at = end) {
+            const char *index = strstr(at, "\"index\":");
+
+            end = strstr(at, "\n\n");
+            end = end ? end + 2 : at + strlen(at);
+            if (index && index < end ? strncmp(index, name, strlen(name)) == 0 : i == REPLIES_MAX)
+                hth_buffer_add(&sorted, at, (size_t)(end - at));
+        }
+    }
+    assert_int_equal(sorted.n, buffer->n);
+    hth_buffer_deinit(buffer);
+    *buffer = sorted;
+}
+
+static void expect_equal(hth_buffer *whole, hth_buffer *parts, size_t n_frames, bool is_mixed)
+{
+    blank(whole);
+    blank(parts);
+    if (is_mixed) {
+        sort_events(whole);
+        sort_events(parts);
+    }
+    if (strcmp(hth_buffer_text(whole), hth_buffer_text(parts)) != 0)
+        fail_msg("broken off after %zu frames it differs:\n%s\n---\n%s", n_frames, hth_buffer_text(whole),
+                 hth_buffer_text(parts));
+}
+
+/* The reply that goes on after n frames of f. */
+static void go_on(const hth_test_worker *worker, const char *target, const char *body, const frames *f, size_t n,
+                  memory *whole)
+{
+    memory *before = calloc(1, sizeof(*before)), *after = calloc(1, sizeof(*after));
+    hth_buffer known = { .text = NULL };
+    frames rest;
+
+    remember_frames(before, f, n);
+    for (uint32_t i = 0; i < REPLIES_MAX; i++)
+        if (before->n_tokens[i] > 0 || before->has_ended[i])
+            hth_frame_add_step(&known, i, before->has_ended[i], before->tokens[i], before->n_tokens[i], NULL, 0);
+    rest = ask(worker, target, body, &known);
+    remember_frames(after, &rest, rest.n);
+    assert_true(after->is_over);
+    hth_buffer_add(&before->bytes, hth_buffer_text(&after->bytes), after->bytes.n);
+    expect_equal(&whole->bytes, &before->bytes, n,
+                 whole->is_stream && (whole->n_tokens[1] > 0 || strstr(body, "\"n\"")));
+    assert_int_equal(after->status, whole->status);
+    assert_int_equal(after->summary.status, whole->summary.status);
+    assert_int_equal(after->summary.n_reply_tokens, whole->summary.n_reply_tokens);
+    assert_int_equal(after->summary.finish, whole->summary.finish);
+    for (uint32_t i = 0; i < REPLIES_MAX; i++) {
+        assert_int_equal(before->n_tokens[i] + after->n_tokens[i], whole->n_tokens[i]);
+        assert_memory_equal(after->tokens[i], whole->tokens[i] + before->n_tokens[i],
+                            after->n_tokens[i] * sizeof(hearth_token));
+        assert_int_equal(before->has_ended[i] + after->has_ended[i], whole->has_ended[i]);
+    }
+    hth_test_heard_deinit(&rest.heard);
+    hth_buffer_deinit(&known);
+    memory_free(before);
+    memory_free(after);
+}
+
+static void expect_to_go_on_from_anywhere(const hth_test_worker *worker, const char *target, const char *body)
+{
+    frames first = ask(worker, target, body, NULL), whole; /* once so that the cache is warm */
+    memory *m = calloc(1, sizeof(*m));
+    uint32_t n_tokens = 0;
+
+    hth_test_heard_deinit(&first.heard);
+    whole = ask(worker, target, body, NULL);
+    remember_frames(m, &whole, whole.n);
+    assert_true(m->is_over);
+    if (m->status != 200)
+        fail_msg("%s %s: %d %s", target, body, m->status, hth_buffer_text(&m->bytes));
+    for (uint32_t i = 0; i < REPLIES_MAX; i++)
+        n_tokens += m->n_tokens[i];
+    assert_true(n_tokens >= 3);
+    assert_int_equal(m->summary.n_reply_tokens, n_tokens);
+    for (size_t n = 0; n < whole.n; n++) /* all but END */
+        go_on(worker, target, body, &whole, n, m);
+    hth_test_heard_deinit(&whole.heard);
+    memory_free(m);
+}
+
+#define PROMPT "once upon a time there was an old man who lived by the sea and he had a boat"
+#define CHAT "\"messages\":[{\"role\":\"user\",\"content\":\"" PROMPT "\"}]"
+
+static void go_on_all(const char *model, const char *const (*cases)[2], size_t n)
+{
+    hth_test_worker worker;
+
+    hth_test_worker_init(&worker, model);
+    hth_test_worker_start(&worker);
+    for (size_t i = 0; i < n; i++) {
+        hth_buffer streamed = { .text = NULL };
+
+        expect_to_go_on_from_anywhere(&worker, cases[i][0], cases[i][1]);
+        hth_buffer_add_text(&streamed, "{\"stream\":true,");
+        hth_buffer_add_text(&streamed, cases[i][1] + 1);
+        expect_to_go_on_from_anywhere(&worker, cases[i][0], streamed.text);
+        hth_buffer_deinit(&streamed);
+    }
+    hth_test_worker_deinit(&worker);
+}
+
+/* A fake model that takes its time, so that nearly every token has a frame of its own. */
+static void a_reply_goes_on_with_the_next_byte_in_every_api(void **state)
+{
+    static const char *const cases[][2] = {
+        { "/v1/completions", "{\"model\":\"m\",\"prompt\":\"" PROMPT "\",\"max_tokens\":12,\"seed\":3}" },
+        { "/v1/completions", "{\"model\":\"m\",\"prompt\":\"" PROMPT "\",\"max_tokens\":6,\"n\":3,\"echo\":true}" },
+        { "/v1/completions",
+          "{\"model\":\"m\",\"prompt\":[\"" PROMPT "\",\"" PROMPT " x\"],\"max_tokens\":5,\"n\":2}" },
+        { "/v1/completions",
+          "{\"model\":\"m\",\"prompt\":\"" PROMPT "\",\"max_tokens\":40,\"stop\":[\"e\",\"QQQ\"],\"seed\":5}" },
+        { "/v1/completions", "{\"model\":\"m\",\"prompt\":\"" PROMPT "\",\"max_tokens\":8,\"logprobs\":2}" },
+        { "/v1/chat/completions", "{\"model\":\"m\"," CHAT ",\"max_tokens\":12}" },
+        { "/v1/chat/completions", "{\"model\":\"m\"," CHAT ",\"max_tokens\":8,\"n\":2,\"logprobs\":true,"
+                                  "\"top_logprobs\":2}" },
+        { "/v1/messages", "{\"model\":\"m\"," CHAT ",\"max_tokens\":12,\"stop_sequences\":[\"zz\"]}" },
+        { "/completion", "{\"prompt\":\"" PROMPT "\",\"n_predict\":10,\"n\":2,\"return_tokens\":true}" },
+        { "/completion", "{\"prompt\":\"" PROMPT "\",\"n_predict\":8,\"n_probs\":2,\"temperature\":1.5}" },
+    };
+
+    (void)state;
+    go_on_all("stub:delay_us=1500", cases, sizeof(cases) / sizeof(cases[0]));
+}
+
+static void grammars_and_tools_go_on_too(void **state)
+{
+    static const char *const cases[][2] = {
+        { "/v1/chat/completions",
+          "{\"model\":\"m\"," CHAT
+          ",\"max_tokens\":40,\"temperature\":0.7,\"response_format\":{\"type\":\"json_schema\","
+          "\"json_schema\":{\"name\":\"s\",\"schema\":{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"}"
+          ","
+          "\"b\":{\"type\":\"boolean\"}},\"required\":[\"a\",\"b\"],\"additionalProperties\":false}}}}" },
+        { "/v1/chat/completions",
+          "{\"model\":\"m\"," CHAT ",\"max_tokens\":60,\"tool_choice\":\"required\",\"tools\":[{\"type\":\"function\","
+          "\"function\":{\"name\":\"look\",\"parameters\":{\"type\":\"object\",\"properties\":{\"where\":{\"type\":"
+          "\"string\",\"enum\":[\"here\",\"there\"]}},\"required\":[\"where\"]}}}]}" },
+        { "/v1/messages",
+          "{\"model\":\"m\"," CHAT
+          ",\"max_tokens\":60,\"tool_choice\":{\"type\":\"any\"},\"tools\":[{\"name\":\"look\","
+          "\"input_schema\":{\"type\":\"object\",\"properties\":{\"where\":{\"type\":\"string\",\"enum\":[\"here\","
+          "\"there\"]}},\"required\":[\"where\"]}}]}" },
+        { "/completion", "{\"prompt\":\"" PROMPT "\",\"n_predict\":30,\"grammar\":\"root ::= \\\"a\\\" [b-d]+ "
+                         "\\\"e\\\"\",\"temperature\":0.9}" },
+    };
+
+    (void)state;
+    go_on_all(HTH_TEST_MODELS "/hearth-tiny.gguf", cases, sizeof(cases) / sizeof(cases[0]));
+}
+
+static void expect_refused(const hth_test_worker *worker, const hth_buffer *known, const char *body)
+{
+    frames f = ask(worker, "/v1/completions", body, known);
+    memory *m = calloc(1, sizeof(*m));
+
+    remember_frames(m, &f, f.n);
+    assert_true(m->is_over);
+    assert_int_equal(m->status, 400);
+    assert_int_equal(m->summary.status, 400);
+    assert_non_null(strstr(m->bytes.text, "invalid_request_error"));
+    hth_test_heard_deinit(&f.heard);
+    memory_free(m);
+}
+
+static void what_cannot_be_known_of_a_reply_is_refused(void **state)
+{
+    static const char body[] = "{\"model\":\"m\",\"prompt\":\"" PROMPT "\",\"max_tokens\":8}";
+    const hearth_token no_token = 100000;
+    hth_test_worker worker;
+    hth_buffer known = { .text = NULL };
+
+    (void)state;
+    hth_test_worker_init(&worker, "stub:");
+    hth_test_worker_start(&worker);
+    hth_buffer_add_text(&known, "this is no frame at all");
+    expect_refused(&worker, &known, body);
+    hth_buffer_clear(&known);
+    hth_frame_add_step(&known, 0, false, &no_token, 1, NULL, 0);
+    expect_refused(&worker, &known, body);
+    hth_buffer_clear(&known);
+    hth_frame_add_step(&known, 1, true, NULL, 0, NULL, 0); /* there is one reply */
+    expect_refused(&worker, &known, body);
+    hth_buffer_clear(&known);
+    hth_frame_add_step(&known, UINT32_MAX, true, NULL, 0, NULL, 0);
+    expect_refused(&worker, &known, body);
+    hth_buffer_clear(&known);
+    hth_frame_add_head(&known, 200, true, 0, "text/plain");
+    expect_refused(&worker, &known, body);
+    hth_buffer_deinit(&known);
+    hth_test_worker_deinit(&worker);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_reply_goes_on_with_the_next_byte_in_every_api),
+        cmocka_unit_test(grammars_and_tools_go_on_too),
+        cmocka_unit_test(what_cannot_be_known_of_a_reply_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
