@@ -64,7 +64,7 @@ static void options_of_tables_within_tables_go_to_their_places(void **state)
     options o = { .flag = false };
 
     (void)state;
-    assert_int_equal(parse(&o, "--flag -t hello -n 5 --time 2s --bytes 3K rest"), 9);
+    assert_int_equal(parse(&o, "--flag -t hello -n 5 --time 2s --bytes 3K rest"), 10);
     assert_true(o.flag);
     assert_string_equal(o.text, "hello");
     assert_int_equal(o.inside.count, 5);
