@@ -6,6 +6,8 @@
 hth_json_bounds hth_json_measure(const char *text, size_t n_bytes)
 {
     hth_json_bounds bounds = { .n_values = 1 };
+    uint32_t n_members[HTH_JSON_LEVELS] = { 0 }; /* commas of the open object on each level */
+    bool is_object[HTH_JSON_LEVELS] = { false };
     size_t depth = 0;
     bool in_string = false;
 
@@ -21,12 +23,18 @@ hth_json_bounds hth_json_measure(const char *text, size_t n_bytes)
             in_string = true;
         } else if (c == '[' || c == '{') {
             bounds.n_values++;
+            if (depth < HTH_JSON_LEVELS) {
+                n_members[depth] = 0;
+                is_object[depth] = c == '{';
+            }
             if (++depth > bounds.depth)
                 bounds.depth = depth;
         } else if (c == ']' || c == '}') {
             depth -= depth > 0;
         } else if (c == ',') {
             bounds.n_values++;
+            if (depth > 0 && depth <= HTH_JSON_LEVELS && is_object[depth - 1])
+                bounds.n_pairs += ++n_members[depth - 1];
         }
     }
     return bounds;

@@ -9,10 +9,15 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+
+enum { HTH_JSON_LEVELS = 64 };
 
 typedef struct hth_json_bounds {
     size_t depth;    /* of arrays and objects in one another */
     size_t n_values; /* at most so many: commas outside of strings, opening brackets, and one */
+    /* Pairs of members of one object, down to HTH_JSON_LEVELS: what a parser that keeps members in a list compares. */
+    uint64_t n_pairs;
 } hth_json_bounds;
 
 hth_json_bounds hth_json_measure(const char *text, size_t n_bytes);

@@ -24,11 +24,16 @@ typedef struct rule_name {
     const char *text;
     uint32_t n_bytes;
     uint32_t rule;
-    uint32_t next; /* with the same hash */
+    uint32_t next; /* in the same bucket */
     uint32_t line; /* first seen */
 } rule_name;
 
-enum { N_BUCKETS = 4096 };
+enum {
+    N_BUCKETS = 4096,
+    /* Names that are compared in one grammar: some 16 a reference where names are as many as there may be; more only
+     * where they were chosen to lie in one bucket. */
+    COMPARISONS_MAX = 1 << 22,
+};
 
 typedef struct reader {
     const char *begin, *at, *end;
@@ -43,7 +48,8 @@ typedef struct reader {
 
     rule_name *names;
     size_t n_names, names_capacity;
-    uint32_t buckets[N_BUCKETS]; /* first name with that hash; NONE */
+    uint32_t buckets[N_BUCKETS]; /* first name there; NONE */
+    uint32_t n_comparisons;
 
     uint32_t n_tokens;
     hth_gbnf_token_fn token;
@@ -146,9 +152,14 @@ static uint32_t rule_of_name(reader *r, const char *text, uint32_t n_bytes)
     for (uint32_t i = 0; i < n_bytes; i++)
         hash = (hash ^ (uint8_t)text[i]) * 16777619u;
     bucket = &r->buckets[hash % N_BUCKETS];
-    for (uint32_t i = r->names ? *bucket : NONE; i != NONE; i = r->names[i].next)
+    for (uint32_t i = r->names ? *bucket : NONE; i != NONE; i = r->names[i].next) {
         if (r->names[i].n_bytes == n_bytes && memcmp(r->names[i].text, text, n_bytes) == 0)
             return r->names[i].rule;
+        if (++r->n_comparisons > COMPARISONS_MAX) {
+            FAIL(r, "line %u: too many names of rules are alike here; rename some", r->line);
+            return 0;
+        }
+    }
     if (!reserve(r, (void **)&r->names, r->n_names, &r->names_capacity, sizeof(r->names[0]), HTH_GBNF_RULES_MAX,
                  "rules"))
         return 0;

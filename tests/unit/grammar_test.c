@@ -188,6 +188,38 @@ static void groups_nested_too_deep_are_an_error(void **state)
     assert_non_null(strstr(err.message, "nested"));
 }
 
+/* The table of names has 4096 buckets by FNV-1a; whoever knows that can fill one of them. */
+static void names_that_were_chosen_to_be_slow_are_an_error(void **state)
+{
+    enum { N_NAMES = 1500, N_REFERENCES = 5000 };
+    static char text[262144];
+    size_t n = (size_t)snprintf(text, sizeof(text), "root ::= \"a\"\n");
+    char first[16] = "";
+    hth_grammar *grammar = NULL;
+    hearth_error err;
+
+    (void)state;
+    for (unsigned i = 0, n_names = 0; n_names < N_NAMES; i++) {
+        uint32_t hash = 2166136261u;
+        char name[16];
+
+        (void)snprintf(name, sizeof(name), "%x", i);
+        for (const char *c = name; *c; c++)
+            hash = (hash ^ (uint8_t)*c) * 16777619u;
+        if (hash % 4096 != 7)
+            continue;
+        n_names++;
+        n += (size_t)snprintf(text + n, sizeof(text) - n, "%s ::= root\n", name);
+        if (!first[0])
+            memcpy(first, name, sizeof(first));
+    }
+    n += (size_t)snprintf(text + n, sizeof(text) - n, "last ::=");
+    for (int i = 0; i < N_REFERENCES; i++)
+        n += (size_t)snprintf(text + n, sizeof(text) - n, " %s", first);
+    assert_int_equal(open_text(text, n, &grammar, &err), HEARTH_MISUSE);
+    assert_non_null(strstr(err.message, "too many names"));
+}
+
 static void tokens_are_terminals_of_their_own(void **state)
 {
     hth_grammar *grammar = open_grammar("root ::= <none> !<[97]> \"b\"");
@@ -313,6 +345,7 @@ int main(void)
         cmocka_unit_test(texts_match_as_written),
         cmocka_unit_test(bad_grammars_are_errors_with_their_line),
         cmocka_unit_test(groups_nested_too_deep_are_an_error),
+        cmocka_unit_test(names_that_were_chosen_to_be_slow_are_an_error),
         cmocka_unit_test(tokens_are_terminals_of_their_own),
         cmocka_unit_test(masks_questions_and_replays_agree),
         cmocka_unit_test(ambiguous_grammars_end_or_are_refused),
