@@ -164,8 +164,11 @@ static hth_api_prompt *find_or_make_prompt(hearth_model *model, const hth_api_re
     if (prompt)
         return prompt;
     prompt = make_prompt(model, request, i, error);
-    if (prompt && has_key)
-        hth_api_prompts_keep(memory, key, prompt);
+    if (!prompt || !has_key)
+        return prompt;
+    if (request->is_chat)
+        (void)hearth_chat_parser_new(model, &prompt->chat, &prompt->parser, NULL); /* each reply makes its own then */
+    hth_api_prompts_keep(memory, key, prompt);
     return prompt;
 }
 

@@ -33,6 +33,7 @@ void hth_api_prompt_unref(hth_api_prompt *prompt)
     if (!prompt || atomic_fetch_sub_explicit(&prompt->references, 1, memory_order_acq_rel) != 1)
         return;
     hearth_chat_prompt_free(&prompt->chat);
+    hearth_chat_parser_free(prompt->parser);
     free(prompt->tokens);
     free(prompt);
 }
@@ -43,7 +44,7 @@ static size_t bytes_of(const hth_api_prompt *prompt)
     size_t n = sizeof(*prompt) + prompt->n_tokens * sizeof(*prompt->tokens) + chat->n_bytes;
 
     n += chat->grammar ? strlen(chat->grammar) : 0;
-    n += chat->parser ? strlen(chat->parser) : 0;
+    n += chat->parser ? 3 * strlen(chat->parser) : 0;            /* as text, and read */
     return n + chat->n_triggers * sizeof(*chat->triggers) + 512; /* what else hangs on it is small */
 }
 

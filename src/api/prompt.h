@@ -14,8 +14,9 @@
 #include "api/request.h"
 
 typedef struct hth_api_prompt {
-    hearth_chat_prompt chat; /* of a conversation; zeros otherwise */
-    hearth_token *tokens;    /* [n_tokens] */
+    hearth_chat_prompt chat;    /* of a conversation; zeros otherwise */
+    hearth_chat_parser *parser; /* to make others like it; NULL: there is none */
+    hearth_token *tokens;       /* [n_tokens] */
     size_t n_tokens;
     atomic_uint references;
 } hth_api_prompt;

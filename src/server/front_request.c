@@ -143,6 +143,7 @@ static bool admit(request *r)
     const hth_server_options *options = r->options->options;
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
     hth_key_verdict verdict;
+    uint32_t retry_after_s = 0;
 
     if (r->front->is_draining) {
         hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "the server is shutting down; try again in a moment");
@@ -159,13 +160,14 @@ static bool admit(request *r)
     }
     if (!r->use)
         return true;
-    verdict = hth_key_use_begin(r->use, r->begin_ns, &error.retry_after_s);
+    verdict = hth_key_use_begin(r->use, r->begin_ns, &retry_after_s);
     if (verdict == HTH_KEY_OK) {
         r->is_counted = true;
         return true;
     }
     hth_api_fail(&error, HTH_API_RATE_LIMITED, NULL, "this key has used up its %s; try again in %u s", reasons[verdict],
-                 error.retry_after_s);
+                 retry_after_s);
+    error.retry_after_s = retry_after_s;
     refuse(r, &error, 0, "rate_limited");
     return false;
 }

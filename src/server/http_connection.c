@@ -97,7 +97,7 @@ static void on_output(struct evbuffer *output, const struct evbuffer_cb_info *ch
     hth_http_connection *connection = user_data;
 
     (void)output;
-    if (change->n_deleted > 0 || wait_of(connection) != connection->wait)
+    if (wait_of(connection) != connection->wait || (change->n_deleted > 0 && connection->wait == HTH_HTTP_WAIT_WRITE))
         wait_anew(connection);
 }
 
@@ -184,13 +184,18 @@ static bool refuse(hth_http_connection *connection, int status, const char *why)
     return true;
 }
 
-/* Forget empty lines before a request's line, which some clients send after a body. */
-static void skip_empty_lines(struct evbuffer *input)
+/*
+ * Forget empty lines before a request's line, which some clients send after a body. False while what is there may be the
+ * first half of one.
+ */
+static bool skip_empty_lines(struct evbuffer *input)
 {
     char two[2];
+    ev_ssize_t n;
 
-    while (evbuffer_copyout(input, two, 2) == 2 && memcmp(two, "\r\n", 2) == 0)
+    while ((n = evbuffer_copyout(input, two, 2)) == 2 && memcmp(two, "\r\n", 2) == 0)
         (void)evbuffer_drain(input, 2); /* they are there */
+    return n != 1 || two[0] != '\r';
 }
 
 static bool begin_body(hth_http_connection *connection)
@@ -216,10 +221,10 @@ static bool read_head(hth_http_connection *connection)
     size_t n_here, n_look, n_head;
     const char *why = NULL;
     unsigned char *bytes;
+    bool has_line;
     int status;
 
-    if (connection->n_scanned == 0)
-        skip_empty_lines(input);
+    has_line = connection->n_scanned > 0 || skip_empty_lines(input);
     n_here = evbuffer_get_length(input);
     if (n_here == 0) {
         if (connection->state == HTH_HTTP_IDLE && connection->server->is_draining)
@@ -229,6 +234,11 @@ static bool read_head(hth_http_connection *connection)
         return false;
     }
     set_state(connection, HTH_HTTP_HEAD);
+    if (!has_line) {
+        if (connection->is_at_end)
+            finish(connection);
+        return false;
+    }
     n_look = n_here < connection->headers_bytes_max ? n_here : connection->headers_bytes_max;
     bytes = evbuffer_pullup(input, (ev_ssize_t)n_look);
     if (!bytes)

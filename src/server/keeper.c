@@ -24,6 +24,7 @@
 enum {
     LOOP_HANG_MS = 10000, /* an event loop that stood still for so long hangs, or hang_ms where that is less */
     DOUBT_MS = 1000,      /* the loop of a worker whose connection broke has so long to turn */
+    SAVE_MS = 35000,      /* a worker saves for 30 s at most when it is told to end */
     CAUSE_BYTES = 320,
 };
 
@@ -418,6 +419,13 @@ void hth_keeper_stop(hth_keeper *keeper, uint32_t timeout_ms, bool again)
     hth_worker_process_terminate(keeper->process);
 }
 
+void hth_keeper_retire(hth_keeper *keeper, bool again)
+{
+    uint32_t drain_ms = keeper->world->options->drain_timeout_ms;
+
+    hth_keeper_stop(keeper, drain_ms < UINT32_MAX - SAVE_MS ? drain_ms + SAVE_MS : UINT32_MAX, again);
+}
+
 bool hth_keeper_update(hth_keeper *keeper, const hth_server_model *model)
 {
     char **worker;
@@ -436,7 +444,7 @@ bool hth_keeper_update(hth_keeper *keeper, const hth_server_model *model)
     keeper->ram_bytes = model->ram_bytes;
     keeper->no_sandbox = keeper->world->options->no_sandbox;
     if (keeper->state != HTH_WORKER_STOPPED)
-        hth_keeper_stop(keeper, keeper->world->options->drain_timeout_ms, true);
+        hth_keeper_retire(keeper, true);
     return true;
 }
 

@@ -261,7 +261,6 @@ static const char *const denied[] = {
     /* programs and processes */
     "execve",
     "execveat",
-    "ptrace",
     "process_vm_readv",
     "process_vm_writev",
     "process_madvise",
@@ -317,8 +316,8 @@ static const char *const denied[] = {
     "connect",
 };
 
-/* Those that make a process, except under the sanitizers, whose reports need one. */
-static const char *const denied_forks[] = { "fork", "vfork" };
+/* What the sanitizers, whose last report looks into the process from another one, have to be left. */
+static const char *const denied_without_sanitizers[] = { "ptrace", "fork", "vfork" };
 
 static int deny(scmp_filter_ctx filter, const char *name)
 {
@@ -329,13 +328,13 @@ static int deny(scmp_filter_ctx filter, const char *name)
 
 /* A call that starts a thread says so in its flags, where these are an argument; clone3 has them in memory, and the C
  * library does with clone where there is none. */
-static int deny_forks(scmp_filter_ctx filter)
+static int deny_processes(scmp_filter_ctx filter)
 {
     int rc = 0;
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(__s390__)
-    for (size_t i = 0; i < sizeof(denied_forks) / sizeof(denied_forks[0]) && rc == 0; i++)
-        rc = deny(filter, denied_forks[i]);
+    for (size_t i = 0; i < sizeof(denied_without_sanitizers) / sizeof(denied_without_sanitizers[0]) && rc == 0; i++)
+        rc = deny(filter, denied_without_sanitizers[i]);
     if (rc == 0)
         rc = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), 1,
                               SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0));
@@ -343,7 +342,7 @@ static int deny_forks(scmp_filter_ctx filter)
         rc = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), seccomp_syscall_resolve_name("clone3"), 0);
 #else
     (void)filter;
-    (void)denied_forks;
+    (void)denied_without_sanitizers;
 #endif
     return rc;
 }
@@ -361,7 +360,7 @@ static int restrict_calls(scmp_filter_ctx filter)
     if (rc == 0)
         rc = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_NE, AF_UNIX));
     if (rc == 0)
-        rc = deny_forks(filter);
+        rc = deny_processes(filter);
     return rc == 0 ? seccomp_load(filter) : rc;
 }
 

@@ -16,7 +16,7 @@
  *      ...         suspects: count, keys
  *
  * The file's size is sealed, so that no writer can take mapped pages away from a reader. Whatever the words hold, a
- * reader gets strings that end, counts within their arrays, and times that are not negative.
+ * reader gets strings that are text, counts within their arrays, and times that are not negative.
  */
 #include "server/status_page.h"
 
@@ -33,6 +33,7 @@
 
 #include "base/os.h"
 #include "base/status.h"
+#include "server/lines.h"
 
 #define MAGIC UINT64_C(0x3130656761707468) /* "htpage01" */
 
@@ -50,12 +51,12 @@ typedef struct numbers {
     hearth_model_info info;
 } numbers;
 
-typedef struct keys {
+typedef struct key_list {
     uint64_t n;
     uint8_t bytes[HTH_STATUS_KEYS_MAX][32];
-} keys;
+} key_list;
 
-enum { NUMBERS_WORDS = WORDS_OF(numbers), KEYS_WORDS = WORDS_OF(keys) };
+enum { NUMBERS_WORDS = WORDS_OF(numbers), KEYS_WORDS = WORDS_OF(key_list) };
 
 struct hth_status_page {
     word magic;
@@ -246,14 +247,14 @@ void hth_status_page_loop_turns(hth_status_page *page)
     atomic_store_explicit(&page->loop_turn_ns, hth_os_monotonic_ns(), memory_order_relaxed);
 }
 
-void hth_status_page_restoring(hth_status_page *page, const uint8_t (*restoring)[32], size_t n)
+void hth_status_page_restoring(hth_status_page *page, const uint8_t (*keys)[32], size_t n)
 {
-    keys list;
+    key_list list;
 
     static_assert(sizeof(list) == 8 * (size_t)KEYS_WORDS, "no word is half a field");
     list.n = n < HTH_STATUS_KEYS_MAX ? n : HTH_STATUS_KEYS_MAX;
     if (list.n > 0)
-        memcpy(list.bytes, restoring, list.n * sizeof(restoring[0]));
+        memcpy(list.bytes, keys, list.n * sizeof(keys[0]));
     pair_publish(&page->keys_version, page->keys[0], KEYS_WORDS, &list, 1 + list.n * KEY_WORDS);
 }
 
@@ -270,6 +271,7 @@ void hth_status_page_numbers_set(hth_status_page *page, const hearth_counters *c
 static void end_text(char *text, size_t capacity)
 {
     text[capacity - 1] = '\0';
+    hth_make_printable(text);
 }
 
 /* Values that a reader's code could stumble over become ones that it knows. */
@@ -310,7 +312,7 @@ void hth_status_page_read_pulse(const hth_status_page *page, uint64_t *tick_ns, 
 void hth_status_page_read(const hth_status_page *page, hth_status *out)
 {
     numbers both;
-    keys list;
+    key_list list;
 
     memset(out, 0, sizeof(*out));
     hth_status_page_read_pulse(page, &out->tick_ns, &out->loop_ns);
@@ -352,31 +354,31 @@ static bool contains(const uint8_t (*list)[32], size_t n, const uint8_t key[32])
     return false;
 }
 
-void hth_status_page_suspects_add(hth_status_page *page, const uint8_t (*added)[32], size_t n)
+void hth_status_page_suspects_add(hth_status_page *page, const uint8_t (*keys)[32], size_t n)
 {
     uint8_t list[HTH_STATUS_SUSPECTS_MAX][32];
     size_t n_list = hth_status_page_suspects(page, list, HTH_STATUS_SUSPECTS_MAX);
 
     for (size_t i = 0; i < n; i++) {
-        if (contains((const uint8_t(*)[32])list, n_list, added[i]))
+        if (contains((const uint8_t(*)[32])list, n_list, keys[i]))
             continue;
         if (n_list == HTH_STATUS_SUSPECTS_MAX)
             memmove(list[0], list[1], --n_list * sizeof(list[0]));
-        memcpy(list[n_list++], added[i], sizeof(list[0]));
+        memcpy(list[n_list++], keys[i], sizeof(list[0]));
     }
     for (size_t i = 0; i < n_list; i++)
         words_store(page->suspects[i], list[i], KEY_WORDS);
     atomic_store_explicit(&page->n_suspects, n_list, memory_order_release);
 }
 
-size_t hth_status_page_suspects(const hth_status_page *page, uint8_t (*out)[32], size_t capacity)
+size_t hth_status_page_suspects(const hth_status_page *page, uint8_t (*keys)[32], size_t capacity)
 {
     size_t n = n_suspects(page);
 
     if (n > capacity)
         n = capacity;
     for (size_t i = 0; i < n; i++)
-        words_load(out[i], page->suspects[i], KEY_WORDS);
+        words_load(keys[i], page->suspects[i], KEY_WORDS);
     return n;
 }
 

@@ -45,8 +45,8 @@ typedef struct hth_status {
     uint64_t loop_ns; /* since the event loop turned; UINT64_MAX: it never has */
     bool has_numbers;
     hearth_counters counters;
-    hearth_model_info info; /* strings end, but may be of any bytes */
-    size_t n_restoring;     /* rows that were coming into the context */
+    hearth_model_info info;
+    size_t n_restoring; /* rows that were coming into the context */
     uint8_t restoring[HTH_STATUS_KEYS_MAX][32];
 } hth_status;
 

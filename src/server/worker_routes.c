@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "api/answers.h"
+#include "server/frames.h"
 
 typedef enum page { PAGE_NONE, PAGE_MODELS, PAGE_PROPS, PAGE_SLOTS, PAGE_HEALTH } page_kind;
 
@@ -148,6 +149,9 @@ static bool may_be_json(hth_http_exchange *exchange)
     size_t n, i = 0;
     const char *body = hth_http_body(exchange, &n);
 
+    /* A reply that goes on elsewhere: its body was looked at before, and does not come first. */
+    if (hth_http_header(exchange, HTH_HEADER_KNOWN))
+        return true;
     if (!type || !(begins_with(type, "multipart/") || begins_with(type, "application/x-www-form-urlencoded")))
         return true;
     if (begins_with(type, "multipart/"))

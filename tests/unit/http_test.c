@@ -84,6 +84,23 @@ static void a_request_may_come_byte_by_byte(void **state)
     }
 }
 
+static void empty_lines_before_a_request_are_skipped_however_they_come(void **state)
+{
+    hth_test_client client;
+
+    hth_test_client_open(&client, *state);
+    for (int i = 0; i < 3; i++) {
+        hth_test_client_say(&client, "\r");
+        hth_test_http_turn(*state);
+        hth_test_client_say(&client, "\n\r\n");
+        hth_test_http_turn(*state);
+        hth_test_client_say(&client, "GET /hello HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert_int_equal(hth_test_client_hear_reply(&client), 200);
+        hth_test_client_forget(&client);
+    }
+    hth_test_client_close(&client);
+}
+
 static void a_handler_sees_method_path_headers_and_peer(void **state)
 {
     char *heard;
@@ -478,6 +495,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_stage, close_stage)
         TEST(a_request_gets_a_reply_with_length_type_date_and_server),
         TEST(a_request_may_come_byte_by_byte),
+        TEST(empty_lines_before_a_request_are_skipped_however_they_come),
         TEST(a_handler_sees_method_path_headers_and_peer),
         TEST(queries_and_headers_are_found_by_name),
         TEST(requests_sent_at_once_are_answered_in_order),

@@ -40,9 +40,8 @@ static void log_write(hearth_log_level level, const char *source, const char *me
 
 static int setup(void **state)
 {
-    static const char *const words[] = {
-        "--model", HTH_TEST_MODELS "/hearth-tiny.gguf", "--ctx", "2048", "--threads", "1", "--ram", "64M", NULL
-    };
+    static const char model[] = HTH_TEST_MODELS "/hearth-tiny.gguf";
+    const char *const words[] = { "--model", model, "--ctx", "2048", "--threads", "1", "--ram", "64M", NULL };
     fixture *f = calloc(1, sizeof(*f));
 
     assert_non_null(f);
@@ -166,8 +165,10 @@ static long number_behind(const char *text, const char *name)
 {
     const char *at = strstr(text, name);
 
-    if (!at)
+    if (!at) {
         fail_msg("no %s in: %s", name, text);
+        return 0;
+    }
     return strtol(at + strlen(name), NULL, 10);
 }
 

@@ -28,7 +28,7 @@ typedef struct fixture {
     char path[512]; /* of a file in it, for whatever a test wants */
     hth_server_options options;
     hth_server_model models[4];
-    const char *words[4][WORDS_MAX * 2 + 1];
+    const char *words[4][WORDS_MAX * 2 + 1]; /* of their workers' command lines */
     hth_log log;
     char logged[LOG_BYTES];
     size_t n_logged_bytes;
@@ -83,7 +83,7 @@ static hth_server_model *add(fixture *f, const char *name, const char *const *wo
 
     assert_true(i < 4);
     for (; *words; words++) {
-        assert_true(n < WORDS_MAX * 2);
+        assert_true(n < (size_t)WORDS_MAX * 2);
         f->words[i][n++] = "--do";
         f->words[i][n++] = *words;
     }
@@ -158,14 +158,14 @@ static bool text_has(const char *path, const char *what)
 typedef struct asker {
     hth_worker_waiter waiter; /* first */
     fixture *f;
-    unsigned n_ready;
-    unsigned n_failed;
     uint64_t generation;
-    char socket_path[256];
-    hearth_error err;
     const char *ask_again; /* in on_ready: once more, for a later generation */
     unsigned *order;       /* counted up in on_ready */
     unsigned turn;
+    unsigned n_ready;
+    unsigned n_failed;
+    char socket_path[256];
+    hearth_error err;
 } asker;
 
 static void on_ready(hth_worker_waiter *waiter, const char *socket_path, uint64_t generation)
@@ -497,6 +497,26 @@ static void an_event_loop_that_stands_still_ends_the_worker(void **state)
     assert_string_equal(view(f, 0).last_death, "it did not answer for 2 s");
 }
 
+static void a_front_that_was_held_up_itself_kills_nobody_for_it(void **state)
+{
+    fixture *f = *state;
+
+    f->options.hang_ms = 1300;
+    (void)add(f, "m", WORDS("ready"));
+    start(f);
+    run_until(f, is_in(f, 0, HTH_WORKER_READY));
+    for (int i = 0; i < 2; i++) { /* as if both had been frozen */
+        int pid = view(f, 0).pid;
+
+        assert_int_equal(kill(pid, SIGSTOP), 0);
+        (void)usleep(1700000);
+        assert_int_equal(kill(pid, SIGCONT), 0);
+        assert_true(event_base_loop(f->base, EVLOOP_ONCE) >= 0);
+    }
+    assert_int_equal(view(f, 0).n_hangs, 0);
+    assert_int_equal(view(f, 0).state, HTH_WORKER_READY);
+}
+
 static void a_worker_that_hangs_while_it_loads_is_killed_when_nothing_goes_on(void **state)
 {
     fixture *f = *state;
@@ -791,6 +811,7 @@ static void workers_do_not_outlive_a_front_that_is_killed(void **state)
     assert_true(fd >= 0);
     (void)snprintf(word, sizeof(word), "hold=%s", f->path);
     (void)add(f, "m", WORDS("ignore-term", word, "ready"));
+    f->options.runtime_directory = f->directory; /* what the killed one leaves goes with the test */
     pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
@@ -825,7 +846,7 @@ static void whatever_is_done_to_workers_each_request_is_answered_once(void **sta
     f->options.hang_ms = 5000;
     f->options.wait_timeout_ms = 2000;
     (void)add(f, "a", WORDS("ready"));
-    (void)add(f, "b", WORDS("ignore-term", "ready"));
+    (void)add(f, "b", WORDS("ready", "say=ready"));
     (void)add(f, "c", WORDS("say=failed no such file", "exit=1"));
     f->options.drain_timeout_ms = 100;
     start(f);
@@ -905,6 +926,7 @@ int main(void)
         test(a_grandchild_does_not_outlive_its_worker),
         test(an_evaluation_that_takes_too_long_ends_the_worker),
         test(an_event_loop_that_stands_still_ends_the_worker),
+        test(a_front_that_was_held_up_itself_kills_nobody_for_it),
         test(a_worker_that_hangs_while_it_loads_is_killed_when_nothing_goes_on),
         test(a_worker_whose_connection_broke_and_that_stands_still_is_killed_soon),
         test(a_worker_that_is_well_is_not_ended_for_a_broken_connection),
