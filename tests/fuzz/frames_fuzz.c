@@ -1,0 +1,89 @@
+/*
+ * frames_fuzz.c - any bytes as frames: what a front reads from a worker, and a worker as what is known of a reply
+ *
+ * What is held: nothing outside the bytes is read (a sanitizer sees it); a frame that was read and is written again is
+ * the same but for what no writer sets; and how many of the bytes are there decides only whether more are wanted.
+ */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/request.h"
+#include "server/frames.h"
+#include "server/worker_known.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
+
+enum { PARTS_BYTES_MAX = 512 };
+
+static void check_rewritten(const hth_frame *frame, size_t n_used)
+{
+    hth_buffer out = { .text = NULL };
+    hth_frame again;
+    size_t n_again = 0;
+
+    if (frame->kind == HTH_FRAME_HEAD) {
+        hth_frame_add_head(&out, frame->status, frame->is_stream, frame->retry_after_s, frame->content_type);
+    } else if (frame->kind == HTH_FRAME_END) {
+        hth_frame_add_end(&out, &frame->summary);
+    } else {
+        hearth_token *tokens = calloc((size_t)frame->n_tokens + 1, sizeof(*tokens));
+
+        for (uint32_t i = 0; tokens && i < frame->n_tokens; i++)
+            tokens[i] = hth_frame_token(frame, i);
+        if (tokens)
+            hth_frame_add_step(&out, frame->reply, frame->reply_has_ended, tokens, frame->n_tokens, frame->bytes,
+                               frame->n_bytes);
+        free(tokens);
+    }
+    if (out.text && !out.failed) {
+        assert(out.n == n_used);
+        assert(hth_frame_read(out.text, out.n, &again, &n_again) == HTH_FRAME_OK);
+        assert(n_again == n_used);
+        assert(again.kind == frame->kind && again.n_tokens == frame->n_tokens && again.n_bytes == frame->n_bytes);
+    }
+    hth_buffer_deinit(&out);
+}
+
+/* The first n of the bytes, in memory that ends with them. */
+static hth_frame_result read_part(const uint8_t *bytes, size_t n, hth_frame *frame, size_t *n_used)
+{
+    uint8_t *copy = malloc(n ? n : 1);
+    hth_frame_result result = HTH_FRAME_PART;
+
+    if (copy) {
+        if (n > 0)
+            memcpy(copy, bytes, n);
+        result = hth_frame_read(copy, n, frame, n_used);
+    }
+    free(copy);
+    return result;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hth_known known;
+    size_t at = 0, n_used = 0;
+    hth_frame frame;
+
+    while (hth_frame_read(bytes + at, n_bytes - at, &frame, &n_used) == HTH_FRAME_OK) {
+        assert(n_used >= HTH_FRAME_HEAD_BYTES && n_used <= n_bytes - at);
+        check_rewritten(&frame, n_used);
+        for (size_t n = 0; n < n_used && n < PARTS_BYTES_MAX; n++) {
+            hth_frame part;
+            size_t ignored;
+
+            assert(read_part(bytes + at, n, &part, &ignored) == HTH_FRAME_PART);
+        }
+        at += n_used;
+    }
+    if (hth_known_read((const char *)bytes, n_bytes, HTH_API_REPLIES_MAX, &known, &error)) {
+        assert(at == n_bytes);
+        assert(known.n_replies <= HTH_API_REPLIES_MAX);
+        hth_known_deinit(&known);
+    } else {
+        assert(error.kind != HTH_API_NO_ERROR);
+    }
+    return 0;
+}

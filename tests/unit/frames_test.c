@@ -1,0 +1,205 @@
+/*
+ * frames_test.c - frames come out as they went in, and what is none is told from what is not whole yet
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/frames.h"
+#include "support/cmocka_all.h"
+#include "support/support.h"
+
+static const hearth_token tokens[] = { 0, 1, -1, 2147483647, 65536 };
+
+/* One frame of each kind, one behind the other. */
+static hth_buffer sample(void)
+{
+    const hth_frame_summary summary = {
+        .status = 200,
+        .n_prompt_tokens = 1,
+        .n_cached_tokens = 2,
+        .n_reply_tokens = 3,
+        .hit = 4,
+        .tier = 5,
+        .miss = 6,
+        .finish = 7,
+        .queue_ms = 0.5,
+        .restore_ms = -1e300,
+        .prefill_ms = 1e-300,
+        .ttft_ms = 3.25,
+        .decode_ms = 1e9,
+    };
+    hth_buffer out = { .text = NULL };
+
+    hth_frame_add_head(&out, 503, true, 17, "text/event-stream");
+    hth_frame_add_step(&out, 127, false, tokens, 5, "data: \0x\n\n", 10);
+    hth_frame_add_step(&out, 0, true, NULL, 0, NULL, 0);
+    hth_frame_add_end(&out, &summary);
+    assert_false(out.failed);
+    return out;
+}
+
+static void what_was_written_is_read(void **state)
+{
+    hth_buffer out = sample();
+    const char *at = out.text;
+    size_t n = out.n, n_used;
+    hth_frame frame;
+
+    (void)state;
+    assert_int_equal(hth_frame_read(at, n, &frame, &n_used), HTH_FRAME_OK);
+    assert_int_equal(frame.kind, HTH_FRAME_HEAD);
+    assert_int_equal(frame.status, 503);
+    assert_true(frame.is_stream);
+    assert_int_equal(frame.retry_after_s, 17);
+    assert_string_equal(frame.content_type, "text/event-stream");
+    at += n_used;
+    n -= n_used;
+    assert_int_equal(hth_frame_read(at, n, &frame, &n_used), HTH_FRAME_OK);
+    assert_int_equal(frame.kind, HTH_FRAME_STEP);
+    assert_int_equal(frame.reply, 127);
+    assert_false(frame.reply_has_ended);
+    assert_int_equal(frame.n_tokens, 5);
+    for (uint32_t i = 0; i < 5; i++)
+        assert_int_equal(hth_frame_token(&frame, i), tokens[i]);
+    assert_int_equal(frame.n_bytes, 10);
+    assert_memory_equal(frame.bytes, "data: \0x\n\n", 10);
+    at += n_used;
+    n -= n_used;
+    assert_int_equal(hth_frame_read(at, n, &frame, &n_used), HTH_FRAME_OK);
+    assert_true(frame.reply_has_ended);
+    assert_int_equal(frame.n_tokens + frame.n_bytes, 0);
+    at += n_used;
+    n -= n_used;
+    assert_int_equal(hth_frame_read(at, n, &frame, &n_used), HTH_FRAME_OK);
+    assert_int_equal(frame.kind, HTH_FRAME_END);
+    assert_int_equal(n_used, n);
+    assert_int_equal(frame.summary.finish, 7);
+    assert_int_equal(frame.summary.n_reply_tokens, 3);
+    assert_true(frame.summary.restore_ms == -1e300 && frame.summary.prefill_ms == 1e-300);
+    assert_true(frame.summary.decode_ms == 1e9);
+    hth_buffer_deinit(&out);
+}
+
+/* From memory that ends exactly there, so that a byte too many is seen. */
+static hth_frame_result read_copy(const char *bytes, size_t n, hth_frame *frame, size_t *n_used)
+{
+    char *copy = malloc(n ? n : 1);
+    hth_frame_result result;
+
+    memcpy(copy, bytes, n);
+    result = hth_frame_read(copy, n, frame, n_used);
+    free(copy);
+    return result;
+}
+
+static void a_frame_that_is_not_whole_wants_more(void **state)
+{
+    hth_buffer out = sample();
+    size_t at = 0;
+
+    (void)state;
+    while (at < out.n) {
+        hth_frame frame;
+        size_t n_used = 0;
+
+        assert_int_equal(hth_frame_read(out.text + at, out.n - at, &frame, &n_used), HTH_FRAME_OK);
+        for (size_t n = 0; n < n_used; n++) {
+            size_t ignored;
+
+            assert_int_equal(read_copy(out.text + at, n, &frame, &ignored), HTH_FRAME_PART);
+        }
+        at += n_used;
+    }
+    hth_buffer_deinit(&out);
+}
+
+static void expect_bad(const char *bytes, size_t n)
+{
+    hth_frame frame = { .kind = HTH_FRAME_END, .status = 1234 };
+    size_t n_used = 99;
+
+    assert_int_equal(read_copy(bytes, n, &frame, &n_used), HTH_FRAME_BAD);
+    assert_int_equal(frame.status, 1234); /* outputs are written on success only */
+    assert_int_equal(n_used, 99);
+}
+
+static void what_is_no_frame_is_refused(void **state)
+{
+    hth_buffer out = { .text = NULL };
+
+    (void)state;
+    expect_bad("\0\0\0\0\0", 5); /* no such kind */
+    expect_bad("\0\0\0\0\4", 5);
+    expect_bad("\1\0\0\4\2", 5); /* longer than any */
+    expect_bad("\377\377\377\377\1", 5);
+    expect_bad("\0\0\0\0\1", 5); /* shorter than its kind */
+    expect_bad("\0\0\0\0\2", 5);
+    expect_bad("\0\0\0\0\3", 5);
+    hth_frame_add_step(&out, 0, false, tokens, 2, NULL, 0);
+    out.text[HTH_FRAME_HEAD_BYTES + 8] = 3; /* more tokens than there are */
+    expect_bad(out.text, out.n);
+    out.text[HTH_FRAME_HEAD_BYTES + 11] = '\x7f';
+    expect_bad(out.text, out.n);
+    hth_buffer_clear(&out);
+    hth_frame_add_head(&out, 200, false, 0, "text/plain");
+    out.text[HTH_FRAME_HEAD_BYTES] = 0; /* status 0 */
+    expect_bad(out.text, out.n);
+    hth_buffer_clear(&out);
+    hth_frame_add_head(&out, 200, false, 0, "text/plain");
+    out.text[out.n - 3] = '\0'; /* within the content type */
+    expect_bad(out.text, out.n);
+    hth_buffer_deinit(&out);
+}
+
+static void long_content_types_are_cut(void **state)
+{
+    char type[200];
+    hth_buffer out = { .text = NULL };
+    hth_frame frame;
+    size_t n_used;
+
+    (void)state;
+    memset(type, 'x', sizeof(type) - 1);
+    type[sizeof(type) - 1] = '\0';
+    hth_frame_add_head(&out, 200, false, 0, type);
+    assert_int_equal(hth_frame_read(out.text, out.n, &frame, &n_used), HTH_FRAME_OK);
+    assert_int_equal(strlen(frame.content_type), 63);
+    hth_buffer_deinit(&out);
+}
+
+static void bytes_that_were_changed_never_read_beyond_their_end(void **state)
+{
+    uint64_t seed = hth_test_seed();
+    hth_buffer out = sample();
+
+    (void)state;
+    for (int i = 0; i < 20000; i++) {
+        char *copy = malloc(out.n);
+        size_t n = hth_test_random(&seed, out.n) + 1, n_used;
+        hth_frame frame;
+
+        memcpy(copy, out.text, n);
+        for (uint64_t k = hth_test_random(&seed, 8); k > 0; k--)
+            copy[hth_test_random(&seed, n)] = (char)hth_test_random(&seed, 256);
+        if (hth_frame_read(copy, n, &frame, &n_used) == HTH_FRAME_OK) {
+            assert_true(n_used <= n);
+            if (frame.kind == HTH_FRAME_STEP && frame.n_tokens > 0)
+                (void)hth_frame_token(&frame, frame.n_tokens - 1);
+        }
+        free(copy);
+    }
+    hth_buffer_deinit(&out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_was_written_is_read),
+        cmocka_unit_test(a_frame_that_is_not_whole_wants_more),
+        cmocka_unit_test(what_is_no_frame_is_refused),
+        cmocka_unit_test(long_content_types_are_cut),
+        cmocka_unit_test(bytes_that_were_changed_never_read_beyond_their_end),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
