@@ -12,6 +12,9 @@ if(HTH_ENGINE_RUNTIME)
 endif()
 install(FILES ${HEARTH_ENGINE}/LICENSE.llama.cpp LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(FILES packaging/hearth.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+# What an operator copies: an example of a configuration, the unit for systemd, alerts, a dashboard.
+install(FILES packaging/hearth.conf packaging/hearth.service packaging/prometheus-alerts.yml packaging/grafana-dashboard.json
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/hearth)
 
 set(HTH_PC_SYSTEM "")
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux")

@@ -1001,6 +1001,12 @@ typedef struct hearth_chat_parser hearth_chat_parser;
  */
 HEARTH_API hearth_status hearth_chat_parser_new(hearth_model *model, const hearth_chat_prompt *prompt,
                                                 hearth_chat_parser **out, hearth_error *err);
+/*
+ * A parser for another reply to the same prompt, which shares with the first one what the prompt alone decides: much
+ * cheaper than to make it anew. Either may be freed first; several threads may do this with one parser that nobody feeds.
+ */
+HEARTH_API hearth_status hearth_chat_parser_like(const hearth_chat_parser *parser, hearth_chat_parser **out,
+                                                 hearth_error *err);
 /* Accepts NULL. */
 HEARTH_API void hearth_chat_parser_free(hearth_chat_parser *parser);
 

@@ -300,7 +300,7 @@ static void parse_tool(hth_api_parse *parse, const hth_fields *fields, hearth_ch
     hth_fields_require(fields, "input_schema");
     schema = hth_fields_object(fields, "input_schema");
     if (schema)
-        tool->parameters = hth_api_json_text(parse, schema);
+        tool->parameters = hth_api_schema_text(parse, hth_fields_path(fields, "input_schema", path), schema);
 }
 
 static void choose_tool(hth_api_parse *parse, const char *name)

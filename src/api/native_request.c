@@ -125,11 +125,11 @@ static void parse_grammar(hth_api_parse *parse)
     hearth_sampling *sampling = &parse->request->options.sampling;
     json_t *schema = hth_fields_any(&parse->body, "json_schema");
 
-    hth_fields_string(&parse->body, "grammar", 256 << 10, &sampling->grammar);
+    hth_fields_string(&parse->body, "grammar", parse->limits->schema_bytes_max, &sampling->grammar);
     if (sampling->grammar && !*sampling->grammar)
         sampling->grammar = NULL; /* llama.cpp's clients send it empty */
     if (json_is_object(schema))
-        sampling->json_schema = json_object_size(schema) ? hth_api_json_text(parse, schema) : NULL;
+        sampling->json_schema = json_object_size(schema) ? hth_api_schema_text(parse, "json_schema", schema) : NULL;
     else if (schema)
         hth_fail_type(parse->error, "json_schema", "an object", schema);
     if (sampling->grammar && sampling->json_schema)

@@ -180,7 +180,7 @@ static void parse_tool(hth_api_parse *parse, const hth_fields *fields, hearth_ch
 {
     static const char *const known[] = { "type", "function", NULL };
     static const char *const known_inside[] = { "name", "description", "parameters", "strict", NULL };
-    char path[HTH_PATH_BYTES];
+    char path[HTH_PATH_BYTES], inside[HTH_PATH_BYTES];
     hth_fields function = { .error = parse->error };
     const char *type = NULL;
     json_t *parameters;
@@ -202,7 +202,7 @@ static void parse_tool(hth_api_parse *parse, const hth_fields *fields, hearth_ch
     hth_fields_bool(&function, "strict", &strict); /* arguments follow the schema in any case */
     parameters = hth_fields_object(&function, "parameters");
     if (parameters)
-        tool->parameters = hth_api_json_text(parse, parameters);
+        tool->parameters = hth_api_schema_text(parse, hth_fields_path(&function, "parameters", inside), parameters);
 }
 
 /* Of the tools, the one of that name; otherwise an error. */
@@ -325,7 +325,8 @@ static void parse_response_format(hth_api_parse *parse)
     hth_fields_string(&inside, "description", TEXT_BYTES_MAX, &description);
     hth_fields_bool(&inside, "strict", &strict); /* the reply follows the schema in any case */
     schema = hth_fields_object(&inside, "schema");
-    parse->request->conversation.json_schema = schema ? hth_api_json_text(parse, schema) : "{\"type\":\"object\"}";
+    parse->request->conversation.json_schema =
+        schema ? hth_api_schema_text(parse, "response_format.json_schema.schema", schema) : "{\"type\":\"object\"}";
 }
 
 /* Further variables of the template, with how much to think among them. */

@@ -44,6 +44,14 @@ void hth_api_reply_free(hth_api_reply *reply)
     free(reply);
 }
 
+static hearth_status make_parser(hearth_model *model, const hth_api_prepared *prepared, hearth_chat_parser **out,
+                                 hearth_error *err)
+{
+    const hearth_chat_parser *like = prepared->prompts[0]->parser;
+
+    return like ? hearth_chat_parser_like(like, out, err) : hearth_chat_parser_new(model, &prepared->chat, out, err);
+}
+
 hth_api_reply *hth_api_reply_new(hearth_model *model, const hth_api_request *request, const hth_api_prepared *prepared,
                                  const hth_api_reply_options *options, hth_api_error *error)
 {
@@ -74,7 +82,7 @@ hth_api_reply *hth_api_reply_new(hearth_model *model, const hth_api_request *req
         choice->open_block = -1;
         choice->n_prompt =
             (uint32_t)prepared->requests[choice->index / request->options.n].n_tokens; /* fits a context */
-        if (request->is_chat && hearth_chat_parser_new(model, &prepared->chat, &choice->parser, &err) != HEARTH_OK) {
+        if (request->is_chat && make_parser(model, prepared, &choice->parser, &err) != HEARTH_OK) {
             hth_api_fail_status(error, &err);
             hth_api_reply_free(reply);
             return NULL;

@@ -57,6 +57,17 @@ const char *hth_api_json_text(hth_api_parse *parse, const json_t *value)
     return text;
 }
 
+const char *hth_api_schema_text(hth_api_parse *parse, const char *path, const json_t *schema)
+{
+    size_t n = json_dumpb(schema, NULL, 0, JSON_COMPACT | JSON_ENCODE_ANY), n_max = parse->limits->schema_bytes_max;
+
+    if (n <= n_max)
+        return hth_api_json_text(parse, schema);
+    hth_api_fail(parse->error, HTH_API_INVALID_VALUE, path, "'%s' is %zu bytes long; at most %zu are read", path, n,
+                 n_max);
+    return NULL;
+}
+
 const char *hth_api_join(hth_api_parse *parse, const char *a, const char *between, const char *b)
 {
     size_t capacity = strlen(a) + strlen(between) + strlen(b) + 1;

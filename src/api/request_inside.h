@@ -19,6 +19,8 @@ typedef struct hth_api_parse {
 void *hth_api_allocate(hth_api_parse *parse, size_t n, size_t size);
 /* A copy of JSON text of value, terminated. */
 const char *hth_api_json_text(hth_api_parse *parse, const json_t *value);
+/* The same of a schema, within its limit; NULL, with the error filled, beyond it. */
+const char *hth_api_schema_text(hth_api_parse *parse, const char *path, const json_t *schema);
 /* a and b one after the other. */
 const char *hth_api_join(hth_api_parse *parse, const char *a, const char *between, const char *b);
 

@@ -265,17 +265,17 @@ static bool is_quote(const scanner *s)
 static hearth_status read_section(scanner *s, hth_config_node *section, bool has_braces);
 static hearth_status read_value(scanner *s, hth_config_node *out);
 
-static hearth_status add_node(scanner *s, chain *to, hth_config_node **out)
+/* NULL without memory. */
+static hth_config_node *add_node(const scanner *s, chain *to)
 {
     hth_config_node *node = hth_pool_alloc(s->pool, sizeof(*node));
 
     if (!node)
-        return no_memory(s);
+        return NULL;
     *to->link = node;
     to->link = &node->next;
     node->line = node->key_line = s->line;
-    *out = node;
-    return HEARTH_OK;
+    return node;
 }
 
 /* After a value: what separates it from the next one, or the end of what it is in. */
@@ -311,16 +311,17 @@ static hearth_status read_list(scanner *s, hth_config_node *list)
     list->kind = HTH_CONFIG_LIST;
     s->at++;
     for (;;) {
-        hth_config_node *element = NULL;
+        hth_config_node *element;
 
         status = skip_separators(s);
         if (status == HEARTH_OK && s->at == s->end)
             return fail_at(s, list->line, "the list that begins here has no end, ']'");
         if (status != HEARTH_OK || *s->at == ']')
             break;
-        status = add_node(s, &elements, &element);
-        if (status == HEARTH_OK)
-            status = read_value(s, element);
+        element = add_node(s, &elements);
+        if (!element)
+            return no_memory(s);
+        status = read_value(s, element);
         if (status == HEARTH_OK)
             status = read_end(s, ']', list->key ? list->key : "an element");
         if (status != HEARTH_OK)
@@ -385,7 +386,7 @@ static hearth_status read_word(scanner *s, hth_config_node *node)
 {
     chain inside = { &node->first };
     const char *title;
-    hth_config_node *titled = NULL;
+    hth_config_node *titled;
     bool has_brace;
     hearth_status status = read_value(s, node);
 
@@ -396,9 +397,9 @@ static hearth_status read_word(scanner *s, hth_config_node *node)
     title = node->text;
     node->kind = HTH_CONFIG_SECTION;
     node->text = NULL;
-    status = add_node(s, &inside, &titled);
-    if (status != HEARTH_OK)
-        return status;
+    titled = add_node(s, &inside);
+    if (!titled)
+        return no_memory(s);
     titled->key = title;
     titled->key_line = node->key_line;
     return read_value(s, titled);
@@ -406,12 +407,13 @@ static hearth_status read_word(scanner *s, hth_config_node *node)
 
 static hearth_status read_member(scanner *s, chain *members, const char **key_out)
 {
-    hth_config_node *node = NULL;
+    hth_config_node *node = add_node(s, members);
     bool has_brace = false, has_sign;
-    hearth_status status = add_node(s, members, &node);
+    hearth_status status;
 
-    if (status == HEARTH_OK)
-        status = read_key(s, &node->key);
+    if (!node)
+        return no_memory(s);
+    status = read_key(s, &node->key);
     if (status == HEARTH_OK)
         status = skip(s, false);
     if (status != HEARTH_OK)
@@ -487,7 +489,8 @@ hearth_status hth_config_file_parse(hth_pool *pool, const char *name, const char
 
 /* ---- files ---- */
 
-static hearth_status read_all(hth_pool *pool, int fd, const char *name, char **out, size_t *n_out, hearth_error *err)
+static hearth_status read_all(hth_pool *pool, int fd, const char *name, const char **out, size_t *n_out,
+                              hearth_error *err)
 {
     size_t n = 0, capacity = 0;
     char *text = NULL;
@@ -524,7 +527,7 @@ hearth_status hth_config_file_read(hth_pool *pool, const char *path, hth_config_
     bool is_stdin = strcmp(path, "-") == 0;
     const char *name = is_stdin ? "standard input" : path;
     int fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
-    char *text = NULL;
+    const char *text = "";
     size_t n = 0;
     struct stat st;
     hearth_status status = HEARTH_OK;

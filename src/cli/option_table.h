@@ -52,14 +52,14 @@ struct hth_option {
     size_t offset; /* in the command's options; not with a function */
     double low, high;
     hth_option_read_fn read;
-    const char *key; /* its name in a JSON object or a configuration file; NULL: it is not allowed there */
-    bool is_common;  /* in the short help, too */
-    bool repeats;    /* each value adds to a list; with a function, which takes NULL to empty it */
+    /* Its name in a JSON object or a configuration file, where a table with a key is a section; NULL: not allowed there. */
+    const char *key;
     const hth_option_table *table;
-    /* What only configuration files use. There a table with a key is a section. */
-    hth_option_write_fn write; /* of what is read by a function */
-    bool is_path;              /* a relative one begins at the file's folder */
-    bool is_pairs;             /* "KEY=VALUE": a section of keys with values */
+    hth_option_write_fn write; /* of what is read by a function; where values are printed */
+    bool is_common;            /* in the short help, too */
+    bool repeats;              /* each value adds to a list; with a function, which takes NULL to empty it */
+    bool is_path;              /* in a configuration file, a relative one begins at the file's folder */
+    bool is_pairs;             /* "KEY=VALUE"; in a configuration file, a section of keys with values */
 };
 
 /*

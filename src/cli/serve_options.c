@@ -246,19 +246,13 @@ static const hth_option worker_limit_rows[] = {
       .offset = IN_SERVER(body_bytes_max), .low = 1 << 10, .key = "body_bytes_max" },
     { "json-depth-max", 0, HTH_OPTION_U32, "N", "objects and arrays within each other",
       .offset = IN_SERVER(json_depth_max), .low = 4, .high = 1024, .key = "json_depth_max" },
-    { "messages-max", 0, HTH_OPTION_U32, "N", "messages of one conversation", .offset = IN_SERVER(messages_max),
-      .low = 1, .high = 1 << 20, .key = "messages_max" },
-    { "schema-bytes-max", 0, HTH_OPTION_U32, "N", "bytes of a JSON schema or grammar",
-      .offset = IN_SERVER(schema_bytes_max), .low = 1 << 10, .high = 16 << 20, .key = "schema_bytes_max" },
-};
-
-static const hth_option sandbox_rows[] = {
-    { "no-sandbox", 0, HTH_OPTION_FLAG, NULL, "workers may make any system call (for debugging)",
-      .offset = IN_SERVER(no_sandbox), .key = "no_sandbox" },
+    { "messages-max", 0, HTH_OPTION_U32, "N", "messages of one conversation, at most 16384",
+      .offset = IN_SERVER(messages_max), .low = 1, .high = 16384, .key = "messages_max" },
+    { "schema-bytes-max", 0, HTH_OPTION_U32, "N", "bytes of a JSON schema or grammar, at most 262144",
+      .offset = IN_SERVER(schema_bytes_max), .low = 1 << 10, .high = 256 << 10, .key = "schema_bytes_max" },
 };
 
 static const hth_option_table worker_limit_table = TABLE(worker_limit_rows);
-static const hth_option_table sandbox_table = TABLE(sandbox_rows);
 
 static const hth_option limit_rows[] = {
     { .kind = HTH_OPTION_TABLE, .table = &worker_limit_table, .offset = AT(server) },
@@ -280,15 +274,17 @@ static const hth_option supervision_rows[] = {
       .offset = AT(server.runtime_directory), .key = "runtime_directory", .is_path = true },
     { "hang-ms", 0, HTH_OPTION_MS, "MS", "an evaluation that takes longer means that its worker hangs; 0: never",
       .offset = AT(server.hang_ms), .low = 0, .high = UINT32_MAX, .key = "hang_ms" },
-    { "start-timeout-ms", 0, HTH_OPTION_MS, "MS", "a worker that loads without progress for so long is given up",
-      .offset = AT(server.start_timeout_ms), .low = 100, .high = UINT32_MAX, .key = "start_timeout_ms" },
+    { "start-timeout-ms", 0, HTH_OPTION_MS, "MS",
+      "a worker that loads without progress for so long is given up; 0: never", .offset = AT(server.start_timeout_ms),
+      .low = 0, .high = UINT32_MAX, .key = "start_timeout_ms" },
     { "wait-timeout-ms", 0, HTH_OPTION_MS, "MS", "a request waits for its worker to start, or start again, for so long",
       .offset = AT(server.wait_timeout_ms), .low = 0, .high = UINT32_MAX, .key = "wait_timeout_ms" },
     { "drain-timeout-ms", 0, HTH_OPTION_MS, "MS", "running requests may finish for so long when the server stops",
       .offset = AT(server.drain_timeout_ms), .low = 0, .high = UINT32_MAX, .key = "drain_timeout_ms" },
     { "retries-max", 0, HTH_OPTION_U32, "N", "a request goes on in a new worker at most so often",
       .offset = AT(server.retries_max), .low = 0, .high = 100, .key = "retries_max" },
-    { .kind = HTH_OPTION_TABLE, .table = &sandbox_table, .offset = AT(server) },
+    { "no-sandbox", 0, HTH_OPTION_FLAG, NULL, "workers may make any system call (for debugging)",
+      .offset = AT(server.no_sandbox), .key = "no_sandbox" },
 };
 
 static const hth_option log_rows[] = {
@@ -357,7 +353,7 @@ static const hth_option model_key_rows[] = {
     { "model", 0, HTH_OPTION_TEXT, "FILE", "the model, a GGUF file", .offset = IN_MODEL(setup.path), .key = "path",
       .is_path = true },
     { .kind = HTH_OPTION_TABLE, .table = &model_shared_table },
-    { "ram", 0, HTH_OPTION_SIZE, "SIZE", "memory for rows (default: that of the section 'cache')",
+    { "ram", 0, HTH_OPTION_SIZE, "SIZE", "memory for rows (default: that of the section cache)",
       .offset = IN_MODEL(setup.runtime.ram_bytes_max), .low = 1 << 20, .key = "ram" },
     { .kind = HTH_OPTION_TABLE,
       .key = "cache",
@@ -411,16 +407,11 @@ static const hth_option worker_rows[] = {
     { .kind = HTH_OPTION_TABLE, .table = &hth_model_cache_options },
 };
 
-static const hth_option worker_request_rows[] = {
-    { .kind = HTH_OPTION_TABLE, .table = &worker_limit_table },
-    { .kind = HTH_OPTION_TABLE, .table = &sandbox_table },
-};
-
 const hth_option_table hth_serve_flags = TABLE(flag_rows);
 const hth_option_table hth_serve_keys = TABLE(file_rows);
 const hth_option_table hth_serve_model_keys = TABLE(model_key_rows);
 const hth_option_table hth_worker_model_options = TABLE(worker_rows);
-const hth_option_table hth_worker_request_options = TABLE(worker_request_rows);
+const hth_option_table hth_worker_request_options = TABLE(worker_limit_rows);
 
 void hth_serve_options_init(hth_serve_options *out)
 {

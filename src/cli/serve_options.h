@@ -56,7 +56,7 @@ extern const hth_option_table hth_serve_keys;       /* in an hth_serve_options: 
 extern const hth_option_table hth_serve_model_keys; /* in an hth_serve_model: those of a model's section */
 /* What a worker is told on its command line. */
 extern const hth_option_table hth_worker_model_options;   /* in an hth_model_setup */
-extern const hth_option_table hth_worker_request_options; /* in an hth_server_options: limits, and the sandbox */
+extern const hth_option_table hth_worker_request_options; /* in an hth_server_options */
 
 void hth_serve_options_init(hth_serve_options *out); /* the defaults */
 

@@ -336,6 +336,7 @@ void write_prompt(const llama_vocab *vocab, const common_chat_templates_inputs &
         { "reasoning_format", (int)inputs.reasoning_format },
         { "generation_prompt", params.generation_prompt },
         { "parser", params.parser },
+        { "continues", inputs.continue_final_message != COMMON_CHAT_CONTINUATION_NONE },
     };
 
     out->text = copied(params.prompt);
@@ -380,6 +381,7 @@ struct hth_llama_chat {
 
 struct hth_llama_chat_reader {
     common_chat_parser_params params;
+    common_chat_msg begun; /* what the prompt holds of the reply already, where it goes on with one */
 };
 
 namespace
@@ -461,6 +463,14 @@ common_chat_params apply(hth_llama_chat *chat, const common_chat_templates_input
             chat->recent.pop_back();
     }
     return params;
+}
+
+/* The text behind a beginning that the reader of the reply has himself written. */
+std::string without(const std::string &begun, const std::string &text)
+{
+    if (text.compare(0, begun.size(), begun) == 0)
+        return text.substr(begun.size());
+    return begun.compare(0, text.size(), text) == 0 ? std::string() : text;
 }
 
 /* HEARTH_MISUSE for what is wrong with what was given. */
@@ -558,6 +568,15 @@ hearth_status hth_llama_chat_reader_new(const char *parser, hth_llama_chat_reade
         reader->params.generation_prompt = from.at("generation_prompt").get<std::string>();
         if (!arena.empty())
             reader->params.parser.load(arena);
+        if (from.value("continues", false)) {
+            try {
+                reader->begun = common_chat_parse("", true, reader->params);
+            } catch (const std::bad_alloc &) {
+                throw;
+            } catch (const std::exception &) {
+                reader->begun = {}; /* it has no form yet: then all of it is told, as the engine does */
+            }
+        }
         *out = reader.release();
         return HEARTH_OK;
     });
@@ -585,8 +604,8 @@ hearth_status hth_llama_chat_read(const hth_llama_chat_reader *reader, const cha
             return hth_fail(err, HEARTH_CORRUPT, "the reply does not have the form of the chat template: %s", e.what());
         }
         try {
-            reply.reasoning = copied(message.reasoning_content);
-            reply.content = copied(message.render_content());
+            reply.reasoning = copied(without(reader->begun.reasoning_content, message.reasoning_content));
+            reply.content = copied(without(reader->begun.render_content(), message.render_content()));
             reply.calls = array_of<hth_chat_reply_call>(message.tool_calls.size());
             for (const common_chat_tool_call &call : message.tool_calls) {
                 hth_chat_reply_call &to = reply.calls[reply.n_calls++];

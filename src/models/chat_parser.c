@@ -7,6 +7,7 @@
  * Reading again for each token would take time in the square of the reply. It is done for each piece up to STEP_FROM
  * bytes and then whenever a 64th of the reply has come, so that all readings together cost at most 128 times the last.
  */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,9 +19,15 @@ enum {
     REPLY_BYTES_MAX = 16 << 20,
 };
 
-struct hearth_chat_parser {
+/* What reads replies to one prompt; not changed by reading. */
+typedef struct shared_reader {
     const hth_backend *backend;
     hth_engine_chat_reader *reader;
+    atomic_uint references;
+} shared_reader;
+
+struct hearth_chat_parser {
+    shared_reader *shared;
     char *text;
     size_t n_text;
     size_t capacity;
@@ -37,32 +44,62 @@ struct hearth_chat_parser {
     size_t deltas_capacity;
 };
 
+static void reader_unref(shared_reader *shared)
+{
+    if (!shared || atomic_fetch_sub_explicit(&shared->references, 1, memory_order_acq_rel) != 1)
+        return;
+    shared->backend->chat_reader_free(shared->reader);
+    free(shared);
+}
+
+/* shared's reference becomes the parser's, or is given back. */
+static hearth_status parser_new(shared_reader *shared_take, hearth_chat_parser **out, hearth_error *err)
+{
+    hearth_chat_parser *parser = shared_take ? calloc(1, sizeof(*parser)) : NULL;
+
+    if (!parser) {
+        reader_unref(shared_take);
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a parser of replies");
+    }
+    parser->shared = shared_take;
+    *out = parser;
+    return HEARTH_OK;
+}
+
 hearth_status hearth_chat_parser_new(hearth_model *model, const hearth_chat_prompt *prompt, hearth_chat_parser **out,
                                      hearth_error *err)
 {
-    hearth_chat_parser *parser;
+    shared_reader *shared;
     hearth_status status;
 
     if (!model || !prompt || !prompt->parser || !out)
         return hth_fail(err, HEARTH_MISUSE, "hearth_chat_parser_new: a model, a rendered prompt and out are needed");
-    parser = calloc(1, sizeof(*parser));
-    if (!parser)
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a parser of replies");
-    parser->backend = model->backend; /* which is never unloaded */
-    status = parser->backend->chat_reader_new(prompt->parser, &parser->reader, err);
-    if (status != HEARTH_OK) {
-        free(parser);
-        return status;
+    shared = calloc(1, sizeof(*shared));
+    if (shared) {
+        shared->backend = model->backend; /* which is never unloaded */
+        atomic_init(&shared->references, 1);
+        status = shared->backend->chat_reader_new(prompt->parser, &shared->reader, err);
+        if (status != HEARTH_OK) {
+            free(shared);
+            return status;
+        }
     }
-    *out = parser;
-    return HEARTH_OK;
+    return parser_new(shared, out, err);
+}
+
+hearth_status hearth_chat_parser_like(const hearth_chat_parser *parser, hearth_chat_parser **out, hearth_error *err)
+{
+    if (!parser || !out)
+        return hth_fail(err, HEARTH_MISUSE, "hearth_chat_parser_like: parser or out is NULL");
+    atomic_fetch_add_explicit(&parser->shared->references, 1, memory_order_relaxed);
+    return parser_new(parser->shared, out, err);
 }
 
 void hearth_chat_parser_free(hearth_chat_parser *parser)
 {
     if (!parser)
         return;
-    parser->backend->chat_reader_free(parser->reader);
+    reader_unref(parser->shared);
     hth_chat_reply_clear(&parser->reply);
     for (size_t i = 0; i < parser->n_calls; i++)
         free(parser->arguments[i]);
@@ -180,7 +217,7 @@ static hearth_status read_all(hearth_chat_parser *parser, bool is_last, hearth_e
 {
     hth_chat_reply reply = { NULL };
     hearth_status status =
-        parser->backend->chat_read(parser->reader, parser->text, parser->n_text, is_last, &reply, err);
+        parser->shared->backend->chat_read(parser->shared->reader, parser->text, parser->n_text, is_last, &reply, err);
     bool ok = true;
 
     parser->n_read = parser->n_text;

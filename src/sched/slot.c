@@ -383,6 +383,16 @@ static void note_miss(hth_slot *slot, uint32_t n_known, hth_restore_result resul
         hth_token_text(place->backend, place->engine_model, request->prompt[stats->left_at], stats->left_text);
 }
 
+/* How much needs no prefill is told before the first token, also where nothing had to be restored for it. */
+static void tell_known(const hth_slot *slot)
+{
+    const hth_request *request = slot->request;
+    uint32_t n_cached = hth_reply_result(slot->reply)->stats.cached_tokens;
+
+    if (request->on_progress && n_cached > 0)
+        request->on_progress(request->id, HEARTH_PHASE_RESTORE, n_cached, request->n_prompt, request->user_data);
+}
+
 /* Everything that is known is in: what is left is evaluated. */
 static void begun(hth_slot *slot, hth_restore_result result)
 {
@@ -400,6 +410,7 @@ static void begun(hth_slot *slot, hth_restore_result result)
     if (!slot->has_begun) {
         note_hit(slot, n_known);
         note_miss(slot, n_known, result);
+        tell_known(slot);
     }
     hth_lookup_deinit(&slot->lookup);
     slot->has_begun = true;
@@ -489,8 +500,6 @@ void hth_slot_restore(hth_slot *slot, hth_pool *pool, uint64_t until_ns)
         attempt_all(slot);
     else
         begun(slot, result);
-    if (slot->state != HTH_SLOT_RESTORE)
-        report_progress(slot, HEARTH_PHASE_RESTORE);
 }
 
 /* ---- batches ---- */

@@ -10,6 +10,7 @@
  * when they are over, whoever answered them; pages for operators are not.
  */
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -143,6 +144,7 @@ static bool admit(request *r)
     const hth_server_options *options = r->options->options;
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
     hth_key_verdict verdict;
+    uint32_t retry_after_s = 0;
 
     if (r->front->is_draining) {
         hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "the server is shutting down; try again in a moment");
@@ -159,15 +161,23 @@ static bool admit(request *r)
     }
     if (!r->use)
         return true;
-    verdict = hth_key_use_begin(r->use, r->begin_ns, &error.retry_after_s);
+    verdict = hth_key_use_begin(r->use, r->begin_ns, &retry_after_s);
     if (verdict == HTH_KEY_OK) {
         r->is_counted = true;
         return true;
     }
     hth_api_fail(&error, HTH_API_RATE_LIMITED, NULL, "this key has used up its %s; try again in %u s", reasons[verdict],
-                 error.retry_after_s);
+                 retry_after_s);
+    error.retry_after_s = retry_after_s;
     refuse(r, &error, 0, "rate_limited");
     return false;
+}
+
+static bool has_admin_listener(const request *r)
+{
+    const hth_server_address *admin = &r->options->options->admin;
+
+    return admin->host || admin->path;
 }
 
 /* May this client see pages for operators? False when it was refused. */
@@ -179,13 +189,14 @@ static bool may_administer(request *r)
         return true;
     if (r->use && hth_key_use_key(r->use)->is_admin)
         return true;
-    /* Numbers are not worth a key where nothing else is. */
-    if (!has_keys(r) && strcmp(r->path, "/metrics") == 0)
+    /* Numbers are not worth a key where nothing else is, and there is no other place for them. */
+    if (!has_keys(r) && !has_admin_listener(r) && strcmp(r->path, "/metrics") == 0)
         return true;
     hth_api_fail(&error, HTH_API_FORBIDDEN, NULL,
-                 has_keys(r) ? "this page needs a key with 'admin = true', or the listener that 'admin' configures"
-                             : "this page is served on the listener that 'admin' configures, and to keys with 'admin = "
-                               "true'; neither is configured");
+                 has_keys(r) || has_admin_listener(r)
+                     ? "this page needs a key with 'admin = true', or the listener that 'admin' configures"
+                     : "this page is served on the listener that 'admin' configures, and to keys with 'admin = "
+                       "true'; neither is configured");
     refuse(r, &error, 0, "forbidden");
     return false;
 }
@@ -481,6 +492,9 @@ void hth_front_handle(hth_http_exchange *exchange, void *user_data)
         .bytes_in = n_body,
     };
     name_request(r);
+    if (r->options->options->log_prompts && n_body > 0)
+        hth_info(&front->log, "request %s: body: %.*s", r->record.request_id, n_body < INT_MAX ? (int)n_body : INT_MAX,
+                 hth_http_body(exchange, &n_body));
     if (hth_cors_add(r->options->options, exchange) && strcmp(r->method, "OPTIONS") == 0) {
         hth_buffer nothing = { .text = NULL };
 

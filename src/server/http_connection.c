@@ -97,7 +97,7 @@ static void on_output(struct evbuffer *output, const struct evbuffer_cb_info *ch
     hth_http_connection *connection = user_data;
 
     (void)output;
-    if (change->n_deleted > 0 || wait_of(connection) != connection->wait)
+    if (wait_of(connection) != connection->wait || (change->n_deleted > 0 && connection->wait == HTH_HTTP_WAIT_WRITE))
         wait_anew(connection);
 }
 

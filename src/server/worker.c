@@ -30,7 +30,7 @@
 #include "server/worker_routes.h"
 
 enum {
-    KNOWN_BYTES_MAX = 16 << 20, /* of frames before a body, which the front puts there */
+    KNOWN_BYTES_MAX = 64 << 20, /* of frames before a body; the front puts no more there */
     TURNS_A_SECOND = 1000 / HTH_STATUS_TURN_MS,
     NAME_BYTES = 128,
 };
@@ -209,9 +209,11 @@ static void loaded(worker *w)
 
 /* ---- stopping ---- */
 
+/* Everything that was asked is answered, and what was answered has left. */
 static void stop_if_drained(worker *w)
 {
-    if (w->is_draining && !w->is_loading && hth_jobs_n(w->self.jobs) == 0)
+    if (w->is_draining && !w->is_loading && hth_jobs_n(w->self.jobs) == 0 &&
+        hth_http_server_numbers(w->http).n_connections == 0)
         end_with(w, HEARTH_OK, NULL);
 }
 
@@ -323,12 +325,12 @@ static void on_turn(evutil_socket_t fd, short what, void *user_data)
         (void)snprintf(w->loading_problem, sizeof(w->loading_problem), "the model is being loaded, %d %%", percent);
         w->told_percent = percent;
     }
+    stop_if_drained(w);
     if (++w->n_turns % TURNS_A_SECOND != 0)
         return;
     hth_jobs_renew_pauses(w->self.jobs);
     if (w->page && w->self.model)
         publish_numbers(w);
-    stop_if_drained(w);
 }
 
 /* ---- beginning and end ---- */
@@ -405,11 +407,9 @@ static void tear_down(worker *w)
 
     hth_http_listener_close(w->listener);
     hth_http_server_free(w->http); /* whose requests are cancelled with this */
-    if (w->self.jobs)
-        hth_jobs_stop(w->self.jobs);
+    hth_jobs_free(w->self.jobs);   /* once what was cancelled has ended, which is soon */
     save(w);
-    hearth_model_unref(w->model); /* no callback comes after this */
-    hth_jobs_free(w->self.jobs);
+    hearth_model_unref(w->model);
     hearth_runtime_close(w->runtime);
     for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
         if (events[i])

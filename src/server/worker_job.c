@@ -11,6 +11,7 @@
 #include "server/worker_job.h"
 
 #include <assert.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -67,7 +68,7 @@ struct hth_jobs {
     const char *name;
     hth_job *list;
     size_t n;
-    hth_api_prompts *prompts;
+    hth_memo *prompts;
     hth_mailbox *to_prepare;
     hth_mailbox *prepared; /* as large: there is always room in it */
     pthread_t preparing_thread;
@@ -78,6 +79,8 @@ struct hth_jobs {
     hth_buffer wire;  /* what is to be written */
     step step;
 };
+
+static void settle(hth_job *job);
 
 /* ---- the preparing thread ---- */
 
@@ -157,7 +160,8 @@ static void free_if_over(hth_job *job)
         job_free(job);
 }
 
-void hth_jobs_stop(hth_jobs *jobs)
+/* No preparing any more. */
+static void stop(hth_jobs *jobs)
 {
     hth_job *job;
 
@@ -167,20 +171,30 @@ void hth_jobs_stop(hth_jobs *jobs)
     pthread_join(jobs->preparing_thread, NULL);
     jobs->has_thread = false;
     while ((job = hth_mailbox_take(jobs->prepared, 0)))
-        job->is_preparing = false;
+        settle(job);
+}
+
+/* Every exchange has ended, and what was submitted is cancelled: wait until it has ended. */
+static void wait_for_all(hth_jobs *jobs)
+{
+    struct pollfd wake = { .fd = hth_post_fd(jobs->options.post), .events = POLLIN };
+
+    while (jobs->list) {
+        hth_jobs_take_news(jobs);
+        if (jobs->list)
+            (void)poll(&wake, 1, -1); /* when it fails, what has come is looked at once more */
+    }
 }
 
 void hth_jobs_free(hth_jobs *jobs)
 {
     if (!jobs)
         return;
-    if (jobs->has_thread)
-        hth_jobs_stop(jobs);
-    while (jobs->list)
-        job_free(jobs->list);
+    stop(jobs);
+    wait_for_all(jobs);
     hth_mailbox_free(jobs->to_prepare);
     hth_mailbox_free(jobs->prepared);
-    hth_api_prompts_free(jobs->prompts);
+    hth_memo_free(jobs->prompts);
     hth_buffer_deinit(&jobs->piece);
     hth_buffer_deinit(&jobs->wire);
     free(jobs->step.tokens);

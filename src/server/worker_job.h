@@ -26,9 +26,7 @@ typedef struct hth_jobs_options {
 hearth_status hth_jobs_new(const hth_jobs_options *options, hth_jobs **out, hearth_error *err);
 /* From now on there is a model, which outlives the jobs; name is what replies call it. */
 void hth_jobs_set_model(hth_jobs *jobs, hearth_model *model, const char *name);
-/* Every exchange has ended. Waits for what is being prepared; nothing is submitted afterwards. */
-void hth_jobs_stop(hth_jobs *jobs);
-/* After hth_jobs_stop, once the model calls back no more. Accepts NULL. */
+/* Every exchange has ended. Waits for what is being prepared, and for the end of what was submitted. Accepts NULL. */
 void hth_jobs_free(hth_jobs *jobs);
 
 size_t hth_jobs_n(const hth_jobs *jobs);

@@ -4,7 +4,7 @@
 #ifndef HTH_SERVER_WORKER_KNOWN_H
 #define HTH_SERVER_WORKER_KNOWN_H
 
-#include "api/error.h"
+#include "api/request.h"
 #include "hearth.h"
 
 typedef struct hth_known_reply {

@@ -388,7 +388,7 @@ static const char *signal_text(int number)
     case SIGBUS: return "bus error";
     case SIGFPE: return "arithmetic error";
     case SIGILL: return "illegal instruction";
-    case SIGKILL: return "killed, perhaps by the system for want of memory";
+    case SIGKILL: return "SIGKILL, perhaps by the system for want of memory";
     case SIGSEGV: return "segmentation fault";
     case SIGSYS: return "forbidden system call";
     case SIGTERM: return "asked to end by somebody else";

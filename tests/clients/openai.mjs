@@ -106,7 +106,7 @@ await check("the client's own reader of streams takes ours", async () => {
   stream.on('content', (delta) => (text += delta))
   const reply = await stream.finalChatCompletion()
   assert.equal(text, reply.choices[0].message.content)
-  assertUsage(await stream.totalUsage())
+  assert.equal((await stream.totalUsage()).total_tokens, reply.usage.total_tokens)
   // The same through a ReadableStream, as web servers pass streams on.
   const readable = (await chat.create({ ...story, stream: true })).toReadableStream()
   let lines = ''
@@ -118,7 +118,7 @@ await check('what was read before is not computed again', async () => {
   const request = { model: 'tiny', messages: user(longText('openai')), temperature: 0, max_tokens: 4 }
   const first = await chat.create(request)
   const second = await chat.create(request)
-  assert.equal(first.usage.prompt_tokens_details.cached_tokens, 0)
+  assert.ok(first.usage.prompt_tokens_details.cached_tokens < 16) // how every conversation begins
   assert.equal(second.usage.prompt_tokens_details.cached_tokens, second.usage.prompt_tokens)
   assert.equal(second.choices[0].message.content, first.choices[0].message.content)
   const salted = await chat.create({ ...request, cache_salt: 'someone else' })

@@ -6,7 +6,7 @@
 directory=${KEEP:-$work/chaos}
 mkdir -p "$directory"
 node "$source/tests/chaos/chaos.mjs" --hearth "$hearth" --model "$tiny" --work "$directory" \
-  --template "$(template meetkai-functionary-medium-v3.2.jinja)" --streams "${STREAMS:-100}" \
+  --template "$(template CohereForAI-c4ai-command-r-plus-tool_use.jinja)" --streams "${STREAMS:-100}" \
   ${HTH_SEED:+--seed "$HTH_SEED"} || fail "see above"
 left=$(serve_processes)
 [ -z "$left" ] || fail "processes outlived the servers: $left"

@@ -4,5 +4,5 @@
 . "$(dirname "$0")/serve.sh"
 . "$(dirname "$0")/clients.sh"
 clients_serve
-node "$source/tests/clients/anthropic.mjs" || fail "see above; the server's log: $(tail -n 30 "$work/log")"
+node "$source/tests/clients/anthropic.mjs" || fail "see above; the server says: $(grep -v '"msg":"request"' "$work/log" | tail -n 30)"
 serve_stop

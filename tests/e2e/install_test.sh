@@ -7,6 +7,9 @@ cmake --install "$build" --prefix "$work/prefix" >"$work/log" 2>&1 || fail "inst
 env -u HEARTH_ENGINE_DIRECTORY "$work/prefix/bin/hearth" run "$tiny" -p 'Once upon a time' --temp 0 -n 4 -q >/dev/null ||
   fail "the installed command does not run"
 [ -f "$work/prefix/share/man/man1/hearth.1" ] || fail "the man page is not installed"
+[ -f "$work/prefix/share/hearth/hearth.service" ] || fail "the unit for systemd is not installed"
+"$work/prefix/bin/hearth" serve --config "$work/prefix/share/hearth/hearth.conf" --print-config >/dev/null ||
+  fail "the example that is installed is no configuration"
 
 # The library of a build with a sanitizer wants the same flags; the plain build is what is installed.
 if grep -q '^HEARTH_SANITIZE:STRING=.' "$build/CMakeCache.txt"; then exit 0; fi

@@ -26,6 +26,7 @@ void hth_test_worker_init(hth_test_worker *worker, const char *model_path)
     worker->runtime = hth_test_runtime_options(worker->directory);
     worker->model = hearth_model_options_default();
     worker->model.n_ctx = 4096;
+    worker->model.n_threads = 1; /* several would wait for each other, spinning, beside other tests */
     (void)snprintf(worker->socket_path, sizeof(worker->socket_path), "%s/socket", worker->directory);
     worker->options = (hth_worker_options){
         .model_path = model_path,

@@ -242,6 +242,44 @@ static void limits_hold_before_anything_is_parsed(void **state)
     assert_string_equal(error.param, "messages");
 }
 
+static void schemas_and_grammars_have_a_limit_in_every_api(void **state)
+{
+#define SCHEMA "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"}}}"
+    static const struct {
+        hth_api_kind kind;
+        const char *body, *param;
+    } cases[] = {
+        { HTH_API_CHAT,
+          "{" MESSAGES
+          ",\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"x\",\"schema\":" SCHEMA "}}}",
+          "response_format.json_schema.schema" },
+        { HTH_API_CHAT,
+          "{" MESSAGES ",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"x\",\"parameters\":" SCHEMA "}}]}",
+          "tools[0].function.parameters" },
+        { HTH_API_MESSAGES,
+          "{\"model\":\"m\",\"max_tokens\":1," MESSAGES ",\"tools\":[{\"name\":\"x\",\"input_schema\":" SCHEMA "}]}",
+          "tools[0].input_schema" },
+        { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"x\",\"json_schema\":" SCHEMA "}", "json_schema" },
+        { HTH_API_NATIVE_COMPLETION,
+          "{\"prompt\":\"x\",\"grammar\":\"root ::= \\\"a long text in here, longer than that\\\"\"}", "grammar" },
+    };
+    hth_api_limits limits = hth_api_limits_default();
+    hth_api_error error;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        hth_api_request *request =
+            hth_api_request_parse(cases[i].kind, cases[i].body, strlen(cases[i].body), NULL, &error);
+
+        if (!request)
+            fail_msg("%s: %s", cases[i].body, error.message);
+        hth_api_request_free(request);
+        limits.schema_bytes_max = 40;
+        assert_null(hth_api_request_parse(cases[i].kind, cases[i].body, strlen(cases[i].body), &limits, &error));
+        assert_string_equal(error.param, cases[i].param);
+    }
+}
+
 /* ---- replies ---- */
 
 static const char *const pieces[] = { "<think>",
@@ -553,6 +591,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_does_not_fit_the_context_is_an_error_or_cut, hth_test_stub_set_up,
                                         hth_test_stub_tear_down),
         cmocka_unit_test(limits_hold_before_anything_is_parsed),
+        cmocka_unit_test(schemas_and_grammars_have_a_limit_in_every_api),
         cmocka_unit_test_setup_teardown(a_reply_has_content_reasoning_calls_and_usage_in_their_places,
                                         hth_test_stub_set_up, hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(a_stream_tells_the_same_in_deltas, hth_test_stub_set_up,

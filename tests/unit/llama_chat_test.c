@@ -167,6 +167,35 @@ static void several_calls_of_one_reply_are_told_apart(void **state)
     hearth_model_unref(model);
 }
 
+static void a_reply_that_goes_on_is_told_without_its_beginning(void **state)
+{
+    static const char *const names[] = { "Qwen-Qwen2.5-7B-Instruct.jinja", "meta-llama-Llama-3.1-8B-Instruct.jinja",
+                                         "mistralai-Mistral-Nemo-Instruct-2407.jinja" };
+    const hearth_chat_turn turns[] = { question, { .role = "assistant", .content = "In Oslo there" } };
+    const fixture *f = *state;
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        hearth_model *model = model_of(f, names[i]);
+        hearth_conversation c = hearth_conversation_default();
+        hearth_chat_prompt prompt;
+
+        c.turns = turns;
+        c.n_turns = 2;
+        c.continue_last = true;
+        prompt = hth_test_chat_render(model, &c);
+        assert_non_null(strstr(prompt.text, "In Oslo there"));
+        for (size_t n_piece = 1; n_piece < 100; n_piece = 3 * n_piece + 1) {
+            char *got = hth_test_chat_read(model, &prompt, " is rain.", n_piece);
+
+            assert_string_equal(got + strcspn(got, " "), " is rain.\n");
+            assert_true(strncmp(got, "C: ", 3) == 0);
+            free(got);
+        }
+        hearth_chat_prompt_free(&prompt);
+        hearth_model_unref(model);
+    }
+}
+
 static void what_is_remembered_of_a_template_changes_no_prompt(void **state)
 {
     const fixture *f = *state;
@@ -375,6 +404,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(calls_of_every_family_are_found_in_their_notation, set_up, tear_down),
         cmocka_unit_test_setup_teardown(several_calls_of_one_reply_are_told_apart, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_brace_that_is_no_call_loses_nothing_of_the_reply, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_reply_that_goes_on_is_told_without_its_beginning, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_remembered_of_a_template_changes_no_prompt, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_call_that_is_required_is_a_grammar_from_the_first_token_on, set_up,
                                         tear_down),

@@ -190,7 +190,7 @@ static void a_worker_is_told_what_is_not_the_default(void **state)
         "--cache /etc/hearth/kv --ram 2gb --disk 64gb --more-cache /a --more-cache /etc/hearth/b "
         "--writers 4 --second-use --policy min_tokens=64 --policy cold_min_tokens=64 --fingerprint gguf_chunked "
         "--headers-bytes-max 16kb --body-bytes-max 8mb --json-depth-max 32 --messages-max 100 "
-        "--schema-bytes-max 65536 --no-sandbox");
+        "--schema-bytes-max 65536");
     assert_string_equal(set->options.models[1].name, "code:7b");
     assert_false(set->options.models[1].on_demand);
     assert_int_equal(set->options.models[1].ram_bytes, 0); /* no cache, no memory for it */
@@ -229,7 +229,6 @@ static void a_worker_that_knows_the_flags_reads_them_back(void **state)
     assert_int_equal(read.setup.runtime.n_more_directories, 2);
     assert_int_equal(read.setup.policy.min_tokens, 64);
     assert_int_equal(read.server.body_bytes_max, 8 << 20);
-    assert_true(read.server.no_sandbox);
     hth_serve_set_free(&set->options);
 }
 

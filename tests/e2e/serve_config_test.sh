@@ -1,0 +1,148 @@
+#!/bin/sh
+# What `hearth serve` is told, and `hearth key`: checks, the print that can be read, a server that takes all of it, keys,
+# TLS, a reload. The documents say the same as the program.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/serve.sh"
+
+# say PATTERN: what the last command wrote to standard error
+said() { grep -q -e "$1" "$work/err" || fail "'$1' is not said, but: $(cat "$work/err")"; }
+# refuse STATUS PATTERN ARGUMENTS...
+refuse() {
+  expected=$1 pattern=$2
+  shift 2
+  status=0
+  "$hearth" "$@" >"$work/out" 2>"$work/err" </dev/null || status=$?
+  expect "exit code of '$*' ($(cat "$work/err"))" "$status" "$expected"
+  said "$pattern"
+}
+
+# Wrong usage.
+refuse 1 'there is no model to serve; give one with -m FILE' serve
+refuse 2 "unexpected argument 'model.gguf'; a model is given with -m" serve model.gguf
+refuse 2 "unrecognized option '--listn'; did you mean '--listen'" serve --listn 80
+refuse 2 "listen is 'nowhere:x'; it must be an address" serve --listen nowhere:x
+refuse 1 'can be reached from other machines, but no keys are asked for' serve -m "$tiny" --host 0.0.0.0
+refuse 1 "cannot open '.*/none.gguf'" serve -m "$work/none.gguf"
+refuse 1 "is no GGUF file" serve -m "$source/README.md" --check
+refuse 2 "did you mean 'serve'" srve
+"$hearth" serve --help >"$work/out"
+grep -q -- '--config FILE' "$work/out" || fail "the help does not show --config"
+"$hearth" serve --help-all >"$work/help"
+
+# A file: what is wrong with it is said with its lines, all at once.
+mkdir "$work/etc"
+cat >"$work/etc/bad.conf" <<END
+# a comment
+listen = ["127.0.0.1:0"
+  "127.0.0.1:http"];
+limits {
+  requests_max = none
+}
+
+model "chat" {
+  path = "$tiny"; contxt = 8192
+}
+END
+status=0
+"$hearth" serve --config "$work/etc/bad.conf" --check >"$work/out" 2>"$work/err" || status=$?
+expect "exit code of a check of what is wrong" "$status" 1
+expect "lines of a check" "$(grep -c . "$work/err")" 3
+said "etc/bad.conf:3: listen is '127.0.0.1:http'; it must be an address"
+said "etc/bad.conf:5: limits.requests_max is 'none'; it must be a whole number from 1"
+said "etc/bad.conf:9: 'contxt' is no key of a model; did you mean 'context'?"
+printf 'model a {\n  path = "x.gguf\n}\n' >"$work/etc/bad.conf"
+refuse 1 'etc/bad.conf:2: the text that begins with " has no end in its line' serve --config "$work/etc/bad.conf"
+
+# What is printed means the same, wherever it is; also the example that is installed.
+cat >"$work/etc/good.conf" <<END
+cache { directory = ../kv; ram = 32mb; policy { min_tokens = 32 } }
+supervision { runtime_directory = ../run2; drain_timeout_ms = 10s }
+log { format = json; level = debug }
+limits { body_bytes_max = 100kb; json_depth_max = 20; messages_max = 50; schema_bytes_max = 2048; headers_bytes_max = 8kb }
+model chat { path = "$tiny"; context = 2048; n_parallel = 2; prefill_chunk = 64; strategy = balanced; threads = 2
+  type_k = f16; batch = 256; stalled_ms = 10s; aging_ms = 5s; queue_max = 10; gpu_layers = 0; max_tick_ms = 100
+  cache { save_on_second_use = true; writer_threads = 1; disk_free_min = 1mb; disk_bytes_max = 1gb; salt = "a b" } }
+model later { path = "stub:"; start = on-demand }
+END
+"$hearth" serve --config "$work/etc/good.conf" --threads 1 --print-config >"$work/printed.conf" || fail "nothing is printed"
+grep -q "path = \"$tiny\"" "$work/printed.conf" || fail "the print lacks the model"
+(cd / && "$hearth" serve --config "$work/printed.conf" --print-config) | cmp - "$work/printed.conf" || fail "a print comes to something else"
+"$hearth" serve --config "$work/etc/good.conf" --check >"$work/out" || fail "a good configuration is refused"
+expect "a check" "$(cat "$work/out")" "ok: 2 models (chat, later), listening on 127.0.0.1:8080, no keys"
+"$hearth" serve --config "$source/packaging/hearth.conf" --print-config >/dev/null || fail "the example is no configuration"
+
+# The documents have all keys.
+"$hearth" serve --print-keys >"$work/keys"
+sed -n '/<!-- keys: begin -->/,/<!-- keys: end -->/p' "$source/docs/operating.md" | grep -v '^<!--' >"$work/documented"
+cmp "$work/keys" "$work/documented" || fail "docs/operating.md has other keys; take those of 'hearth serve --print-keys'"
+sed -n 's/^| `[^`]*` | `\(--[a-z-]*\).*/\1/p' "$work/keys" | while read -r flag; do
+  grep -q -e "$flag\>" "$work/help" || fail "there is a key, but no flag $flag"
+done
+
+# Keys.
+refuse 2 "'key new' needs --name" key new
+refuse 2 "it must be 1 to 64 letters" key new --name 'a b'
+refuse 2 "did you mean 'new'" key nwe
+refuse 2 "'key hash' takes no argument" key hash hk_x
+refuse 1 'no key came' key hash
+"$hearth" key new --name alice --models chat,later --requests-per-minute 1000 --salt 'it"s' >"$work/out"
+alice=$(head -n 1 "$work/out")
+expect "length of a key" "${#alice}" 46
+expect "the digest in the block" "$(sed -n 's/^  sha256 = "\(.*\)";/\1/p' "$work/out")" "$(printf '%s' "$alice" | sha256sum | cut -d' ' -f1)"
+expect "the digest of a key" "$(echo "$alice" | "$hearth" key hash)" "$(printf '%s' "$alice" | sha256sum | cut -d' ' -f1)"
+sed 1,2d "$work/out" >"$work/etc/keys.conf"
+chmod 640 "$work/etc/keys.conf"
+bob=$("$hearth" key new --name bob --models chat --concurrency 1 --file "$work/etc/keys.conf" 2>/dev/null)
+expect "the mode of a file of keys" "$(stat -c %a "$work/etc/keys.conf")" 640
+expect "keys in the file" "$(grep -c '^key ' "$work/etc/keys.conf")" 2
+refuse 1 "there is a key 'bob' in '.*' already" key new --name bob --file "$work/etc/keys.conf"
+root=$("$hearth" key new --name root --admin --file "$work/etc/new.conf" 2>/dev/null)
+expect "the mode of a new file of keys" "$(stat -c %a "$work/etc/new.conf")" 600
+cat "$work/etc/new.conf" >>"$work/etc/keys.conf"
+chmod 602 "$work/etc/keys.conf"
+refuse 1 'others may write to the keys' serve -m "$tiny" --keys "$work/etc/keys.conf" --check
+chmod 604 "$work/etc/keys.conf"
+"$hearth" serve -m "$tiny" --keys "$work/etc/keys.conf" --check >"$work/out" 2>"$work/err" || fail "keys are refused: $(cat "$work/err")"
+said 'warning: others may read the keys'
+said "warning: .*key 'alice' may use the model 'later', which is not served here"
+chmod 600 "$work/etc/keys.conf"
+
+# TLS, checked before it is needed.
+if command -v openssl >/dev/null; then
+  openssl req -x509 -newkey rsa:2048 -nodes -keyout "$work/etc/key.pem" -out "$work/etc/cert.pem" -days 2 -subj /CN=localhost \
+    2>/dev/null || fail "no certificate could be made"
+  "$hearth" serve -m "$tiny" --tls-certificate "$work/etc/cert.pem" --tls-key "$work/etc/key.pem" --check >"$work/out" ||
+    fail "a good certificate is refused"
+  grep -q ', TLS$' "$work/out" || fail "the check does not tell of TLS: $(cat "$work/out")"
+  refuse 1 '' serve -m "$tiny" --tls-certificate "$work/etc/key.pem" --tls-key "$work/etc/key.pem" --check
+  refuse 1 'tls.key (--tls-key) is missing' serve -m "$tiny" --tls-certificate "$work/etc/cert.pem" --check
+fi
+
+# A server and its workers take every option, and keys decide.
+serve --config "$work/printed.conf" --keys "$work/etc/keys.conf" --log-file "$work/log.json"
+[ "$(wc -l <"$work/port")" = 1 ] || fail "the file of ports has other lines: $(cat "$work/port")"
+code() { curl -s -m 60 -o "$work/out" -w '%{http_code}' "$@"; }
+ask() { code -H "Authorization: Bearer $1" -d "{\"model\":\"$2\",\"prompt\":\"Once\",\"max_tokens\":2}" "$url/v1/completions"; }
+expect "a request without a key" "$(code -d '{"prompt":"x"}' "$url/v1/completions")" 401
+expect "a request with a wrong key" "$(ask "${alice}x" chat)" 401
+expect "a request with a key" "$(ask "$alice" chat)" 200
+expect "a request of the other model" "$(ask "$alice" later)" 200
+expect "a request of a model that a key may not use" "$(ask "$bob" later)" 403
+expect "an operator's page with a key of a client" "$(code -H "x-api-key: $alice" "$url/admin/models")" 403
+expect "an operator's page" "$(code -H "x-api-key: $root" "$url/admin/models")" 200
+
+# A reload: a wrong configuration changes nothing, a good one does.
+reload() { code -X POST -H "x-api-key: $root" "$url/admin/reload"; }
+cp "$work/printed.conf" "$work/before.conf"
+echo 'nonsense = 5' >>"$work/printed.conf"
+expect "a reload of what is wrong" "$(reload)" 400
+grep -q "printed.conf:[0-9]*: 'nonsense' is no key here" "$work/out" || fail "a reload says: $(cat "$work/out")"
+expect "a request after a reload that failed" "$(ask "$alice" chat)" 200
+cp "$work/before.conf" "$work/printed.conf"
+sed -i '/^key "alice"/,/^}/d' "$work/etc/keys.conf"
+expect "a reload" "$(reload)" 200
+expect "a request with a key that was taken away" "$(ask "$alice" chat)" 401
+expect "a request with another key" "$(ask "$bob" chat)" 200
+kill -0 "$server_pid" || fail "the server did not outlive a reload"
+serve_stop
+[ ! -e "$work/port" ] || fail "the file of ports is still there"

@@ -1,0 +1,634 @@
+/*
+ * worker_test.c - a worker by its socket: endpoints, refusals, clients that go away or are slow, its end
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/os.h"
+#include "server/status_page.h"
+#include "support/api.h"
+#include "support/api_run.h"
+#include "support/cmocka_all.h"
+#include "support/support.h"
+#include "support/worker_stage.h"
+
+#define PROMPT "once upon a time there was an old man who lived by the sea and he had a boat"
+#define CHAT "\"messages\":[{\"role\":\"user\",\"content\":\"" PROMPT "\"}]"
+
+enum { PATIENCE_MS = 20000 };
+
+static int set_up(void **state)
+{
+    hth_test_worker *worker = calloc(1, sizeof(*worker));
+
+    hth_test_worker_init(worker, "stub:");
+    hth_test_worker_start(worker);
+    *state = worker;
+    return 0;
+}
+
+/* One whose replies take long enough to see them on their way. */
+static int set_up_slow(void **state)
+{
+    hth_test_worker *worker = calloc(1, sizeof(*worker));
+
+    hth_test_worker_init(worker, "stub:delay_us=2000");
+    hth_test_worker_start(worker);
+    *state = worker;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    hth_test_worker_deinit(*state);
+    free(*state);
+    return 0;
+}
+
+static json_t *expect_json(hth_test_heard *heard, int status)
+{
+    json_t *body;
+
+    if (heard->status != status)
+        fail_msg("the status is %d, not %d: %s", heard->status, status, hth_buffer_text(&heard->body));
+    assert_true(heard->is_complete);
+    assert_non_null(strstr(heard->head, "Content-Type: application/json\r\n"));
+    body = hth_test_json(hth_buffer_text(&heard->body));
+    hth_test_heard_deinit(heard);
+    return body;
+}
+
+static json_t *post(const hth_test_worker *worker, const char *target, const char *body, int status)
+{
+    hth_test_heard heard = hth_test_worker_post(worker, target, body);
+
+    return expect_json(&heard, status);
+}
+
+static json_t *get(const hth_test_worker *worker, const char *target, int status)
+{
+    hth_test_heard heard = hth_test_worker_ask(worker, "GET", target, "", "", 0);
+
+    return expect_json(&heard, status);
+}
+
+static void expect_text(json_t *json_take, const char *path, const char *text)
+{
+    assert_string_equal(hth_test_text_at(json_take, path), text);
+    json_decref(json_take);
+}
+
+/* ---- endpoints ---- */
+
+static void every_endpoint_answers(void **state)
+{
+    const hth_test_worker *worker = *state;
+    static const char chat[] = "{\"model\":\"m\"," CHAT ",\"max_tokens\":4}";
+    static const char native[] = "{\"prompt\":\"" PROMPT "\",\"n_predict\":4}";
+
+    expect_text(post(worker, "/v1/chat/completions", chat, 200), "object", "chat.completion");
+    expect_text(post(worker, "/chat/completions", chat, 200), "choices.0.finish_reason", "length");
+    expect_text(post(worker, "/v1/completions", "{\"model\":\"m\",\"prompt\":\"" PROMPT "\",\"max_tokens\":4}", 200),
+                "object", "text_completion");
+    expect_text(post(worker, "/v1/messages", chat, 200), "type", "message");
+    expect_text(post(worker, "/completion", native, 200), "stop_type", "limit");
+    expect_text(post(worker, "/completions", native, 200), "model", "stub:");
+    json_decref(post(worker, "/v1/messages/count_tokens", "{\"model\":\"m\"," CHAT "}", 200));
+    expect_text(post(worker, "/detokenize", "{\"tokens\":[104,105]}", 200), "content", "hi");
+    json_decref(post(worker, "/tokenize", "{\"content\":\"hi\"}", 200));
+    json_decref(post(worker, "/apply-template", "{" CHAT "}", 200));
+    expect_text(get(worker, "/v1/models", 200), "data.0.id", "stub:");
+    expect_text(get(worker, "/models", 200), "object", "list");
+    expect_text(get(worker, "/v1/models/stub:", 200), "object", "model");
+    expect_text(get(worker, "/props", 200), "model_alias", "stub:");
+    json_decref(get(worker, "/slots", 200));
+    expect_text(get(worker, "/health", 200), "status", "ok");
+    expect_text(get(worker, "/v1/health", 200), "status", "ok");
+}
+
+static void a_stream_comes_as_events(void **state)
+{
+    const hth_test_worker *worker = *state;
+    hth_test_heard heard = hth_test_worker_post(worker, "/v1/chat/completions",
+                                                "{\"model\":\"m\"," CHAT ",\"max_tokens\":5,\"stream\":true}");
+    json_t *events;
+
+    assert_int_equal(heard.status, 200);
+    assert_true(heard.is_complete);
+    assert_non_null(strstr(heard.head, "Content-Type: text/event-stream\r\n"));
+    events = hth_test_events(heard.body.text);
+    assert_string_equal(json_string_value(json_array_get(events, json_array_size(events) - 1)), "[DONE]");
+    json_decref(events);
+    hth_test_heard_deinit(&heard);
+}
+
+static void a_reply_of_one_token_that_is_known_comes_in_one_piece(void **state)
+{
+    const hth_test_worker *worker = *state;
+    static const char *const bodies[] = {
+        "{\"model\":\"m\"," CHAT ",\"max_tokens\":1}",
+        "{\"model\":\"m\"," CHAT ",\"max_tokens\":1,\"stream\":true}",
+    };
+
+    for (int i = 0; i < 4; i++) { /* the first pays */
+        hth_test_heard heard = hth_test_worker_post(worker, "/v1/chat/completions", bodies[i / 2]);
+
+        assert_int_equal(heard.status, 200);
+        assert_true(heard.has_length);
+        hth_test_heard_deinit(&heard);
+    }
+}
+
+static void it_explains_what_the_cache_knows_of_a_prompt(void **state)
+{
+    const hth_test_worker *worker = *state;
+    static const char body[] = "{\"prompt\":\"" PROMPT " and it was old\",\"n_predict\":1}";
+    json_t *about = post(worker, "/explain?endpoint=/completion", body, 200);
+
+    assert_int_equal(json_integer_value(json_object_get(about, "known_tokens")), 0);
+    assert_string_equal(hth_test_text_at(about, "miss"), "never_seen");
+    json_decref(about);
+    json_decref(post(worker, "/completion", body, 200));
+    about = post(worker, "/explain?endpoint=/completion", body, 200);
+    assert_int_equal(json_integer_value(json_object_get(about, "known_tokens")),
+                     json_integer_value(json_object_get(about, "prompt_tokens")));
+    assert_true(json_is_true(json_object_get(about, "knows_logits")));
+    assert_string_equal(hth_test_text_at(about, "tier"), "ram");
+    json_decref(about);
+    json_decref(post(worker, "/explain", "{\"model\":\"m\"," CHAT "}", 200)); /* chat completions, unless it is said */
+    json_decref(post(worker, "/explain?endpoint=/tokenize", body, 400));
+    json_decref(post(worker, "/explain?endpoint=/completion", "{\"prompt\":7}", 400));
+}
+
+static void tenants_with_salts_share_nothing(void **state)
+{
+    const hth_test_worker *worker = *state;
+    static const char plain[] = "{\"prompt\":\"" PROMPT " of salt\",\"n_predict\":1}";
+    static const char own[] = "{\"prompt\":\"" PROMPT " of salt\",\"n_predict\":1,\"cache_salt\":\"a\"}";
+    static const struct {
+        const char *headers, *body;
+        bool is_known; /* because it is the one before once more */
+    } requests[] = {
+        { "", plain, false },
+        { "", plain, true },
+        { "Hearth-Salt: a\r\n", plain, false },
+        { "Hearth-Salt: a\r\n", plain, true },
+        { "", own, false },
+        { "Hearth-Salt: a\r\n", own, false },
+        { "Hearth-Salt: a\r\n", own, true },
+        { "Hearth-Salt: b\r\n", own, false },
+    };
+
+    for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
+        hth_test_heard heard = hth_test_worker_ask(worker, "POST", "/completion", requests[i].headers, requests[i].body,
+                                                   strlen(requests[i].body));
+        json_t *reply = expect_json(&heard, 200);
+        json_int_t n_cached = json_integer_value(hth_test_at(reply, "timings.cache_n"));
+
+        assert_int_equal(n_cached > 0, requests[i].is_known);
+        json_decref(reply);
+    }
+}
+
+/* ---- refusals ---- */
+
+static void what_is_wrong_is_said_in_the_shape_of_the_api(void **state)
+{
+    const hth_test_worker *worker = *state;
+    hth_test_heard heard;
+
+    expect_text(post(worker, "/nowhere", "{}", 404), "error.type", "invalid_request_error");
+    expect_text(get(worker, "/v1/models/other", 404), "error.code", "not_found");
+    expect_text(post(worker, "/v1/messages/batches", "{}", 404), "error.type", "not_found_error");
+    expect_text(post(worker, "/v1/chat/completions", "{", 400), "error.code", "invalid_json");
+    expect_text(post(worker, "/v1/messages", "{}", 400), "type", "error");
+    expect_text(post(worker, "/completion", "{}", 400), "error.type", "invalid_request_error");
+    expect_text(post(worker, "/v1/completions", "{\"model\":\"m\",\"prompt\":\"\"}", 400), "error.type",
+                "invalid_request_error");
+    expect_text(post(worker, "/tokenize", "[]", 400), "error.type", "invalid_request_error");
+    expect_text(post(worker, "/v1/completions",
+                     "{\"model\":\"m\",\"prompt\":\"" PROMPT "\",\"parent_key\":\""
+                     "0000000000000000000000000000000000000000000000000000000000000000\"}",
+                     404),
+                "error.code", "not_found");
+
+    heard = hth_test_worker_ask(worker, "GET", "/v1/chat/completions", "", "", 0);
+    assert_non_null(strstr(heard.head, "Allow: POST\r\n"));
+    json_decref(expect_json(&heard, 405));
+    heard = hth_test_worker_ask(worker, "POST", "/v1/models", "", "{}", 2);
+    assert_non_null(strstr(heard.head, "Allow: GET, HEAD\r\n"));
+    json_decref(expect_json(&heard, 405));
+}
+
+static void forms_are_refused_unless_their_body_is_json(void **state)
+{
+    const hth_test_worker *worker = *state;
+    static const char form[] = "Content-Type: application/x-www-form-urlencoded\r\n";
+    hth_test_heard heard = hth_test_worker_ask(worker, "POST", "/tokenize", form, "content=hi", 10);
+
+    json_decref(expect_json(&heard, 415));
+    heard = hth_test_worker_ask(worker, "POST", "/tokenize", form, " {\"content\":\"hi\"}", 17);
+    json_decref(expect_json(&heard, 200));
+    heard =
+        hth_test_worker_ask(worker, "POST", "/tokenize", "Content-Type: multipart/form-data; boundary=x\r\n", "{}", 2);
+    json_decref(expect_json(&heard, 415));
+    heard =
+        hth_test_worker_ask(worker, "POST", "/tokenize", "Content-Type: text/plain\r\n", "{\"content\":\"hi\"}", 16);
+    json_decref(expect_json(&heard, 200));
+}
+
+static void a_body_beyond_its_limit_is_413(void **state)
+{
+    hth_test_worker worker;
+    char *body = hth_test_prompt(5000, 1);
+    hth_test_heard heard;
+
+    (void)state;
+    hth_test_worker_init(&worker, "stub:");
+    worker.options.limits.body_bytes_max = 4000;
+    hth_test_worker_start(&worker);
+    heard = hth_test_worker_post(&worker, "/v1/chat/completions", body);
+    expect_text(expect_json(&heard, 413), "error.code", "request_too_large");
+    free(body);
+    hth_test_worker_deinit(&worker);
+}
+
+/* ---- what takes long to prepare ---- */
+
+/* A conversation of n bytes, as the body of a request. Released with free. */
+static char *long_body(size_t n, const char *rest)
+{
+    char *text = hth_test_prompt(n, 2), *body = malloc(n + 256);
+
+    (void)snprintf(body, n + 256, "{\"model\":\"m\",\"prompt\":\"%s\",%s}", text, rest);
+    free(text);
+    return body;
+}
+
+static void large_and_complicated_requests_are_answered_too(void **state)
+{
+    const hth_test_worker *worker = *state;
+    char *body = long_body(3000, "\"n_predict\":3"), *huge = long_body(100000, "\"n_predict\":3");
+    static const char grammar[] = "{\"prompt\":\"" PROMPT "\",\"n_predict\":20,\"grammar\":\"root ::= \\\"yes\\\"\"}";
+
+    expect_text(post(worker, "/completion", grammar, 200), "content", "yes");
+    json_decref(post(worker, "/completion", "{\"prompt\":\"x\",\"grammar\":\"root ::= (\"}", 400));
+    json_decref(post(worker, "/completion", body, 200));
+    expect_text(post(worker, "/completion", huge, 400), "error.type", "exceed_context_size_error");
+    free(body);
+    free(huge);
+}
+
+static void a_client_that_leaves_while_its_request_is_prepared_harms_nobody(void **state)
+{
+    const hth_test_worker *worker = *state;
+    char *body = long_body(60000, "\"n_predict\":3");
+
+    for (int i = 0; i < 20; i++) {
+        int fd = hth_test_worker_connect(worker);
+
+        hth_test_worker_send(fd, "POST", "/completion", "", body, strlen(body));
+        close(fd);
+    }
+    expect_text(get(worker, "/health", 200), "status", "ok");
+    free(body);
+}
+
+/* ---- clients that go away or are slow ---- */
+
+static void wait_until_idle(const hth_test_worker *worker)
+{
+    uint64_t until = hth_os_monotonic_ns() + PATIENCE_MS * UINT64_C(1000000);
+
+    while (hth_test_worker_n_busy(worker) > 0)
+        assert_true(hth_os_monotonic_ns() < until);
+}
+
+static void a_request_ends_when_its_client_goes_away(void **state)
+{
+    const hth_test_worker *worker = *state;
+    static const char *const bodies[] = {
+        "{\"prompt\":\"" PROMPT "\",\"n_predict\":3000,\"ignore_eos\":true,\"stream\":true}",
+        "{\"prompt\":\"" PROMPT "\",\"n_predict\":3000,\"ignore_eos\":true}",
+        "{\"prompt\":\"" PROMPT "\",\"n_predict\":1000,\"ignore_eos\":true,\"n\":3,\"stream\":true}",
+    };
+
+    for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
+        int fd = hth_test_worker_connect(worker);
+
+        hth_test_worker_send(fd, "POST", "/completion", "", bodies[i], strlen(bodies[i]));
+        while (hth_test_worker_n_busy(worker) == 0)
+            ;
+        close(fd);
+        wait_until_idle(worker); /* long before 3000 tokens of 2 ms */
+    }
+}
+
+/* How many tokens were generated, by the status page. */
+static uint64_t n_generated(const hth_status_page *page)
+{
+    hth_status *status = calloc(1, sizeof(*status));
+    uint64_t n;
+
+    hth_status_page_read(page, status);
+    n = status->has_numbers && status->info.n_running > 0 ? status->info.n_done : 0;
+    free(status);
+    return n;
+}
+
+/* Its log probabilities make a stream of megabytes, of which nothing is read for a while. */
+static void a_slow_reader_makes_its_reply_wait_and_gets_all_of_it(void **state)
+{
+    enum { TOKENS = 3000 };
+    static const char body[] = "{\"prompt\":\"" PROMPT "\",\"n_predict\":3000,\"ignore_eos\":true,\"n_probs\":20,"
+                               "\"stream\":true}";
+    hth_status_page *page;
+    hth_test_worker worker;
+    hth_test_heard heard;
+    uint64_t n_before = 0, until = hth_os_monotonic_ns() + PATIENCE_MS * UINT64_C(1000000);
+    json_t *events;
+    hearth_error err;
+    int fd, page_fd;
+
+    (void)state;
+    if (hth_status_page_new(&page, &page_fd, &err) != HEARTH_OK)
+        fail_msg("%s", err.message);
+    hth_test_worker_init(&worker, "stub:");
+    worker.options.status_fd = page_fd;
+    hth_test_worker_start(&worker);
+    fd = hth_test_worker_connect(&worker);
+    hth_test_worker_send(fd, "POST", "/completion", "", body, strlen(body));
+    for (int n_same = 0; n_same < 3;) { /* numbers are published each second: until they do not change any more */
+        uint64_t n = n_generated(page);
+
+        assert_true(hth_os_monotonic_ns() < until);
+        assert_true(n < TOKENS);
+        n_same = n > 0 && n == n_before ? n_same + 1 : 0;
+        n_before = n;
+        usleep(1100000);
+    }
+    heard = hth_test_worker_hear(fd);
+    assert_true(heard.is_complete);
+    events = hth_test_events(heard.body.text);
+    assert_string_equal(hth_test_text_at(json_array_get(events, json_array_size(events) - 1), "stop_type"), "limit");
+    assert_int_equal(
+        json_integer_value(hth_test_at(json_array_get(events, json_array_size(events) - 1), "tokens_predicted")),
+        TOKENS);
+    json_decref(events);
+    hth_test_heard_deinit(&heard);
+    close(fd);
+    hth_test_worker_deinit(&worker);
+    hth_status_page_free(page);
+    close(page_fd);
+}
+
+/* ---- many at once ---- */
+
+typedef struct crowd {
+    const hth_test_worker *worker;
+    unsigned number;
+    int n_wrong;
+} crowd;
+
+static void *ask_often(void *context)
+{
+    crowd *c = context;
+    int fd = hth_test_worker_connect(c->worker);
+
+    for (unsigned i = 0; i < 40; i++) {
+        static const char *const shapes[] = {
+            "{\"prompt\":\"%u " PROMPT "\",\"n_predict\":%u}",
+            "{\"prompt\":\"%u " PROMPT "\",\"n_predict\":%u,\"stream\":true}",
+            "{\"prompt\":\"%u " PROMPT "\",\"n_predict\":%u,\"grammar\":\"root ::= [a-z ]*\"}",
+            "{\"prompt\":[\"%u " PROMPT "\",\"" PROMPT "\"],\"n_predict\":%u,\"n\":2}",
+        };
+        char body[512];
+        hth_test_heard heard;
+
+        (void)snprintf(body, sizeof(body), shapes[(i + c->number) % 4], i % 5, 1 + i % 7);
+        hth_test_worker_send(fd, "POST", "/completion", "", body, strlen(body));
+        heard = hth_test_worker_hear(fd); /* on one connection */
+        c->n_wrong += heard.status != 200 || !heard.is_complete;
+        hth_test_heard_deinit(&heard);
+    }
+    close(fd);
+    return NULL;
+}
+
+static void many_clients_are_served_at_once(void **state)
+{
+    enum { CLIENTS = 12 };
+    pthread_t threads[CLIENTS];
+    crowd crowds[CLIENTS];
+
+    for (unsigned i = 0; i < CLIENTS; i++) {
+        crowds[i] = (crowd){ .worker = *state, .number = i };
+        assert_int_equal(pthread_create(&threads[i], NULL, ask_often, &crowds[i]), 0);
+    }
+    for (unsigned i = 0; i < CLIENTS; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(crowds[i].n_wrong, 0);
+    }
+    wait_until_idle(*state);
+}
+
+static void a_full_queue_is_told_with_a_time_to_come_again(void **state)
+{
+    static const char body[] = "{\"prompt\":\"" PROMPT "\",\"n_predict\":2000,\"ignore_eos\":true}";
+    enum { CLIENTS = 4 };
+    hth_test_worker worker;
+    int fds[CLIENTS];
+    hth_test_heard heard;
+
+    (void)state;
+    hth_test_worker_init(&worker, "stub:delay_us=2000");
+    worker.model.n_parallel = 1;
+    worker.model.queue_max = CLIENTS - 1;
+    hth_test_worker_start(&worker);
+    for (int i = 0; i < CLIENTS; i++) {
+        fds[i] = hth_test_worker_connect(&worker);
+        hth_test_worker_send(fds[i], "POST", "/completion", "", body, strlen(body));
+    }
+    do { /* until they have all been read */
+        heard = hth_test_worker_post(&worker, "/v1/completions", "{\"model\":\"m\",\"prompt\":\"x\",\"max_tokens\":1}");
+        if (heard.status == 503)
+            break;
+        hth_test_heard_deinit(&heard);
+    } while (true);
+    assert_non_null(strstr(heard.head, "Retry-After: "));
+    expect_text(expect_json(&heard, 503), "error.code", "overloaded");
+    for (int i = 0; i < CLIENTS; i++)
+        close(fds[i]);
+    hth_test_worker_deinit(&worker);
+}
+
+/* ---- its life ---- */
+
+static void a_worker_that_cannot_load_says_why(void **state)
+{
+    hth_test_worker worker;
+    char text[1024] = "";
+    int ends[2];
+
+    (void)state;
+    hth_test_worker_init(&worker, "/nowhere/model.gguf");
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    worker.options.control_fd = ends[1];
+    worker.options.runtime = &worker.runtime;
+    worker.options.model = &worker.model;
+    assert_int_equal(hth_worker_run(&worker.options, &worker.err), HEARTH_NOT_FOUND);
+    assert_non_null(strstr(worker.err.message, "/nowhere/model.gguf"));
+    assert_true(read(ends[0], text, sizeof(text) - 1) > 0);
+    assert_non_null(strstr(text, "failed "));
+    assert_non_null(strstr(text, "/nowhere/model.gguf"));
+    assert_int_not_equal(access(worker.socket_path, F_OK), 0);
+    close(ends[0]);
+    close(ends[1]);
+    hth_test_worker_deinit(&worker);
+}
+
+static void a_second_worker_does_not_take_the_socket(void **state)
+{
+    hth_test_worker second;
+
+    hth_test_worker_init(&second, "stub:");
+    second.options.socket_path = ((hth_test_worker *)*state)->socket_path;
+    second.options.control_fd = -1;
+    second.options.runtime = &second.runtime;
+    second.options.model = &second.model;
+    assert_int_equal(hth_worker_run(&second.options, &second.err), HEARTH_BUSY);
+    hth_test_worker_deinit(&second);
+    expect_text(get(*state, "/health", 200), "status", "ok");
+}
+
+static void running_requests_end_with_a_worker_whose_front_is_gone_and_what_they_read_is_saved(void **state)
+{
+    static const char body[] = "{\"prompt\":\"" PROMPT "\",\"n_predict\":2000,\"ignore_eos\":true,\"stream\":true}";
+    hth_test_worker worker;
+    char begun[16];
+    int fd;
+
+    (void)state;
+    hth_test_worker_init(&worker, "stub:delay_us=2000");
+    hth_test_worker_start(&worker);
+    fd = hth_test_worker_connect(&worker);
+    hth_test_worker_send(fd, "POST", "/completion", "", body, strlen(body));
+    assert_true(read(fd, begun, sizeof(begun)) > 0);
+    hth_test_worker_stop(&worker);
+    close(fd);
+    assert_true(hth_test_n_files(worker.directory, ".kvc") > 0);
+    hth_test_worker_deinit(&worker);
+}
+
+static void its_status_page_says_that_it_lives_and_what_it_has_done(void **state)
+{
+    hth_test_worker worker;
+    hth_status *status = calloc(1, sizeof(*status));
+    hth_status_page *page;
+    hearth_error err;
+    int fd;
+    uint64_t until;
+
+    (void)state;
+    if (hth_status_page_new(&page, &fd, &err) != HEARTH_OK)
+        fail_msg("%s", err.message);
+    hth_test_worker_init(&worker, "stub:");
+    worker.options.status_fd = fd;
+    hth_test_worker_start(&worker);
+    json_decref(post(&worker, "/completion", "{\"prompt\":\"" PROMPT "\",\"n_predict\":2}", 200));
+    until = hth_os_monotonic_ns() + PATIENCE_MS * UINT64_C(1000000);
+    do {
+        assert_true(hth_os_monotonic_ns() < until);
+        usleep(10000);
+        hth_status_page_read(page, status);
+    } while (!status->has_numbers || status->counters.requests == 0);
+    assert_int_equal(status->counters.requests, 1);
+    assert_string_equal(status->info.name, "stub:");
+    assert_true(status->loop_ns < PATIENCE_MS * UINT64_C(1000000));
+    assert_int_equal(status->n_restoring, 0);
+    hth_test_worker_deinit(&worker);
+    hth_status_page_free(page);
+    close(fd);
+    free(status);
+}
+
+static bool note_key(const hearth_row *row, void *user_data)
+{
+    memcpy(user_data, row->key, sizeof(row->key));
+    return false;
+}
+
+static bool count_row(const hearth_row *row, void *user_data)
+{
+    (void)row;
+    ++*(size_t *)user_data;
+    return true;
+}
+
+static void rows_under_suspicion_are_set_aside_before_anything_else(void **state)
+{
+    hth_test_worker worker;
+    hth_status_page *page;
+    hearth_runtime *runtime;
+    uint8_t key[1][32];
+    size_t n_before = 0, n_after = 0;
+    hearth_error err;
+    int fd;
+
+    (void)state;
+    if (hth_status_page_new(&page, &fd, &err) != HEARTH_OK)
+        fail_msg("%s", err.message);
+    hth_test_worker_init(&worker, "stub:");
+    hth_test_worker_start(&worker);
+    json_decref(post(&worker, "/completion", "{\"prompt\":\"" PROMPT "\",\"n_predict\":2}", 200));
+    hth_test_worker_stop(&worker);
+    runtime = hth_test_runtime_open(&worker.runtime);
+    assert_int_equal(hearth_runtime_rows(runtime, count_row, &n_before, &err), HEARTH_OK);
+    assert_int_equal(hearth_runtime_rows(runtime, note_key, key[0], &err), HEARTH_OK);
+    hearth_runtime_close(runtime);
+    assert_true(n_before > 0);
+
+    hth_status_page_suspects_add(page, (const uint8_t(*)[32])key, 1);
+    worker.options.status_fd = fd;
+    hth_test_worker_start(&worker);
+    assert_int_equal(hth_status_page_suspects(page, key, 1), 0);
+    hth_test_worker_stop(&worker);
+    runtime = hth_test_runtime_open(&worker.runtime);
+    assert_int_equal(hearth_runtime_rows(runtime, count_row, &n_after, &err), HEARTH_OK);
+    hearth_runtime_close(runtime);
+    assert_true(n_after < n_before);
+    hth_test_worker_deinit(&worker);
+    hth_status_page_free(page);
+    close(fd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(every_endpoint_answers, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_stream_comes_as_events, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_reply_of_one_token_that_is_known_comes_in_one_piece, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(it_explains_what_the_cache_knows_of_a_prompt, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(tenants_with_salts_share_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_wrong_is_said_in_the_shape_of_the_api, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(forms_are_refused_unless_their_body_is_json, set_up, tear_down),
+        cmocka_unit_test(a_body_beyond_its_limit_is_413),
+        cmocka_unit_test_setup_teardown(large_and_complicated_requests_are_answered_too, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_client_that_leaves_while_its_request_is_prepared_harms_nobody, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_request_ends_when_its_client_goes_away, set_up_slow, tear_down),
+        cmocka_unit_test(a_slow_reader_makes_its_reply_wait_and_gets_all_of_it),
+        cmocka_unit_test_setup_teardown(many_clients_are_served_at_once, set_up, tear_down),
+        cmocka_unit_test(a_full_queue_is_told_with_a_time_to_come_again),
+        cmocka_unit_test(a_worker_that_cannot_load_says_why),
+        cmocka_unit_test_setup_teardown(a_second_worker_does_not_take_the_socket, set_up, tear_down),
+        cmocka_unit_test(running_requests_end_with_a_worker_whose_front_is_gone_and_what_they_read_is_saved),
+        cmocka_unit_test(its_status_page_says_that_it_lives_and_what_it_has_done),
+        cmocka_unit_test(rows_under_suspicion_are_set_aside_before_anything_else),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
