@@ -155,11 +155,11 @@ static bool is_empty(const hth_api_text_prompt *prompt)
 }
 
 static hth_api_prompt *find_or_make_prompt(hearth_model *model, const hth_api_request *request, size_t i,
-                                           hth_api_prompts *memory, hth_api_error *error)
+                                           hth_memo *memory, hth_api_error *error)
 {
-    uint8_t key[HTH_API_PROMPT_KEY_BYTES];
+    uint8_t key[HTH_MEMO_KEY_BYTES];
     bool has_key = memory && hth_api_prompt_key(request, i, key);
-    hth_api_prompt *prompt = has_key ? hth_api_prompts_find(memory, key) : NULL;
+    hth_api_prompt *prompt = has_key ? hth_memo_find(memory, key) : NULL;
 
     if (prompt)
         return prompt;
@@ -172,7 +172,7 @@ static hth_api_prompt *find_or_make_prompt(hearth_model *model, const hth_api_re
     return prompt;
 }
 
-static bool make_prompts(hearth_model *model, const hth_api_request *request, hth_api_prompts *memory,
+static bool make_prompts(hearth_model *model, const hth_api_request *request, hth_memo *memory,
                          hth_api_prepared *prepared, hth_api_error *error)
 {
     size_t n = request->is_chat ? 1 : request->n_prompts;
@@ -250,7 +250,7 @@ static void make_requests(hearth_model *model, const hth_api_request *request, u
     }
 }
 
-bool hth_api_prepare(hearth_model *model, const hth_api_request *request, uint64_t seed, hth_api_prompts *memory,
+bool hth_api_prepare(hearth_model *model, const hth_api_request *request, uint64_t seed, hth_memo *memory,
                      hth_api_prepared *out, hth_api_error *error)
 {
     hth_api_prepared prepared = { .n_requests = 0 };

@@ -23,7 +23,7 @@ typedef struct hth_api_prepared {
  * (n_tokens of a request says how many), but for an empty text, which hearth_submit refuses. False with error filled. Renders and
  * tokenizes, so it may take milliseconds, unless memory (NULL: none) has the prompts; any thread.
  */
-bool hth_api_prepare(hearth_model *model, const hth_api_request *request, uint64_t seed, hth_api_prompts *memory,
+bool hth_api_prepare(hearth_model *model, const hth_api_request *request, uint64_t seed, hth_memo *memory,
                      hth_api_prepared *out, hth_api_error *error);
 void hth_api_prepared_deinit(hth_api_prepared *prepared); /* accepts zeros */
 

@@ -3,13 +3,11 @@
  */
 #include "api/prompt.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <uthash.h>
-
 #include "base/hash.h"
+#include "base/os.h"
 
 /* ---- prompts ---- */
 
@@ -114,7 +112,7 @@ static void add_pieces(hth_sha256 *sha, const hth_api_text_prompt *prompt)
     }
 }
 
-bool hth_api_prompt_key(const hth_api_request *request, size_t i, uint8_t key[HTH_API_PROMPT_KEY_BYTES])
+bool hth_api_prompt_key(const hth_api_request *request, size_t i, uint8_t key[HTH_MEMO_KEY_BYTES])
 {
     hth_sha256 *sha = hth_sha256_new();
 
@@ -122,10 +120,13 @@ bool hth_api_prompt_key(const hth_api_request *request, size_t i, uint8_t key[HT
         return false;
     add_text(sha, request->options.cache_salt);
     add_number(sha, request->is_chat);
-    if (request->is_chat)
+    if (request->is_chat) {
+        /* Templates may show the time. Of those that show more than minutes, the prompt of a minute is taken. */
+        add_number(sha, hth_os_unix_seconds() / 60);
         add_conversation(sha, &request->conversation);
-    else
+    } else {
         add_pieces(sha, &request->prompts[i]);
+    }
     hth_sha256_peek(sha, key);
     hth_sha256_free(sha);
     return true;
@@ -133,87 +134,24 @@ bool hth_api_prompt_key(const hth_api_request *request, size_t i, uint8_t key[HT
 
 /* ---- the memory ---- */
 
-typedef struct kept {
-    uint8_t key[HTH_API_PROMPT_KEY_BYTES];
-    hth_api_prompt *prompt;
-    size_t bytes;
-    UT_hash_handle hh;
-} kept;
-
-struct hth_api_prompts {
-    size_t bytes_max;
-
-    /* Guards the fields below. Innermost lock. */
-    pthread_mutex_t lock;
-    kept *by_key; /* in the order of their last use, the oldest first */
-    size_t bytes;
-};
-
-hth_api_prompts *hth_api_prompts_new(size_t bytes_max)
+static void ref_kept(void *prompt)
 {
-    hth_api_prompts *prompts = calloc(1, sizeof(*prompts));
-
-    if (!prompts)
-        return NULL;
-    prompts->bytes_max = bytes_max;
-    pthread_mutex_init(&prompts->lock, NULL);
-    return prompts;
+    (void)hth_api_prompt_ref(prompt); /* which is what was given */
 }
 
-static void remove_locked(hth_api_prompts *prompts, kept *one)
+static void unref_kept(void *prompt)
 {
-    HASH_DEL(prompts->by_key, one);
-    prompts->bytes -= one->bytes;
-    hth_api_prompt_unref(one->prompt);
-    free(one);
+    hth_api_prompt_unref(prompt);
 }
 
-void hth_api_prompts_free(hth_api_prompts *prompts)
+hth_memo *hth_api_prompts_new(size_t bytes_max)
 {
-    if (!prompts)
-        return;
-    while (prompts->by_key)
-        remove_locked(prompts, prompts->by_key);
-    pthread_mutex_destroy(&prompts->lock);
-    free(prompts);
+    static const hth_memo_kind kind = { .ref = ref_kept, .unref = unref_kept };
+
+    return hth_memo_new(bytes_max, &kind);
 }
 
-hth_api_prompt *hth_api_prompts_find(hth_api_prompts *prompts, const uint8_t key[HTH_API_PROMPT_KEY_BYTES])
+void hth_api_prompts_keep(hth_memo *prompts, const uint8_t key[HTH_MEMO_KEY_BYTES], hth_api_prompt *prompt)
 {
-    hth_api_prompt *found = NULL;
-    kept *one;
-
-    pthread_mutex_lock(&prompts->lock);
-    HASH_FIND(hh, prompts->by_key, key, HTH_API_PROMPT_KEY_BYTES, one);
-    if (one) {
-        HASH_DEL(prompts->by_key, one);
-        HASH_ADD(hh, prompts->by_key, key, HTH_API_PROMPT_KEY_BYTES, one); /* now the newest */
-        found = hth_api_prompt_ref(one->prompt);
-    }
-    pthread_mutex_unlock(&prompts->lock);
-    return found;
-}
-
-void hth_api_prompts_keep(hth_api_prompts *prompts, const uint8_t key[HTH_API_PROMPT_KEY_BYTES], hth_api_prompt *prompt)
-{
-    size_t bytes = bytes_of(prompt) + sizeof(kept);
-    kept *one, *there;
-
-    if (bytes > prompts->bytes_max / 8)
-        return;
-    one = calloc(1, sizeof(*one));
-    if (!one)
-        return;
-    memcpy(one->key, key, sizeof(one->key));
-    one->bytes = bytes;
-    one->prompt = hth_api_prompt_ref(prompt);
-    pthread_mutex_lock(&prompts->lock);
-    HASH_FIND(hh, prompts->by_key, key, HTH_API_PROMPT_KEY_BYTES, there);
-    if (there) /* made twice at once */
-        remove_locked(prompts, there);
-    HASH_ADD(hh, prompts->by_key, key, HTH_API_PROMPT_KEY_BYTES, one);
-    prompts->bytes += bytes;
-    while (prompts->bytes > prompts->bytes_max)
-        remove_locked(prompts, prompts->by_key);
-    pthread_mutex_unlock(&prompts->lock);
+    hth_memo_keep(prompts, key, prompt, bytes_of(prompt));
 }

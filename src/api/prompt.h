@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 
 #include "api/request.h"
+#include "base/memo.h"
 
 typedef struct hth_api_prompt {
     hearth_chat_prompt chat;    /* of a conversation; zeros otherwise */
@@ -26,18 +27,12 @@ hth_api_prompt *hth_api_prompt_new(void);
 hth_api_prompt *hth_api_prompt_ref(hth_api_prompt *prompt);
 void hth_api_prompt_unref(hth_api_prompt *prompt); /* accepts NULL */
 
-enum { HTH_API_PROMPT_KEY_BYTES = 32 };
 /* What names prompt i of a request, with options.cache_salt. False without memory. */
-bool hth_api_prompt_key(const hth_api_request *request, size_t i, uint8_t key[HTH_API_PROMPT_KEY_BYTES]);
+bool hth_api_prompt_key(const hth_api_request *request, size_t i, uint8_t key[HTH_MEMO_KEY_BYTES]);
 
-/* The memory, of one model. Any thread. */
-typedef struct hth_api_prompts hth_api_prompts;
-hth_api_prompts *hth_api_prompts_new(size_t bytes_max); /* NULL without memory */
-void hth_api_prompts_free(hth_api_prompts *prompts);    /* prompts that others hold stay; accepts NULL */
-/* A reference to the prompt of that key; NULL: it is not known (any more). */
-hth_api_prompt *hth_api_prompts_find(hth_api_prompts *prompts, const uint8_t key[HTH_API_PROMPT_KEY_BYTES]);
+/* A memory of one model's prompts, for hth_memo_find and hth_memo_free. NULL without memory. */
+hth_memo *hth_api_prompts_new(size_t bytes_max);
 /* Keep one until others need its room. One that is larger than an eighth of it is not kept. */
-void hth_api_prompts_keep(hth_api_prompts *prompts, const uint8_t key[HTH_API_PROMPT_KEY_BYTES],
-                          hth_api_prompt *prompt);
+void hth_api_prompts_keep(hth_memo *prompts, const uint8_t key[HTH_MEMO_KEY_BYTES], hth_api_prompt *prompt);
 
 #endif

@@ -86,8 +86,9 @@ static json_t *limits_json(const hth_server_options *options)
 
 static json_t *supervision_json(const hth_server_options *options)
 {
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:b}", "runtime_directory", text_json(options->runtime_directory),
-                     "hang_ms", count_json(options->hang_ms), "start_timeout_ms", count_json(options->start_timeout_ms),
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b}", "runtime_directory",
+                     text_json(options->runtime_directory), "healthy_ms", count_json(options->healthy_ms), "hang_ms",
+                     count_json(options->hang_ms), "start_timeout_ms", count_json(options->start_timeout_ms),
                      "wait_timeout_ms", count_json(options->wait_timeout_ms), "drain_timeout_ms",
                      count_json(options->drain_timeout_ms), "retries_max", count_json(options->retries_max), "sandbox",
                      !options->no_sandbox);

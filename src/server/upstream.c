@@ -85,10 +85,11 @@ struct hth_upstream_call {
 
     bool is_handed_over; /* to libcurl */
     bool has_head;
-    bool is_quiet;  /* cancelled or released: no callbacks */
-    bool is_cut;    /* to be ended by soon */
-    bool is_paused; /* on_bytes said "not now" */
-    bool was_seen;  /* a released call: by one look */
+    bool is_quiet;   /* cancelled or released: no callbacks */
+    bool is_cut;     /* to be ended by soon */
+    bool is_paused;  /* on_bytes said "not now" */
+    bool is_watched; /* libcurl waits for its socket */
+    bool was_seen;   /* a released call: by one look */
     uint32_t n_busy_tries;
     int open_errno; /* of its connection; 0: it did not fail there */
     size_t n_released_bytes;
@@ -135,6 +136,13 @@ static void note(hth_upstream_call *call)
     event_active(call->upstream->soon, EV_TIMEOUT, 0);
 }
 
+static void cut_without_memory(hth_upstream_call *call)
+{
+    call->open_errno = ENOMEM;
+    call->is_cut = true;
+    note(call);
+}
+
 /* ---- sockets ---- */
 
 static curl_socket_t on_open(void *user_data, curlsocktype purpose, struct curl_sockaddr *address)
@@ -164,16 +172,15 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *user_data, vo
     short wanted = (short)((what == CURL_POLL_IN || what == CURL_POLL_INOUT ? EV_READ : 0) |
                            (what == CURL_POLL_OUT || what == CURL_POLL_INOUT ? EV_WRITE : 0));
     hth_upstream_call *call = NULL;
+    bool is_watched = hth_watched_sockets_want(&upstream->sockets, fd, wanted) && wanted;
 
     (void)socket_data;
-    if (hth_watched_sockets_want(&upstream->sockets, fd, wanted) || !wanted)
-        return 0;
+    if (curl_easy_getinfo(easy, CURLINFO_PRIVATE, &call) != CURLE_OK || !call)
+        return 0; /* it is none of ours: libcurl has its own for connections that it closes */
+    call->is_watched = is_watched;
     /* The system is out of memory. Saying so here would fail every transfer for good, so this one ends. */
-    if (curl_easy_getinfo(easy, CURLINFO_PRIVATE, &call) == CURLE_OK && call) {
-        call->open_errno = ENOMEM;
-        call->is_cut = true;
-        note(call);
-    }
+    if (wanted && !is_watched)
+        cut_without_memory(call);
     return 0;
 }
 
@@ -540,6 +547,7 @@ hearth_status hth_upstream_begin(hth_upstream *upstream, const hth_upstream_requ
     call->is_quiet = false;
     call->is_cut = false;
     call->is_paused = false;
+    call->is_watched = false;
     call->was_seen = false;
     call->n_busy_tries = 0;
     call->n_released_bytes = 0;
@@ -674,15 +682,28 @@ static void drain(hth_upstream *upstream)
     }
 }
 
+/* libcurl could not remember what a call waits for, and does not tell which: one that waits for nothing. */
+static void cut_forgotten(hth_upstream *upstream)
+{
+    for (hth_upstream_call *call = upstream->running.first, *next; call; call = next) {
+        next = call->next;
+        if (!call->is_watched && !call->is_paused)
+            cut_without_memory(call);
+    }
+}
+
 static void act(hth_upstream *upstream, curl_socket_t fd, int what)
 {
+    CURLMcode code;
     int n_running;
 
     assert(!upstream->is_inside);
     upstream->is_inside = true;
-    (void)curl_multi_socket_action(upstream->multi, fd, what, &n_running); /* failures are the calls' */
+    code = curl_multi_socket_action(upstream->multi, fd, what, &n_running);
     upstream->is_inside = false;
     drain(upstream);
+    if (code != CURLM_OK)
+        cut_forgotten(upstream);
 }
 
 static void hand_over(hth_upstream_call *call)

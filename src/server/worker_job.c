@@ -68,7 +68,7 @@ struct hth_jobs {
     const char *name;
     hth_job *list;
     size_t n;
-    hth_api_prompts *prompts;
+    hth_memo *prompts;
     hth_mailbox *to_prepare;
     hth_mailbox *prepared; /* as large: there is always room in it */
     pthread_t preparing_thread;
@@ -194,7 +194,7 @@ void hth_jobs_free(hth_jobs *jobs)
     wait_for_all(jobs);
     hth_mailbox_free(jobs->to_prepare);
     hth_mailbox_free(jobs->prepared);
-    hth_api_prompts_free(jobs->prompts);
+    hth_memo_free(jobs->prompts);
     hth_buffer_deinit(&jobs->piece);
     hth_buffer_deinit(&jobs->wire);
     free(jobs->step.tokens);

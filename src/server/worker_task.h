@@ -30,7 +30,7 @@ typedef struct hth_task {
     /* Given. */
     hearth_model *model;
     hth_post *post;
-    hth_api_prompts *prompts; /* that were made lately */
+    hth_memo *prompts; /* that were made lately */
     const hth_api_limits *limits;
     const char *model_name;
     hth_task_kind kind;

@@ -68,7 +68,7 @@ get /props; is 200; has default_generation_settings
 get /slots; is 200; expect "slots that work" "$(value 'r.filter((s) => s.is_processing).length')" 0
 
 # The operator's, on their own address.
-for page in /metrics /admin/models /admin/config; do
+for page in /admin/models /admin/config; do
   get "$page"
   case $code in 403|404) ;; *) fail "$page is open to everybody: $code" ;; esac
 done
