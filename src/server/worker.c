@@ -374,11 +374,11 @@ static hearth_status set_up(worker *w, hearth_error *err)
     if (status == HEARTH_OK)
         status = hth_jobs_new(&jobs, &w->self.jobs, err);
     if (status == HEARTH_OK)
-        status = make_events(w, err);
-    if (status == HEARTH_OK)
         status = hth_http_server_new(w->base, &http, on_request, w, &w->http, err);
     if (status == HEARTH_OK)
         status = hth_http_listen_unix(w->http, options->socket_path, 0, &w->listener, err);
+    if (status == HEARTH_OK)
+        status = make_events(w, err);
     if (status != HEARTH_OK)
         return status;
     hth_http_server_set_errors(w->http, on_protocol_error);

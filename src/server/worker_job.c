@@ -68,7 +68,7 @@ struct hth_jobs {
     const char *name;
     hth_job *list;
     size_t n;
-    hth_api_prompts *prompts;
+    hth_prompts *prompts;
     hth_mailbox *to_prepare;
     hth_mailbox *prepared; /* as large: there is always room in it */
     pthread_t preparing_thread;
@@ -114,7 +114,7 @@ hearth_status hth_jobs_new(const hth_jobs_options *options, hth_jobs **out, hear
         jobs->options = *options;
         jobs->to_prepare = hth_mailbox_new(PREPARING_MAX);
         jobs->prepared = hth_mailbox_new(PREPARING_MAX + 1); /* one is being prepared */
-        jobs->prompts = hth_api_prompts_new(PROMPTS_BYTES_MAX);
+        jobs->prompts = hth_prompts_new(PROMPTS_BYTES_MAX);
     }
     if (!jobs || !jobs->to_prepare || !jobs->prepared || !jobs->prompts) {
         hth_jobs_free(jobs);
@@ -194,7 +194,7 @@ void hth_jobs_free(hth_jobs *jobs)
     wait_for_all(jobs);
     hth_mailbox_free(jobs->to_prepare);
     hth_mailbox_free(jobs->prepared);
-    hth_api_prompts_free(jobs->prompts);
+    hth_prompts_free(jobs->prompts);
     hth_buffer_deinit(&jobs->piece);
     hth_buffer_deinit(&jobs->wire);
     free(jobs->step.tokens);

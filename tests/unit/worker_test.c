@@ -18,7 +18,7 @@
 #define PROMPT "once upon a time there was an old man who lived by the sea and he had a boat"
 #define CHAT "\"messages\":[{\"role\":\"user\",\"content\":\"" PROMPT "\"}]"
 
-enum { PATIENCE_MS = 20000 };
+enum { PATIENCE_MS = 120000 };
 
 static int set_up(void **state)
 {
@@ -86,8 +86,8 @@ static void expect_text(json_t *json_take, const char *path, const char *text)
 static void every_endpoint_answers(void **state)
 {
     const hth_test_worker *worker = *state;
-    static const char chat[] = "{\"model\":\"m\"," CHAT ",\"max_tokens\":4}";
-    static const char native[] = "{\"prompt\":\"" PROMPT "\",\"n_predict\":4}";
+    static const char chat[] = "{\"model\":\"m\"," CHAT ",\"max_tokens\":4,\"temperature\":0}";
+    static const char native[] = "{\"prompt\":\"" PROMPT "\",\"n_predict\":4,\"ignore_eos\":true}";
 
     expect_text(post(worker, "/v1/chat/completions", chat, 200), "object", "chat.completion");
     expect_text(post(worker, "/chat/completions", chat, 200), "choices.0.finish_reason", "length");
