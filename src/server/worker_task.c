@@ -44,7 +44,7 @@ bool hth_task_read(hth_task *task)
     return task->error.kind == HTH_API_NO_ERROR;
 }
 
-bool hth_task_is_slow(const hth_task *task)
+bool hth_task_is_complicated(const hth_task *task)
 {
     const hth_api_request *request = task->request;
     const hearth_request *options = &request->options;

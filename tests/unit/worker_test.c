@@ -385,6 +385,34 @@ static void a_slow_reader_makes_its_reply_wait_and_gets_all_of_it(void **state)
     close(page_fd);
 }
 
+/* Long before the prompt is read, and without anything to say. */
+static void a_stream_begins_though_its_first_token_is_far(void **state)
+{
+    hth_test_worker worker;
+    char *body = long_body(3000, "\"n_predict\":3,\"stream\":true"), heard[4096] = "";
+    size_t n = 0;
+    int fd;
+
+    (void)state;
+    hth_test_worker_init(&worker, "stub:delay_us=20000"); /* a minute */
+    worker.options.silence_ms = 1;
+    hth_test_worker_start(&worker);
+    fd = hth_test_worker_connect(&worker);
+    hth_test_worker_send(fd, "POST", "/completion", "", body, strlen(body));
+    while (!strstr(heard, "\r\n:\n\n")) {
+        ssize_t m = read(fd, heard + n, sizeof(heard) - 1 - n);
+
+        assert_true(m > 0);
+        n += (size_t)m;
+    }
+    assert_non_null(strstr(heard, "HTTP/1.1 200 "));
+    assert_non_null(strstr(heard, "Content-Type: text/event-stream\r\n"));
+    assert_null(strstr(heard, "data:"));
+    close(fd);
+    free(body);
+    hth_test_worker_deinit(&worker);
+}
+
 /* ---- many at once ---- */
 
 typedef struct crowd {
@@ -621,6 +649,7 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_request_ends_when_its_client_goes_away, set_up_slow, tear_down),
         cmocka_unit_test(a_slow_reader_makes_its_reply_wait_and_gets_all_of_it),
+        cmocka_unit_test(a_stream_begins_though_its_first_token_is_far),
         cmocka_unit_test_setup_teardown(many_clients_are_served_at_once, set_up, tear_down),
         cmocka_unit_test(a_full_queue_is_told_with_a_time_to_come_again),
         cmocka_unit_test(a_worker_that_cannot_load_says_why),
