@@ -73,7 +73,7 @@ static void answer(request *r, int status, const char *content_type, const hth_b
 /* status 0: the error's own. */
 static void refuse(request *r, const hth_api_error *error, int status, const char *reason)
 {
-    hth_api_dialect dialect = hth_route_dialect(r->route);
+    hth_api_dialect dialect = hth_path_dialect(r->path);
     hth_buffer body = { .text = NULL };
     char seconds[16];
 
@@ -515,6 +515,6 @@ const char *hth_front_protocol_error(int status, const char *why, const char *pa
     hth_metrics_note_refused(front->metrics, "protocol");
     hth_api_fail(&error, kind, NULL, "%s", why);
     hth_buffer_clear(&front->protocol_error);
-    hth_api_error_write(hth_route_dialect(hth_route_find(path)), &error, &front->protocol_error);
+    hth_api_error_write(hth_path_dialect(path), &error, &front->protocol_error);
     return hth_buffer_text(&front->protocol_error);
 }
