@@ -28,6 +28,7 @@ enum {
     KNOWN_BYTES_MAX = 64 << 20,        /* 16 million tokens */
     PART_BYTES_KEPT = 64 << 10,        /* memory of frames in pieces that is not given back at once */
     HEADERS_MAX = 12,
+    STATUS_MAX = 599, /* libcurl takes any of three digits */
 };
 
 static void broken(hth_relay *relay);
@@ -336,12 +337,12 @@ static bool take(hth_relay *relay, const hth_frame *frame)
 }
 
 /* What the worker says is not to be trusted. */
-static void give_up_call(hth_relay *relay)
+static void give_up_call(hth_relay *relay, const char *what)
 {
     hth_upstream_cancel(relay->call);
     relay->call = NULL;
-    hth_warn(relay->proxy->options.log, "request %s: the worker of model '%s' sent something that is no frame",
-             relay->id, relay->model->name);
+    hth_warn(relay->proxy->options.log, "request %s: the worker of model '%s' sent something that is no %s", relay->id,
+             relay->model->name, what);
     broken(relay);
 }
 
@@ -365,7 +366,7 @@ static void take_frames(hth_relay *relay, const char *bytes, size_t n)
         bytes += n_used;
         n -= n_used;
         if (result == HTH_FRAME_BAD || (result == HTH_FRAME_OK && !take(relay, &frame))) {
-            give_up_call(relay);
+            give_up_call(relay, "frame");
             return;
         }
     }
@@ -373,7 +374,8 @@ static void take_frames(hth_relay *relay, const char *bytes, size_t n)
         return; /* it has ended, one way or another */
     if (!is_joined && n > 0) {
         hth_buffer_add(&relay->part, bytes, n);
-    } else if (is_joined && !relay->part.failed) {
+    } else if (is_joined && !relay->part.failed && bytes != relay->part.text) {
+        /* Only where a frame was taken: one that comes in many pieces would cost its square. */
         memmove(relay->part.text, bytes, n);
         relay->part.n = n;
     }
@@ -421,6 +423,10 @@ static void on_head(int status, const char *content_type, uint32_t retry_after_s
 {
     hth_relay *relay = user_data;
 
+    if (status > STATUS_MAX) {
+        give_up_call(relay, "reply");
+        return;
+    }
     relay->is_framed = relay->generates && strcmp(content_type, HTH_FRAMES_CONTENT_TYPE) == 0;
     if (relay->is_framed)
         return;

@@ -1082,6 +1082,31 @@ static void a_worker_that_answers_without_frames_is_believed(void **state)
     client_reply_deinit(&reply);
 }
 
+static void answer_with_no_status(fake_connection *connection, const fake_request *request, void *user_data)
+{
+    static const char large_status[] = "HTTP/1.1 999 Beyond\r\nContent-Length: 2\r\n\r\n{}";
+
+    (void)note_run(user_data, request);
+    fake_write(connection, large_status, sizeof(large_status) - 1);
+}
+
+static void a_status_that_is_none_is_no_reply(void **state)
+{
+    relay_stage *stage = *state;
+    client_reply reply = { .status = 0 };
+
+    stage->supervisor.handler = answer_with_no_status;
+    stage->supervisor.fate = FATE_WELL;
+    for (int generates = 0; generates < 2; generates++) {
+        stage->generates = generates == 1;
+        begin_with(stage, &stream);
+        exchange_whole(stage, &reply);
+        assert_int_equal(reply.status, 500);
+        assert_int_equal(stage->record.status, 500);
+    }
+    client_reply_deinit(&reply);
+}
+
 /* ---- many at once ---- */
 
 static void many_streams_survive_workers_that_die_at_random(void **state)
@@ -1161,6 +1186,7 @@ int main(void)
         STAGED(and_again_where_it_breaks),
         STAGED(a_large_reply_streams_and_a_part_of_it_is_seen_to_be_one),
         STAGED(a_worker_that_answers_without_frames_is_believed),
+        STAGED(a_status_that_is_none_is_no_reply),
         STAGED(many_streams_survive_workers_that_die_at_random),
 #undef STAGED
     };
