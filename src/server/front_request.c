@@ -329,8 +329,9 @@ static void relay(request *r)
 
     if (!model)
         return;
-    (void)snprintf(target, sizeof(target), "%s", r->route->path);
+    (void)snprintf(target, sizeof(target), "%s", r->route->path); /* fits, here and below */
     if (r->route->kind == HTH_ROUTE_EXPLAIN) {
+        static const char explain[] = "/explain"; /* a worker has it for whoever reaches its socket */
         const char *endpoint = hth_http_query(r->exchange, "endpoint");
         const hth_route *asked = endpoint ? hth_route_find(endpoint) : NULL;
 
@@ -342,8 +343,7 @@ static void relay(request *r)
             refuse(r, &error, 0, NULL);
             return;
         }
-        if (asked)
-            (void)snprintf(target, sizeof(target), "%s?endpoint=%s", r->route->path, asked->path);
+        (void)snprintf(target, sizeof(target), "%s%s%s", explain, asked ? "?endpoint=" : "", asked ? asked->path : "");
     }
     hth_proxy_relay(r->front->proxy, r->exchange,
                     &(hth_relay_request){
@@ -404,6 +404,16 @@ static bool is_method(const request *r, const char *method)
     return strcmp(r->method, method) == 0 || (strcmp(method, "GET") == 0 && strcmp(r->method, "HEAD") == 0);
 }
 
+/* Pages in an operator's browser reach what he reaches: whose they are, nobody knows there. */
+static void refuse_page(request *r)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    hth_api_fail(&error, HTH_API_FORBIDDEN, NULL,
+                 "the operators' address takes nothing from pages in browsers, which the header Origin tells");
+    refuse(r, &error, 0, "forbidden");
+}
+
 static void serve(request *r)
 {
     const hth_route *route = r->route;
@@ -419,6 +429,10 @@ static void serve(request *r)
     }
     if (route->kind == HTH_ROUTE_HEALTH) {
         operate(r);
+        return;
+    }
+    if (is_admins && hth_http_header(r->exchange, "Origin")) {
+        refuse_page(r);
         return;
     }
     /* Who reaches the operators' listener needs no key. */
@@ -495,7 +509,8 @@ void hth_front_handle(hth_http_exchange *exchange, void *user_data)
     if (r->options->options->log_prompts && n_body > 0)
         hth_info(&front->log, "request %s: body: %.*s", r->record.request_id, n_body < INT_MAX ? (int)n_body : INT_MAX,
                  hth_http_body(exchange, &n_body));
-    if (hth_cors_add(r->options->options, exchange) && strcmp(r->method, "OPTIONS") == 0) {
+    if (hth_http_tag(exchange) != HTH_FRONT_ADMIN && hth_cors_add(r->options->options, exchange) &&
+        strcmp(r->method, "OPTIONS") == 0) {
         hth_buffer nothing = { .text = NULL };
 
         answer(r, 204, NULL, &nothing);
@@ -510,6 +525,8 @@ const char *hth_front_protocol_error(int status, const char *why, const char *pa
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
     hth_api_error_kind kind = status == 413 || status == 431 ? HTH_API_TOO_LARGE
                             : status == 408                  ? HTH_API_TIMED_OUT
+                            : status == 501                  ? HTH_API_UNSUPPORTED
+                            : status == 503                  ? HTH_API_OVERLOADED
                                                              : HTH_API_INVALID_VALUE;
 
     hth_metrics_note_refused(front->metrics, "protocol");
