@@ -73,7 +73,7 @@ static void answer(request *r, int status, const char *content_type, const hth_b
 /* status 0: the error's own. */
 static void refuse(request *r, const hth_api_error *error, int status, const char *reason)
 {
-    hth_api_dialect dialect = hth_route_dialect(r->route);
+    hth_api_dialect dialect = hth_path_dialect(r->path);
     hth_buffer body = { .text = NULL };
     char seconds[16];
 
@@ -329,9 +329,8 @@ static void relay(request *r)
 
     if (!model)
         return;
-    (void)snprintf(target, sizeof(target), "%s", r->route->path); /* fits, here and below */
+    (void)snprintf(target, sizeof(target), "%s", r->route->path);
     if (r->route->kind == HTH_ROUTE_EXPLAIN) {
-        static const char explain[] = "/explain"; /* a worker has it for whoever reaches its socket */
         const char *endpoint = hth_http_query(r->exchange, "endpoint");
         const hth_route *asked = endpoint ? hth_route_find(endpoint) : NULL;
 
@@ -343,7 +342,8 @@ static void relay(request *r)
             refuse(r, &error, 0, NULL);
             return;
         }
-        (void)snprintf(target, sizeof(target), "%s%s%s", explain, asked ? "?endpoint=" : "", asked ? asked->path : "");
+        if (asked)
+            (void)snprintf(target, sizeof(target), "%s?endpoint=%s", r->route->path, asked->path);
     }
     hth_proxy_relay(r->front->proxy, r->exchange,
                     &(hth_relay_request){
@@ -532,6 +532,6 @@ const char *hth_front_protocol_error(int status, const char *why, const char *pa
     hth_metrics_note_refused(front->metrics, "protocol");
     hth_api_fail(&error, kind, NULL, "%s", why);
     hth_buffer_clear(&front->protocol_error);
-    hth_api_error_write(hth_route_dialect(hth_route_find(path)), &error, &front->protocol_error);
+    hth_api_error_write(hth_path_dialect(path), &error, &front->protocol_error);
     return hth_buffer_text(&front->protocol_error);
 }

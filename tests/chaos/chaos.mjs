@@ -49,6 +49,7 @@ const settings = (name) => {
   path = "${model.path}"
   context = 16384
   n_parallel = ${model.isAlone ? 1 : 8}
+  ${model.isAlone ? 'type_k = q8_0\n  type_v = q8_0' : ''}
   ${model.template ? `chat_template = "${model.template}"` : ''}
   cache { directory = "${join(options.work, name, model.name)}"; ram = 64M }
 }
