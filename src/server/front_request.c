@@ -24,6 +24,8 @@
 #include "server/routes.h"
 #include "server/trace.h"
 
+enum { BYTES_A_TOKEN = 4 }; /* a guess, of text */
+
 /* A request from its first byte in the front to its line in the log. What the record points to is here. */
 typedef struct request {
     hth_front *front;
@@ -44,6 +46,17 @@ typedef struct request {
 
 /* ---- ends ---- */
 
+/*
+ * What its key has used. Who leaves before the end has had tokens all the same: those of the reply are known, those of the
+ * prompt are guessed.
+ */
+static uint64_t n_tokens_used(const hth_record *record)
+{
+    if (record->has_summary)
+        return (uint64_t)record->summary.n_prompt_tokens + record->summary.n_reply_tokens;
+    return record->n_tokens_out > 0 ? record->n_tokens_out + record->bytes_in / BYTES_A_TOKEN : 0;
+}
+
 /* It is over and was answered: tell logs, metrics and the key's limits. */
 static void end(request *r)
 {
@@ -51,8 +64,7 @@ static void end(request *r)
     hth_record *record = &r->record;
 
     if (r->is_counted)
-        hth_key_use_end(r->use, hth_os_monotonic_ns(),
-                        record->has_summary ? record->summary.n_prompt_tokens + record->summary.n_reply_tokens : 0);
+        hth_key_use_end(r->use, hth_os_monotonic_ns(), n_tokens_used(record));
     hth_metrics_note(front->metrics, record);
     if (!r->options->options->no_access_log)
         hth_server_log_request(front->server_log, record);
@@ -96,6 +108,7 @@ static void on_relayed(const hth_record *record, void *user_data)
     r->record.is_stream = record->is_stream;
     r->record.has_summary = record->has_summary;
     r->record.summary = record->summary;
+    r->record.n_tokens_out = record->n_tokens_out;
     r->record.bytes_out = record->bytes_out;
     r->record.duration_ms = record->duration_ms;
     r->record.first_byte_ms = record->first_byte_ms;

@@ -259,6 +259,7 @@ static void add_to_body(hth_relay *relay, const void *bytes, size_t n)
 static void take_step(hth_relay *relay, const hth_frame *frame)
 {
     relay->n_new_tokens += frame->n_tokens;
+    relay->record.n_tokens_out += frame->n_tokens;
     if (relay->n_new_tokens >= CLEARED_TOKENS && is_suspect(relay)) {
         relay->is_cleared = true;
         hth_relay_leave_line(relay);
@@ -561,7 +562,8 @@ static void run(hth_relay *relay, const char *socket_path, uint64_t generation)
         fail_without_memory(relay);
         return;
     }
-    request.body[1] = hth_http_body(relay->exchange, &request.body_bytes[1]);
+    if (strcmp(relay->method, "POST") == 0) /* elsewhere it means nothing, and HEAD with one is no HEAD for libcurl */
+        request.body[1] = hth_http_body(relay->exchange, &request.body_bytes[1]);
     add_header(&request, headers, "Content-Type", type ? type : "application/json");
     add_header(&request, headers, HTH_HEADER_REQUEST_ID, relay->id);
     add_header(&request, headers, "traceparent", relay->traceparent);
