@@ -74,8 +74,9 @@ static json_t *key_json(const hth_server_key *key)
 
 static json_t *limits_json(const hth_server_options *options)
 {
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "headers_bytes_max",
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "headers_bytes_max",
                      count_json(options->headers_bytes_max), "body_bytes_max", count_json(options->body_bytes_max),
+                     "bodies_bytes_max", count_json(options->bodies_bytes_max),
                      "json_depth_max", count_json(options->json_depth_max), "messages_max",
                      count_json(options->messages_max), "schema_bytes_max", count_json(options->schema_bytes_max),
                      "connections_max", count_json(options->connections_max), "requests_max",
