@@ -27,7 +27,7 @@
 
 enum {
     QUICK_BYTES_MAX = 16 << 10, /* longer bodies are prepared beside the loop */
-    PREPARING_MAX = 512,        /* that wait for it */
+    PREPARING_MAX = 16384,      /* that wait for it: when a worker died, all that it had come to the next one at once */
     PROMPTS_BYTES_MAX = 32 << 20,
     BOXES_MAX = 256, /* taken without looking at anything else */
 };
