@@ -36,11 +36,13 @@ foreach(script ${scripts})
   set_tests_properties(e2e/${name} PROPERTIES TIMEOUT 900)
 endforeach()
 
-# Its allocations are counted, and fail on demand.
+# Their allocations are counted, and fail on demand.
 if(NOT APPLE)
-  target_compile_definitions(test_crash_scheduler_memory PRIVATE HTH_TEST_WRAPS_MALLOC)
-  target_link_options(test_crash_scheduler_memory PRIVATE
-    -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup)
+  foreach(name scheduler_memory proxy_memory http_memory)
+    target_compile_definitions(test_crash_${name} PRIVATE HTH_TEST_WRAPS_MALLOC)
+    target_link_options(test_crash_${name} PRIVATE -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup)
+  endforeach()
+  target_link_options(test_crash_http_memory PRIVATE -Wl,--wrap=strndup)
 endif()
 
 add_custom_target(fuzzers)

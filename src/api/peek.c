@@ -69,6 +69,13 @@ static bool skip_nested(cursor *text)
     return depth == 0;
 }
 
+/* Of a number, true, false or null. */
+static bool is_of_word(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '+' || c == '-' ||
+           c == '.';
+}
+
 static bool skip_value(cursor *text)
 {
     const char *begin = text->at;
@@ -77,8 +84,7 @@ static bool skip_value(cursor *text)
         return skip_string(text);
     if (take(text, '{') || take(text, '['))
         return skip_nested(text);
-    while (text->at < text->end && ((*text->at >= '0' && *text->at <= '9') || (*text->at >= 'a' && *text->at <= 'z') ||
-                                    (*text->at >= 'A' && *text->at <= 'Z') || memchr("+-.", *text->at, 3)))
+    while (text->at < text->end && is_of_word(*text->at))
         text->at++;
     return text->at > begin;
 }

@@ -47,6 +47,8 @@ void hth_api_reply_fail(hth_api_reply *reply, const hth_api_error *error, hth_bu
 
 /* Nothing more will be written. */
 bool hth_api_reply_has_ended(const hth_api_reply *reply);
+/* How many of the bytes written last are the end of all replies, and not of the one that ended last. */
+size_t hth_api_reply_n_end_bytes(const hth_api_reply *reply);
 /* The HTTP status, once it has ended or anything was written. 200 of a stream that failed later. */
 int hth_api_reply_http_status(const hth_api_reply *reply);
 /* The HTTP status of the error that ended it, also within a stream; 0: none did. */

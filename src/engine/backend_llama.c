@@ -60,6 +60,7 @@ struct hth_engine_model {
     int32_t n_gpu_layers; /* as asked for; layers elsewhere round differently */
     hth_shim_model_facts facts;
     hth_texts *texts;
+    hth_grammar_memo *grammars;
 };
 
 /* What a sequence holds. All zero in an empty one. */
@@ -414,6 +415,7 @@ static void model_free(hth_engine_model *model)
         return;
     enter(model->log);
     hth_texts_free(model->texts);
+    hth_grammar_memo_free(model->grammars);
     hth_llama_chat_free(model->chat);
     if (model->llama)
         hth_shim_model_free(model->llama);
@@ -501,7 +503,8 @@ static hearth_status prepare_texts(hth_engine_model *model, hearth_error *err)
 {
     model->texts = hth_texts_new(&(hth_vocabulary_source){
         .n_tokens = (uint32_t)model->facts.n_vocab, .piece = text_of_token, .is_end = ends_reply, .model = model });
-    return model->texts ? HEARTH_OK : hth_fail(err, HEARTH_NO_MEMORY, "no memory for a model");
+    model->grammars = hth_grammar_memo_new();
+    return model->texts && model->grammars ? HEARTH_OK : hth_fail(err, HEARTH_NO_MEMORY, "no memory for a model");
 }
 
 static hearth_status model_load(const char *path, const hth_engine_model_params *params, hth_engine_model **out,
@@ -1446,7 +1449,7 @@ static hearth_status sampler_new(const hth_engine_model *model, const hearth_sam
     if (!model->facts.has_vocabulary && hth_sampler_needs_text(sampling))
         return hth_fail(err, HEARTH_UNSUPPORTED, "the model has no vocabulary; it cannot follow a grammar or use DRY");
     enter(model->log);
-    status = hth_llama_sampler_new(model->llama, model->texts, sampling, out, err);
+    status = hth_llama_sampler_new(model->llama, model->texts, model->grammars, sampling, out, err);
     leave();
     return status;
 }

@@ -29,14 +29,21 @@ static bool token_of_name(const void *user_data, const char *text, size_t n_byte
     return n == 1;
 }
 
-static hearth_status read_grammar(const struct llama_model *llama, uint32_t n_vocab, const hearth_sampling *sampling,
-                                  hth_gbnf **out, hearth_error *err)
+static hearth_status read_grammar(const struct llama_model *llama, hth_grammar_memo *grammars, uint32_t n_vocab,
+                                  const hearth_sampling *sampling, hth_gbnf **out, hearth_error *err)
 {
+    bool is_schema = sampling->json_schema != NULL;
+    const char *given = is_schema ? sampling->json_schema : sampling->grammar;
+    hth_gbnf *known = hth_grammar_memo_find(grammars, is_schema, given);
     char *text = NULL;
     size_t n = 0;
     hearth_status status = HEARTH_OK;
 
-    if (sampling->json_schema) {
+    if (known) {
+        *out = known;
+        return HEARTH_OK;
+    }
+    if (is_schema) {
         status = hth_schema_to_grammar(sampling->json_schema, strlen(sampling->json_schema), &text, &n, err);
         if (status == HEARTH_OK)
             status = hth_gbnf_new(text, n, n_vocab, NULL, NULL, out, err);
@@ -44,8 +51,10 @@ static hearth_status read_grammar(const struct llama_model *llama, uint32_t n_vo
         status = hth_gbnf_new(sampling->grammar, strlen(sampling->grammar), n_vocab, token_of_name, llama, out, err);
     }
     free(text);
-    if (status != HEARTH_OK)
-        hth_fail_prefix(err, "sampling: %s", sampling->json_schema ? "json_schema" : "grammar");
+    if (status == HEARTH_OK)
+        hth_grammar_memo_keep(grammars, is_schema, given, *out);
+    else
+        hth_fail_prefix(err, "sampling: %s", is_schema ? "json_schema" : "grammar");
     return status;
 }
 
@@ -68,8 +77,8 @@ static void read_shown(const struct llama_model *llama, const hearth_sampling *s
     parts->shown = shown;
 }
 
-hearth_status hth_llama_sampler_new(const struct llama_model *llama, hth_texts *texts, const hearth_sampling *sampling,
-                                    hth_engine_sampler **out, hearth_error *err)
+hearth_status hth_llama_sampler_new(const struct llama_model *llama, hth_texts *texts, hth_grammar_memo *grammars,
+                                    const hearth_sampling *sampling, hth_engine_sampler **out, hearth_error *err)
 {
     hth_sampler_parts parts = { .n_vocab = hth_texts_n_tokens(texts) };
     hth_shown_token shown[HTH_SHOWN_TOKENS_MAX];
@@ -82,6 +91,6 @@ hearth_status hth_llama_sampler_new(const struct llama_model *llama, hth_texts *
     if (status == HEARTH_OK && hth_sampler_needs_text(sampling))
         status = hth_texts_vocabulary(texts, &parts.vocabulary, err);
     if (status == HEARTH_OK && (sampling->grammar || sampling->json_schema))
-        status = read_grammar(llama, parts.n_vocab, sampling, &parts.gbnf_take, err);
+        status = read_grammar(llama, grammars, parts.n_vocab, sampling, &parts.gbnf_take, err);
     return status == HEARTH_OK ? hth_sampler_new(sampling, &parts, out, err) : status;
 }

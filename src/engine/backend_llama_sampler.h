@@ -7,10 +7,11 @@
 #include <llama.h>
 
 #include "engine/backend.h"
+#include "engine/grammar_memo.h"
 #include "engine/vocabulary.h"
 
-/* As hth_backend.sampler_new; texts are the model's and outlive the sampler. */
-hearth_status hth_llama_sampler_new(const struct llama_model *llama, hth_texts *texts, const hearth_sampling *sampling,
-                                    hth_engine_sampler **out, hearth_error *err);
+/* As hth_backend.sampler_new; texts and grammars are the model's and outlive the sampler. */
+hearth_status hth_llama_sampler_new(const struct llama_model *llama, hth_texts *texts, hth_grammar_memo *grammars,
+                                    const hearth_sampling *sampling, hth_engine_sampler **out, hearth_error *err);
 
 #endif

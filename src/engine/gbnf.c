@@ -744,6 +744,7 @@ hearth_status hth_gbnf_new(const char *text, size_t n_bytes, uint32_t n_tokens, 
                    .token = token,
                    .user_data = user_data,
                    .err = err };
+    atomic_init(&grammar->n_refs, 1);
     memset(r->buckets, 0xFF, sizeof(r->buckets));
     if (!is_text(text, n_bytes))
         FAIL(r, "the grammar is not UTF-8 text");
@@ -758,16 +759,29 @@ hearth_status hth_gbnf_new(const char *text, size_t n_bytes, uint32_t n_tokens, 
     free(r->names);
     free(r);
     if (status != HEARTH_OK) {
-        hth_gbnf_free(grammar);
+        hth_gbnf_unref(grammar);
         return status;
     }
     *out = grammar;
     return HEARTH_OK;
 }
 
-void hth_gbnf_free(hth_gbnf *grammar)
+hth_gbnf *hth_gbnf_ref(hth_gbnf *grammar)
 {
-    if (!grammar)
+    (void)atomic_fetch_add_explicit(&grammar->n_refs, 1, memory_order_relaxed);
+    return grammar;
+}
+
+size_t hth_gbnf_bytes(const hth_gbnf *grammar)
+{
+    return sizeof(*grammar) + grammar->n_elements * sizeof(grammar->elements[0]) +
+           grammar->n_alternatives * sizeof(grammar->alternatives[0]) + grammar->n_rules * sizeof(grammar->rules[0]) +
+           grammar->n_classes * sizeof(grammar->classes[0]) + grammar->n_ranges * sizeof(grammar->ranges[0]);
+}
+
+void hth_gbnf_unref(hth_gbnf *grammar)
+{
+    if (!grammar || atomic_fetch_sub_explicit(&grammar->n_refs, 1, memory_order_acq_rel) > 1)
         return;
     free(grammar->elements);
     free(grammar->alternatives);

@@ -9,6 +9,8 @@
 #ifndef HTH_ENGINE_GBNF_H
 #define HTH_ENGINE_GBNF_H
 
+#include <stdatomic.h>
+
 #include "base/status.h"
 
 /* Limits that keep every table small; a message names the one that is passed. */
@@ -49,7 +51,9 @@ typedef struct hth_gbnf_class {
     uint32_t end;
 } hth_gbnf_class;
 
+/* Shared, and immutable once it was read. */
 typedef struct hth_gbnf {
+    atomic_uint n_refs;
     hth_gbnf_element *elements;
     hth_gbnf_alternative *alternatives;
     uint32_t *rules; /* first alternative of each */
@@ -69,7 +73,10 @@ typedef bool (*hth_gbnf_token_fn)(const void *user_data, const char *text, size_
  */
 hearth_status hth_gbnf_new(const char *text, size_t n_bytes, uint32_t n_tokens, hth_gbnf_token_fn token,
                            const void *user_data, hth_gbnf **out, hearth_error *err);
-void hth_gbnf_free(hth_gbnf *grammar); /* accepts NULL */
+hth_gbnf *hth_gbnf_ref(hth_gbnf *grammar);
+void hth_gbnf_unref(hth_gbnf *grammar); /* accepts NULL */
+/* The memory that it takes, about. */
+size_t hth_gbnf_bytes(const hth_gbnf *grammar);
 
 bool hth_gbnf_class_has(const hth_gbnf *grammar, uint32_t class_id, uint32_t code_point);
 /* Does the class have any of the code points first .. last? */

@@ -739,7 +739,7 @@ hearth_status hth_grammar_new(hth_gbnf *gbnf_take, const hth_vocabulary *vocabul
     bool ok;
 
     if (!g) {
-        hth_gbnf_free(gbnf_take);
+        hth_gbnf_unref(gbnf_take);
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a grammar");
     }
     g->gbnf = gbnf_take;
@@ -779,7 +779,7 @@ void hth_grammar_free(hth_grammar *g)
 {
     if (!g)
         return;
-    hth_gbnf_free(g->gbnf);
+    hth_gbnf_unref(g->gbnf);
     free(g->threads);
     free(g->nodes);
     free(g->edges);

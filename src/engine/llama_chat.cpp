@@ -26,9 +26,11 @@
 #include <llama.h>
 
 #include "engine/llama_guard.h"
+#include "engine/schema_cost.h"
 
 extern "C" {
 #include "base/json_bounds.h"
+#include "engine/sampling.h"
 }
 
 namespace
@@ -44,6 +46,8 @@ constexpr size_t schema_members_max = 200; /* the converter's time grows with th
 constexpr size_t schema_name_bytes_max = 256;
 constexpr size_t pattern_bytes_max = 1024; /* the converter recurses along it */
 constexpr size_t json_depth_max = 64;
+constexpr uint64_t pairs_max = 8000000; /* of one conversation; the parser keeps members in a list; some 40 ms */
+constexpr double schemas_ms_max = 250;  /* for the grammars of all tools */
 constexpr size_t values_bytes_max = 64 << 10;
 constexpr size_t reply_nesting_max = 256;
 constexpr size_t triggers_max = 64;
@@ -116,14 +120,25 @@ void check_template(const char *source)
     }
 }
 
-json parse_within(const std::string &what, const char *text, size_t bytes_max)
+/* What the texts of one conversation have taken so far of what they may. */
+struct spent {
+    uint64_t n_pairs = 0;
+    schema_cost schemas{ schemas_ms_max };
+};
+
+json parse_within(const std::string &what, const char *text, size_t bytes_max, spent &so_far)
 {
     size_t n_bytes = std::strlen(text);
+    hth_json_bounds bounds;
 
     if (n_bytes > bytes_max)
         throw refused(what + " is longer than " + std::to_string(bytes_max >> 10) + " KiB");
-    if (!hth_json_is_within(text, n_bytes, json_depth_max, schema_values_max))
+    bounds = hth_json_measure(text, n_bytes);
+    if (bounds.depth > json_depth_max || bounds.n_values > schema_values_max)
         throw refused(what + " is nested deeper than 64, or has more than 4096 values");
+    so_far.n_pairs += bounds.n_pairs;
+    if (so_far.n_pairs > pairs_max)
+        throw refused(what + " has, with the others, objects of too many members");
     try {
         return json::parse(text);
     } catch (const common_json_error &) {
@@ -150,17 +165,22 @@ void check_schema(const std::string &what, const json &schema)
     }
 }
 
-json schema_within(const std::string &what, const char *text)
+json schema_within(const std::string &what, const char *text, spent &so_far)
 {
-    json schema = parse_within(what, text, schema_bytes_max);
+    json schema = parse_within(what, text, schema_bytes_max, so_far);
 
     if (!schema.is_object())
         throw refused(what + " is not an object");
     check_schema(what, schema);
+    try {
+        so_far.schemas.add(schema);
+    } catch (const schema_cost::too_much &e) {
+        throw refused(what + ", with the others before: " + e.what());
+    }
     return schema;
 }
 
-common_chat_msg message_of(const hearth_chat_turn &turn)
+common_chat_msg message_of(const hearth_chat_turn &turn, spent &so_far)
 {
     common_chat_msg message;
 
@@ -177,7 +197,7 @@ common_chat_msg message_of(const hearth_chat_turn &turn)
     for (size_t i = 0; i < turn.n_calls; i++) {
         const hearth_chat_call &call = turn.calls[i];
 
-        if (!parse_within("the arguments of a call", call.arguments, schema_bytes_max).is_object())
+        if (!parse_within("the arguments of a call", call.arguments, schema_bytes_max, so_far).is_object())
             throw refused("the arguments of a call are not a JSON object");
         message.tool_calls.push_back({ call.name, call.arguments, call.id ? call.id : "" });
     }
@@ -191,15 +211,17 @@ common_chat_msg message_of(const hearth_chat_turn &turn)
 common_chat_templates_inputs inputs_of(const hearth_conversation &conversation)
 {
     common_chat_templates_inputs inputs;
+    spent so_far;
 
     for (size_t i = 0; i < conversation.n_turns; i++)
-        inputs.messages.push_back(message_of(conversation.turns[i]));
+        inputs.messages.push_back(message_of(conversation.turns[i], so_far));
     for (size_t i = 0; i < conversation.n_tools; i++) {
         const hearth_chat_tool &tool = conversation.tools[i];
         json schema{ { "type", "object" }, { "properties", json::object() } };
 
         if (tool.parameters) {
-            json given = schema_within(std::string("the parameters of tool '") + tool.name + "'", tool.parameters);
+            json given =
+                schema_within(std::string("the parameters of tool '") + tool.name + "'", tool.parameters, so_far);
 
             if (!given.empty())
                 schema = given;
@@ -211,7 +233,7 @@ common_chat_templates_inputs inputs_of(const hearth_conversation &conversation)
                                                                           : COMMON_CHAT_TOOL_CHOICE_AUTO;
     inputs.parallel_tool_calls = conversation.parallel_calls;
     if (conversation.json_schema)
-        inputs.json_schema = schema_within("the schema", conversation.json_schema).dump();
+        inputs.json_schema = schema_within("the schema", conversation.json_schema, so_far).dump();
     inputs.enable_thinking = !conversation.no_thinking;
     inputs.reasoning_format =
         conversation.reasoning_in_content ? COMMON_REASONING_FORMAT_NONE : COMMON_REASONING_FORMAT_DEEPSEEK;
@@ -222,7 +244,7 @@ common_chat_templates_inputs inputs_of(const hearth_conversation &conversation)
         inputs.add_generation_prompt = !conversation.no_reply;
     }
     if (conversation.template_values) {
-        json values = parse_within("template_values", conversation.template_values, values_bytes_max);
+        json values = parse_within("template_values", conversation.template_values, values_bytes_max, so_far);
 
         if (!values.is_object())
             throw refused("template_values is not a JSON object");
@@ -342,7 +364,12 @@ void write_prompt(const llama_vocab *vocab, const common_chat_templates_inputs &
     out->text = copied(params.prompt);
     out->n_bytes = std::strlen(out->text); /* a template could write a zero byte */
     out->can_think = params.supports_thinking;
-    if (!params.grammar.empty() && (!params.grammar_lazy || write_triggers(vocab, params, out))) {
+    if (params.grammar.size() > HTH_GRAMMAR_BYTES_MAX && !params.grammar_lazy)
+        throw refused("the grammar of the tools or the schema has more than " +
+                      std::to_string(HTH_GRAMMAR_BYTES_MAX >> 10) + " KiB; give fewer tools, or simpler parameters");
+    /* One that is only to keep calls in shape, and is too large for that, is left out: calls are found without it, too. */
+    if (!params.grammar.empty() && params.grammar.size() <= HTH_GRAMMAR_BYTES_MAX &&
+        (!params.grammar_lazy || write_triggers(vocab, params, out))) {
         out->grammar = copied(params.grammar);
         out->grammar_is_lazy = params.grammar_lazy;
         if (!params.grammar_lazy && !params.generation_prompt.empty())

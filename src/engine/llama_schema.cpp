@@ -14,6 +14,9 @@
  *
  * In what it returns, keys of additional properties are kept from holding such characters in the same way, and escapes
  * from being half a surrogate pair.
+ *
+ * All of it is bounded in time: the text is measured before it is parsed, the rewriter does each thing once and copies
+ * little, rules get names that are short and apart, and schema_cost.h tells how long the converter will take.
  */
 #include "engine/llama_schema.h"
 
@@ -33,19 +36,33 @@
 #include <json-schema-to-grammar.h>
 #include <json.h>
 
+#include "engine/schema_cost.h"
+
+extern "C" {
+#include "base/json_bounds.h"
+}
+
 namespace
 {
 
 using json = common_json;
 
 constexpr size_t nesting_max = 64;
+constexpr size_t values_max = 32768;
+constexpr uint64_t pairs_max = 4000000; /* the parser keeps members in a list; some 20 ms */
+constexpr double ms_max = 100;          /* for the converter */
 constexpr size_t nodes_max = 4096;
 constexpr size_t depth_max = 2 * nesting_max; /* of subschemas, where allOf goes on through references */
 constexpr size_t properties_max = 500;
 constexpr size_t optional_max = 200; /* the converter's time grows with their cube */
 constexpr size_t name_bytes_max = 256;
-constexpr size_t beside_more_bytes_max = 48; /* each character is a group in a group; see gbnf.h */
-constexpr int64_t count_max = 10000;         /* as in gbnf.h */
+constexpr size_t own_name_bytes = 16;         /* of what has a place of its own */
+constexpr size_t path_bytes_max = 200;        /* of names on the way; what is below gets a name of its own */
+constexpr size_t merged_bytes_max = 4 << 20;  /* of what all allOf copy */
+constexpr size_t pattern_bytes_max = 1 << 20; /* of all patterns, as they are written for the converter */
+constexpr size_t comparisons_max = 1 << 18;   /* of values, to tell alternatives of oneOf apart */
+constexpr size_t beside_more_bytes_max = 48;  /* each character is a group in a group; see gbnf.h */
+constexpr int64_t count_max = 10000;          /* as in gbnf.h */
 constexpr double bound_max = 1e15;
 
 struct refused : std::runtime_error {
@@ -72,29 +89,6 @@ std::string below(const std::string &path, const std::string &key, const std::st
 std::string quoted(const std::string &text)
 {
     return "'" + (text.size() > 60 ? text.substr(0, 60) + "..." : text) + "'";
-}
-
-/* How deep brackets are nested, outside of strings. */
-size_t nesting_of(const std::string &text)
-{
-    size_t depth = 0, deepest = 0;
-    bool in_string = false;
-
-    for (size_t i = 0; i < text.size(); i++) {
-        char c = text[i];
-
-        if (in_string) {
-            i += c == '\\';
-            in_string = c != '"';
-        } else if (c == '"') {
-            in_string = true;
-        } else if (c == '[' || c == '{') {
-            deepest = std::max(deepest, ++depth);
-        } else if ((c == ']' || c == '}') && depth > 0) {
-            depth--;
-        }
-    }
-    return deepest;
 }
 
 /* ---- patterns ---- */
@@ -133,7 +127,9 @@ ranges printable(const ranges &set)
 class pattern_reader
 {
   public:
-    pattern_reader(const std::string &text, const std::string &path) : text_(text), path_(path)
+    /* room: bytes that may be written. */
+    pattern_reader(const std::string &text, const std::string &path, size_t room)
+        : text_(text), path_(path), room_(room)
     {
     }
 
@@ -229,6 +225,8 @@ class pattern_reader
             out_ += text;
         }
         out_ += "]";
+        if (out_.size() > room_)
+            fail("and those before it are too long");
         can_repeat_ = true;
     }
 
@@ -359,6 +357,7 @@ class pattern_reader
 
     const std::string &text_;
     const std::string &path_;
+    size_t room_;
     std::string out_;
     size_t at_ = 1;
     size_t end_ = 0;
@@ -384,9 +383,12 @@ class rewriter
         for (size_t i = 0; i < references_.size(); i++) {
             std::string reference = references_[i];
 
+            name_bytes_ = own_name_bytes;
             definitions[name_of(i)] = rewrite_node(resolve(reference, reference), reference);
         }
-        if (!references_.empty())
+        for (size_t i = 0; i < moved_.size(); i++)
+            definitions[moved_name_of(i)] = moved_[i];
+        if (!references_.empty() || !moved_.empty())
             out["$defs"] = definitions;
         return out;
     }
@@ -467,10 +469,19 @@ class rewriter
         return "hthr" + std::to_string(i);
     }
 
+    static std::string moved_name_of(size_t i)
+    {
+        return "hthp" + std::to_string(i);
+    }
+
     const json &resolve(const std::string &reference, const std::string &path) const
     {
+        auto known = resolved_.find(reference);
         const json *target = &root_;
         size_t begin = 2;
+
+        if (known != resolved_.end())
+            return *known->second;
 
         if (reference.compare(0, 2, "#/") != 0 || reference.size() > 1024)
             refuse(path, "the reference " + quoted(reference) + " is not one into this schema, '#/...'");
@@ -492,6 +503,7 @@ class rewriter
                 refuse(path, "there is nothing at " + quoted(reference));
             begin = end + 1;
         }
+        resolved_[reference] = target;
         return *target;
     }
 
@@ -556,30 +568,37 @@ class rewriter
 
     /* ---- do two alternatives of oneOf overlap? ---- */
 
-    /* The values that a schema allows, as texts; empty: not known. */
-    std::set<std::string> values_of(const json &given, const std::string &path) const
+    /* What an alternative may be, as far as it can be told. */
+    struct alternative {
+        std::set<std::string> kinds;
+        std::set<std::string> values;                      /* as texts; empty: not known */
+        std::map<std::string, std::set<std::string>> tags; /* values of properties that it must have */
+    };
+
+    void compare(size_t n, const std::string &path)
+    {
+        n_compared_ += n;
+        if (n_compared_ > comparisons_max)
+            refuse(path, "it would take too long to tell the alternatives of 'oneOf' apart; use 'anyOf'");
+    }
+
+    /* The values that a schema allows. */
+    std::set<std::string> values_of(const json &given, const std::string &path)
     {
         const json &schema = followed(given, path);
         std::set<std::string> values;
 
         if (!schema.is_object())
             return values;
-        if (schema.contains("const"))
+        if (schema.contains("const")) {
+            compare(1 + json_bytes(schema.at("const")) / 16, path);
             values.insert(schema.at("const").dump());
-        else if (schema.contains("enum") && schema.at("enum").is_array())
+        } else if (schema.contains("enum") && schema.at("enum").is_array()) {
+            compare(1 + json_bytes(schema.at("enum")) / 16, path);
             for (const auto &value : schema.at("enum"))
                 values.insert(value.dump());
+        }
         return values;
-    }
-
-    static bool are_apart(const std::set<std::string> &a, const std::set<std::string> &b)
-    {
-        if (a.empty() || b.empty())
-            return false;
-        for (const std::string &one : a)
-            if (b.count(one) > 0)
-                return false;
-        return true;
     }
 
     std::set<std::string> kinds_of(const json &given, const std::string &path) const
@@ -602,39 +621,68 @@ class rewriter
         return kinds;
     }
 
-    /* Does a property that both must have tell them apart? */
-    bool told_apart(const json &a, const json &b, const std::string &path) const
+    alternative alternative_of(const json &given, const std::string &path)
     {
-        if (!a.is_object() || !b.is_object() || !a.contains("properties") || !b.contains("properties") ||
-            !a.contains("required") || !b.contains("required") || !a.at("properties").is_object() ||
-            !b.at("properties").is_object() || !a.at("required").is_array() || !b.at("required").is_array())
-            return false;
-        for (const auto &name : a.at("required")) {
-            bool both = false;
+        const json &schema = followed(given, path);
+        alternative out{ kinds_of(given, path), values_of(given, path), {} };
+        std::map<std::string, const json *> properties;
 
-            for (const auto &other : b.at("required"))
-                both = both || (name.is_string() && other.is_string() && name.dump() == other.dump());
-            if (both && a.at("properties").contains(name.get<std::string>()) &&
-                b.at("properties").contains(name.get<std::string>()) &&
-                are_apart(values_of(a.at("properties").at(name.get<std::string>()), path),
-                          values_of(b.at("properties").at(name.get<std::string>()), path)))
+        if (!schema.is_object() || !schema.contains("properties") || !schema.at("properties").is_object() ||
+            !schema.contains("required") || !schema.at("required").is_array())
+            return out;
+        compare(schema.at("properties").size() + schema.at("required").size(), path);
+        for (const auto &[name, value] : schema.at("properties").items())
+            properties[name] = &value;
+        for (const auto &name : schema.at("required")) {
+            auto property = name.is_string() ? properties.find(name.get<std::string>()) : properties.end();
+            std::set<std::string> values;
+
+            if (property != properties.end())
+                values = values_of(*property->second, path);
+            if (!values.empty())
+                out.tags[property->first] = values;
+        }
+        return out;
+    }
+
+    bool are_apart(const std::set<std::string> &a, const std::set<std::string> &b, const std::string &path)
+    {
+        if (a.empty() || b.empty())
+            return false;
+        compare(std::min(a.size(), b.size()), path);
+        for (const std::string &one : a.size() < b.size() ? a : b)
+            if ((a.size() < b.size() ? b : a).count(one) > 0)
+                return false;
+        return true;
+    }
+
+    /* Does a property that both must have tell them apart? */
+    bool are_told_apart(const alternative &a, const alternative &b, const std::string &path)
+    {
+        compare(a.tags.size(), path);
+        for (const auto &[name, values] : a.tags) {
+            auto other = b.tags.find(name);
+
+            if (other != b.tags.end() && are_apart(values, other->second, path))
                 return true;
         }
         return false;
     }
 
-    void check_one_of(const json &alternatives, const std::string &path) const
+    void check_one_of(const json &given, const std::string &path)
     {
-        if (alternatives.size() > 64)
+        std::vector<alternative> alternatives;
+
+        if (given.size() > 64)
             refuse(path, "'oneOf' has more than 64 alternatives");
+        for (const auto &one : given)
+            alternatives.push_back(alternative_of(one, path));
         for (size_t i = 0; i < alternatives.size(); i++)
             for (size_t j = 0; j < i; j++) {
-                const json &a = alternatives.at(i);
-                const json &b = alternatives.at(j);
+                const alternative &a = alternatives[i], &b = alternatives[j];
 
-                if (!are_apart(kinds_of(a, path), kinds_of(b, path)) &&
-                    !are_apart(values_of(a, path), values_of(b, path)) &&
-                    !told_apart(followed(a, path), followed(b, path), path))
+                if (!are_apart(a.kinds, b.kinds, path) && !are_apart(a.values, b.values, path) &&
+                    !are_told_apart(a, b, path))
                     refuse(path, "'oneOf' cannot be honoured where alternatives may overlap; use 'anyOf'");
             }
     }
@@ -658,6 +706,14 @@ class rewriter
         return any;
     }
 
+    /* A part of allOf is copied. */
+    void merge(const json &part, const std::string &path)
+    {
+        merged_bytes_ += json_bytes(part);
+        if (merged_bytes_ > merged_bytes_max)
+            refuse(path, "the parts of 'allOf', all of them together, are larger than 4 MiB");
+    }
+
     /* allOf of objects: one object with all their properties. */
     json rewrite_all_of(const json &schema, const std::string &path)
     {
@@ -665,6 +721,7 @@ class rewriter
         json merged = json::object();
         json properties = json::object();
         json required = json::array();
+        std::set<std::string> names;
 
         check_alone(schema, path, "allOf", { "type" });
         if (!parts.is_array() || parts.empty())
@@ -683,13 +740,18 @@ class rewriter
             if (part.contains("type") && types_of(part, path) != std::set<std::string>{ "object" })
                 refuse(path, "'allOf' can be honoured for objects only");
             for (const auto &entry : part.at("properties").items()) {
-                if (properties.contains(entry.key()))
+                if (!names.insert(entry.key()).second)
                     refuse(path, "two parts of 'allOf' have the property " + quoted(entry.key()));
+                if (names.size() > properties_max)
+                    refuse(path, "an object has more than 500 properties");
+                merge(entry.value(), path);
                 properties[entry.key()] = entry.value();
             }
-            if (part.contains("required") && part.at("required").is_array())
+            if (part.contains("required") && part.at("required").is_array()) {
+                merge(part.at("required"), path);
                 for (const auto &name : part.at("required"))
                     required.push_back(name);
+            }
         }
         merged["type"] = "object";
         merged["properties"] = properties;
@@ -708,11 +770,46 @@ class rewriter
         return value.get<int64_t>();
     }
 
+    /* May it have rules whose names begin with its own? */
+    static bool has_parts(const json &schema)
+    {
+        if (!schema.is_object())
+            return false;
+        for (const char *key :
+             { "properties", "additionalProperties", "items", "prefixItems", "anyOf", "oneOf", "allOf" })
+            if (schema.contains(key))
+                return true;
+        return false;
+    }
+
+    /*
+     * The converter names rules by the path to them, with a dash for what is no letter and no digit. Where that becomes
+     * long, or may be another's, the property's schema moves to a place of its own.
+     */
+    json rewrite_property(const json &schema, const std::string &name, const std::string &path)
+    {
+        bool is_plain = std::all_of(name.begin(), name.end(),
+                                    [](unsigned char c) { return std::isalnum(c) || c == '-' || c == '_'; });
+        size_t outer = name_bytes_;
+        bool moves = (!is_plain || outer + name.size() > path_bytes_max) && has_parts(schema);
+        json out;
+
+        name_bytes_ = moves ? own_name_bytes : outer + 1 + name.size();
+        out = rewrite_node(schema, path);
+        name_bytes_ = outer;
+        if (!moves)
+            return out;
+        moved_.push_back(out);
+        out = json::object();
+        out["$ref"] = "#/$defs/" + moved_name_of(moved_.size() - 1);
+        return out;
+    }
+
     json rewrite_object(const json &schema, const std::string &path)
     {
         json out = json::object();
         json properties = json::object();
-        std::set<std::string> required;
+        std::set<std::string> required, names_given;
         bool has_properties = schema.contains("properties");
         bool has_more = schema.contains("additionalProperties") && !(schema.at("additionalProperties").is_boolean() &&
                                                                      !schema.at("additionalProperties").get<bool>());
@@ -721,6 +818,11 @@ class rewriter
         out["type"] = "object";
         if (has_properties && !schema.at("properties").is_object())
             refuse(path, "'properties' must be an object");
+        if (has_properties && schema.at("properties").size() > properties_max)
+            refuse(path, "an object has more than 500 properties");
+        if (has_properties)
+            for (const auto &entry : schema.at("properties").items())
+                names_given.insert(entry.key());
         if (schema.contains("required")) {
             json names = json::array();
 
@@ -729,10 +831,10 @@ class rewriter
             for (const auto &name : schema.at("required")) {
                 if (!name.is_string())
                     refuse(path, "'required' must be a list of names");
-                if (!has_properties || !schema.at("properties").contains(name.get<std::string>()))
+                if (names_given.count(name.get<std::string>()) == 0)
                     refuse(path, "the required " + quoted(name.get<std::string>()) + " is not among 'properties'");
-                required.insert(name.get<std::string>());
-                names.push_back(name);
+                if (required.insert(name.get<std::string>()).second)
+                    names.push_back(name);
             }
             out["required"] = names;
         }
@@ -746,8 +848,6 @@ class rewriter
         }
         if (!has_properties)
             return out;
-        if (schema.at("properties").size() > properties_max)
-            refuse(path, "an object has more than 500 properties");
         for (const auto &entry : schema.at("properties").items()) {
             const std::string &name = entry.key();
 
@@ -758,7 +858,7 @@ class rewriter
             if (has_more && (name.size() > beside_more_bytes_max || name.find_first_of("]\\^\"") != std::string::npos))
                 refuse(path, "'additionalProperties' cannot be honoured next to the property " + quoted(name) +
                                  ", which is too long or has one of ] \\ ^ \"");
-            properties[name] = rewrite_node(entry.value(), below(path, "properties", name));
+            properties[name] = rewrite_property(entry.value(), name, below(path, "properties", name));
         }
         n_optional = schema.at("properties").size() - required.size();
         if (n_optional > optional_max)
@@ -823,7 +923,9 @@ class rewriter
             if (!schema.at("pattern").is_string())
                 refuse(path, "'pattern' must be a string");
             pattern = schema.at("pattern").get<std::string>();
-            out["pattern"] = pattern_reader(pattern, path).rewrite();
+            pattern = pattern_reader(pattern, path, pattern_bytes_max - pattern_bytes_).rewrite();
+            pattern_bytes_ = std::min(pattern_bytes_ + pattern.size(), pattern_bytes_max);
+            out["pattern"] = pattern;
         }
         if (schema.contains("format")) {
             static const std::set<std::string> known = { "date", "time", "date-time", "uuid" };
@@ -984,47 +1086,63 @@ class rewriter
             refuse(path, "'$ref' must be a string");
         text = given.get<std::string>();
         (void)resolve(text, path);
-        for (size_t i = 0; i < references_.size(); i++)
-            if (references_[i] == text)
-                return name_of(i);
-        references_.push_back(text);
-        return name_of(references_.size() - 1);
+        auto known = reference_numbers_.emplace(text, references_.size());
+
+        if (known.second)
+            references_.push_back(text);
+        return name_of(known.first->second);
     }
 
     const json &root_;
     std::vector<std::string> references_;
+    std::map<std::string, size_t> reference_numbers_;
+    mutable std::map<std::string, const json *> resolved_;
+    std::vector<json> moved_;
     size_t n_nodes_ = 0;
     size_t depth_ = 0;
+    size_t name_bytes_ = 0; /* of the rule that a schema will have, about */
+    size_t merged_bytes_ = 0;
+    size_t pattern_bytes_ = 0;
+    size_t n_compared_ = 0;
 };
 
-/* Keys of additional properties: the converter's classes "not these characters" let in what no string may hold. */
-void mend_additional_keys(std::string &grammar)
+void append_replaced(std::string &out, const std::string &text, const std::string &from, const std::string &to)
 {
     size_t begin = 0;
 
-    while (begin < grammar.size()) {
-        size_t end = std::min(grammar.find('\n', begin), grammar.size());
-        size_t name_end = grammar.find(" ::= ", begin);
-
-        if (name_end < end && grammar.substr(begin, name_end - begin).find("additional-k") != std::string::npos)
-            for (size_t at = grammar.find("[^\"", begin); at < end; at = grammar.find("[^\"", at + 1)) {
-                static const char more[] = "\\\\\\x7F\\x00-\\x1F";
-
-                grammar.insert(at + 3, more);
-                end += sizeof(more) - 1;
-            }
-        begin = end + 1;
+    for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, begin)) {
+        out.append(text, begin, at - begin);
+        out += to;
+        begin = at + from.size();
     }
+    out.append(text, begin);
 }
 
-/* Escapes of its strings: a half of a surrogate pair on its own is no character, and many readers refuse it. */
-void mend_escapes(std::string &grammar)
+/*
+ * What the converter lets into strings that no string may hold: in keys of additional properties, its classes "not these
+ * characters" take quotes' neighbours; and of escapes, a half of a surrogate pair on its own is no character, which many
+ * readers refuse.
+ */
+std::string mended(const std::string &grammar)
 {
+    static const std::string other = "[^\"", other_safe = "[^\"\\\\\\x7F\\x00-\\x1F";
     static const std::string any = "\"u\" [0-9a-fA-F]{4}";
     static const std::string whole = "\"u\" ([0-9a-cA-CefEF] [0-9a-fA-F]{3} | [dD] [0-7] [0-9a-fA-F]{2})";
+    std::string out, line;
 
-    for (size_t at = grammar.find(any); at != std::string::npos; at = grammar.find(any, at + whole.size()))
-        grammar.replace(at, any.size(), whole);
+    for (size_t begin = 0, end; begin < grammar.size(); begin = end + 1) {
+        size_t name_end;
+
+        end = std::min(grammar.find('\n', begin), grammar.size());
+        line.assign(grammar, begin, end - begin);
+        line += '\n';
+        name_end = line.find(" ::= ");
+        if (line.substr(0, name_end).find("additional-k") != std::string::npos)
+            append_replaced(out, line, other, other_safe);
+        else
+            append_replaced(out, line, any, whole);
+    }
+    return out;
 }
 
 } /* namespace */
@@ -1035,17 +1153,19 @@ hearth_status hth_schema_to_grammar(const char *schema, size_t n_bytes, char **g
                                     hearth_error *err)
 {
     try {
-        std::string text(schema, n_bytes);
+        hth_json_bounds bounds = hth_json_measure(schema, n_bytes);
         std::string grammar;
 
-        if (nesting_of(text) > nesting_max)
+        if (bounds.depth > nesting_max)
             return hth_fail(err, HEARTH_MISUSE, "the schema is nested more than %zu deep", nesting_max);
-        json given = json::parse(text);
+        if (bounds.n_values > values_max || bounds.n_pairs > pairs_max)
+            return hth_fail(err, HEARTH_MISUSE, "the schema has more than %zu values, or an object of too many members",
+                            values_max);
+        json given = json::parse(std::string(schema, n_bytes));
         json rewritten = rewriter(given).rewrite();
 
-        grammar = json_schema_to_grammar(rewritten, true);
-        mend_additional_keys(grammar);
-        mend_escapes(grammar);
+        schema_cost(ms_max).add(rewritten);
+        grammar = mended(json_schema_to_grammar(rewritten, true));
         *grammar_out = (char *)std::malloc(grammar.size() + 1);
         if (!*grammar_out)
             return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the grammar of a schema");

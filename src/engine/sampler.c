@@ -196,7 +196,7 @@ hearth_status hth_sampler_new(const hearth_sampling *sampling, const hth_sampler
     hearth_status status;
 
     if (!s) {
-        hth_gbnf_free(parts->gbnf_take);
+        hth_gbnf_unref(parts->gbnf_take);
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a sampler");
     }
     s->sampling = *sampling;
@@ -206,7 +206,7 @@ hearth_status hth_sampler_new(const hearth_sampling *sampling, const hth_sampler
     s->vocabulary = parts->vocabulary;
     s->shown = calloc(parts->n_shown ? parts->n_shown : 1, sizeof(s->shown[0]));
     if (!s->shown) {
-        hth_gbnf_free(parts->gbnf_take);
+        hth_gbnf_unref(parts->gbnf_take);
         hth_sampler_free(s);
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a sampler");
     }

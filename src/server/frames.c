@@ -108,7 +108,7 @@ void hth_frame_add_end(hth_buffer *out, const hth_frame_summary *summary)
     for (size_t i = 0; i < SUMMARY_NUMBERS; i++)
         put_u32(payload + 4 * i, numbers[i]);
     for (size_t i = 0; i < SUMMARY_TIMES; i++)
-        put_f64(payload + 4 * SUMMARY_NUMBERS + 8 * i, times[i]);
+        put_f64(payload + (size_t)4 * SUMMARY_NUMBERS + 8 * i, times[i]);
     add_start(out, HTH_FRAME_END, sizeof(payload));
     add(out, payload, sizeof(payload));
 }
@@ -174,7 +174,7 @@ static bool read_step(const uint8_t *payload, size_t n, hth_frame *out)
 
 static bool read_end(const uint8_t *payload, size_t n, hth_frame_summary *out)
 {
-    const uint8_t *times = payload + 4 * SUMMARY_NUMBERS;
+    const uint8_t *times = payload + (size_t)4 * SUMMARY_NUMBERS;
 
     if (n != END_BYTES)
         return false;

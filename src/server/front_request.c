@@ -10,6 +10,7 @@
  * when they are over, whoever answered them; pages for operators are not.
  */
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +73,7 @@ static void answer(request *r, int status, const char *content_type, const hth_b
 /* status 0: the error's own. */
 static void refuse(request *r, const hth_api_error *error, int status, const char *reason)
 {
-    hth_api_dialect dialect = hth_route_dialect(r->route);
+    hth_api_dialect dialect = hth_path_dialect(r->path);
     hth_buffer body = { .text = NULL };
     char seconds[16];
 
@@ -172,6 +173,13 @@ static bool admit(request *r)
     return false;
 }
 
+static bool has_admin_listener(const request *r)
+{
+    const hth_server_address *admin = &r->options->options->admin;
+
+    return admin->host || admin->path;
+}
+
 /* May this client see pages for operators? False when it was refused. */
 static bool may_administer(request *r)
 {
@@ -181,13 +189,14 @@ static bool may_administer(request *r)
         return true;
     if (r->use && hth_key_use_key(r->use)->is_admin)
         return true;
-    /* Numbers are not worth a key where nothing else is. */
-    if (!has_keys(r) && strcmp(r->path, "/metrics") == 0)
+    /* Numbers are not worth a key where nothing else is, and there is no other place for them. */
+    if (!has_keys(r) && !has_admin_listener(r) && strcmp(r->path, "/metrics") == 0)
         return true;
     hth_api_fail(&error, HTH_API_FORBIDDEN, NULL,
-                 has_keys(r) ? "this page needs a key with 'admin = true', or the listener that 'admin' configures"
-                             : "this page is served on the listener that 'admin' configures, and to keys with 'admin = "
-                               "true'; neither is configured");
+                 has_keys(r) || has_admin_listener(r)
+                     ? "this page needs a key with 'admin = true', or the listener that 'admin' configures"
+                     : "this page is served on the listener that 'admin' configures, and to keys with 'admin = "
+                       "true'; neither is configured");
     refuse(r, &error, 0, "forbidden");
     return false;
 }
@@ -483,6 +492,9 @@ void hth_front_handle(hth_http_exchange *exchange, void *user_data)
         .bytes_in = n_body,
     };
     name_request(r);
+    if (r->options->options->log_prompts && n_body > 0)
+        hth_info(&front->log, "request %s: body: %.*s", r->record.request_id, n_body < INT_MAX ? (int)n_body : INT_MAX,
+                 hth_http_body(exchange, &n_body));
     if (hth_cors_add(r->options->options, exchange) && strcmp(r->method, "OPTIONS") == 0) {
         hth_buffer nothing = { .text = NULL };
 
@@ -503,6 +515,6 @@ const char *hth_front_protocol_error(int status, const char *why, const char *pa
     hth_metrics_note_refused(front->metrics, "protocol");
     hth_api_fail(&error, kind, NULL, "%s", why);
     hth_buffer_clear(&front->protocol_error);
-    hth_api_error_write(hth_route_dialect(hth_route_find(path)), &error, &front->protocol_error);
+    hth_api_error_write(hth_path_dialect(path), &error, &front->protocol_error);
     return hth_buffer_text(&front->protocol_error);
 }

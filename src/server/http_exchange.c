@@ -223,7 +223,7 @@ static bool is_bodyless(int status)
 
 static bool is_head_request(const hth_http_exchange *exchange)
 {
-    return exchange && strcmp(exchange->head.method, "HEAD") == 0;
+    return exchange && exchange->head.method && strcmp(exchange->head.method, "HEAD") == 0;
 }
 
 /* A whole reply. False: no memory. */

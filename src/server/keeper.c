@@ -194,7 +194,7 @@ static void on_pause_over(evutil_socket_t fd, short what, void *user_data)
 static void pause_before_next(hth_keeper *keeper, uint64_t ready_ms)
 {
     hearth_error err;
-    hth_restart next = hth_restart_after_death(&keeper->policy, ready_ms, draw());
+    hth_restart next = hth_restart_after_death(&keeper->policy, keeper->world->options->healthy_ms, ready_ms, draw());
     struct timeval pause = { .tv_sec = next.pause_ms / 1000, .tv_usec = (suseconds_t)(next.pause_ms % 1000) * 1000 };
 
     keeper->state = next.is_broken ? HTH_WORKER_BROKEN : HTH_WORKER_WAITING;

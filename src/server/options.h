@@ -70,6 +70,7 @@ typedef struct hth_server_options {
     /* Supervision. */
     const char
         *runtime_directory; /* for the workers' sockets, mode 0700; NULL: one of our own below the temporary folder */
+    uint32_t healthy_ms;    /* a worker that was ready for so long starts again at once, its deaths forgotten */
     uint32_t hang_ms;       /* an evaluation that takes longer means that the worker hangs; 0: never */
     uint32_t start_timeout_ms; /* likewise its loading, without any progress */
     uint32_t wait_timeout_ms;  /* a request waits for its worker to start, or start again, at most so long */
@@ -99,6 +100,7 @@ static inline hth_server_options hth_server_options_default(void)
         .idle_timeout_ms = 300000,
         .request_timeout_ms = 30000,
         .write_timeout_ms = 60000,
+        .healthy_ms = 30000,
         .hang_ms = 60000,
         .start_timeout_ms = 600000,
         .wait_timeout_ms = 120000,

@@ -106,7 +106,8 @@ static void give_turn(hth_proxy_model *model)
 
 void hth_proxy_watch_time(hth_proxy *proxy)
 {
-    const struct timeval wait = { .tv_sec = proxy->tick_ms / 1000, .tv_usec = proxy->tick_ms % 1000 * 1000 };
+    const struct timeval wait = { .tv_sec = proxy->tick_ms / 1000,
+                                  .tv_usec = (suseconds_t)(proxy->tick_ms % 1000) * 1000 };
 
     if (!event_pending(proxy->tick, EV_TIMEOUT, NULL))
         (void)event_add(proxy->tick, &wait); /* fails without memory: the next one tries again */

@@ -127,7 +127,7 @@ bool hth_proxy_view(const hth_proxy *proxy, const char *model, hth_worker_view *
 void hth_relay_ask(hth_relay *relay, uint64_t after);
 /* Let go of whatever it waits for. */
 void hth_relay_let_go(hth_relay *relay);
-void hth_relay_on_room(void *relay);
+void hth_relay_on_room(void *user_data);
 
 /* ---- relay_reply.c: each may end the exchange, and the relay with it ---- */
 
@@ -140,7 +140,7 @@ void hth_relay_fail(hth_relay *relay, const hth_api_error *error);
 void hth_relay_fail_status(hth_relay *relay, const hearth_error *err);
 /* A stream whose end cannot be told: the client shall know that it is not whole. */
 void hth_relay_cut(hth_relay *relay, int status);
-void hth_relay_on_close(void *relay);
+void hth_relay_on_close(void *user_data);
 /* A comment, where the stream has been silent since then. */
 void hth_relay_keep_alive(hth_relay *relay, uint64_t since_ns);
 bool hth_relay_is_backlogged(const hth_relay *relay);

@@ -488,7 +488,12 @@ static void broken(hth_relay *relay)
     hth_info(relay->proxy->options.log, "request %s: the connection to the worker of model '%s' broke", relay->id,
              model->name);
     hth_supervisor_note_broken(relay->proxy->options.supervisor, model->name, relay->generation);
-    if (relay->is_known_lost || relay->n_breaks > relay->proxy->options.retries_max + BREAKS_MORE_MAX) {
+    if (relay->is_known_lost) {
+        fail_with(relay, HTH_API_OVERLOADED,
+                  "the reply was broken off with its worker and cannot go on: it is too long to be remembered here");
+        return;
+    }
+    if (relay->n_breaks > relay->proxy->options.retries_max + BREAKS_MORE_MAX) {
         fail_after_breaks(relay);
         return;
     }

@@ -19,7 +19,7 @@ static uint32_t upper_half(uint32_t pause_ms, double draw)
 }
 
 /* Were the last deaths all there can be within little service? */
-static bool is_crash_loop(const hth_restart_policy *policy)
+static bool is_crash_loop(const hth_restart_policy *policy, uint32_t healthy_ms)
 {
     uint64_t service_ms = 0;
 
@@ -27,12 +27,12 @@ static bool is_crash_loop(const hth_restart_policy *policy)
         return false;
     for (int i = 0; i < HTH_RESTART_DEATHS_MAX; i++)
         service_ms += policy->ready_ms[i];
-    return service_ms <= HTH_RESTART_SERVICE_MS;
+    return service_ms <= 2 * (uint64_t)healthy_ms;
 }
 
-hth_restart hth_restart_after_death(hth_restart_policy *policy, uint64_t ready_ms, double draw)
+hth_restart hth_restart_after_death(hth_restart_policy *policy, uint32_t healthy_ms, uint64_t ready_ms, double draw)
 {
-    if (ready_ms >= HTH_RESTART_HEALTHY_MS)
+    if (ready_ms >= healthy_ms)
         *policy = (hth_restart_policy){ 0 };
     if (policy->n_deaths < UINT32_MAX)
         policy->n_deaths++;
@@ -40,7 +40,7 @@ hth_restart hth_restart_after_death(hth_restart_policy *policy, uint64_t ready_m
     policy->ready_ms[0] = ready_ms < UINT32_MAX ? (uint32_t)ready_ms : UINT32_MAX;
 
     /* Once broken, the one try decides; it need not fail five times. */
-    if (policy->n_breaks > 0 || is_crash_loop(policy)) {
+    if (policy->n_breaks > 0 || is_crash_loop(policy, healthy_ms)) {
         uint32_t pause_ms = doubled(HTH_RESTART_BROKEN_MS, policy->n_breaks, HTH_RESTART_BROKEN_MAX_MS);
 
         if (policy->n_breaks < UINT32_MAX)

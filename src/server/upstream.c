@@ -14,92 +14,28 @@
  * Invariant: between turns of the event loop a call is in exactly one list, and it is handed over to libcurl when that is
  * running, noted or released.
  */
-#include "server/upstream.h"
-
 #include <assert.h>
-#include <curl/curl.h>
 #include <errno.h>
 #include <event2/event.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
-#include "api/buffer.h"
 #include "base/status.h"
-#include "server/watched_sockets.h"
+#include "server/upstream_inside.h"
 
 enum {
     CONNECTIONS_IDLE_MAX = 256, /* kept for further requests, of all workers */
     CALLS_IDLE_MAX = 64,
-    READ_BYTES = 16 << 10,         /* at once; memory of every running call */
-    BUSY_US_MIN = 1000,            /* a listener whose queue is full is tried again, each time so much later */
-    BUSY_TRIES_MAX = 100,          /* and so many times: 5 s in all */
-    RELEASED_LOOK_S = 1,           /* between looks at released calls; the second one closes their connection */
-    RELEASED_BYTES_MAX = 64 << 10, /* that still come */
-};
-
-typedef struct call_list {
-    hth_upstream_call *first; /* the one that joined first */
-    hth_upstream_call *last;
-} call_list;
-
-struct hth_upstream {
-    struct event_base *base;
-    CURLM *multi;
-    struct event *soon;
-    struct event *timer;        /* libcurl's */
-    struct event *busy_timer;   /* pending while there are busy calls */
-    struct event *linger_timer; /* pending while there are released calls, and a little longer */
-    bool is_timer_due;          /* libcurl's timer of 0 ms */
-    bool is_inside;             /* libcurl is on the stack */
-    call_list idle;
-    size_t n_idle;
-    call_list queued;   /* for soon to hand over */
-    call_list busy;     /* for busy_timer to queue again */
-    call_list running;  /* in libcurl's hands, here and below */
-    call_list noted;    /* for soon to end or to go on with */
-    call_list released; /* whose end is awaited for the connection's sake */
-    hth_watched_sockets sockets;
-    hth_upstream_numbers numbers;
-};
-
-/* How libcurl was told to ask, so that options that stay are not set again. */
-typedef enum call_mode { MODE_NONE, MODE_GET, MODE_HEAD, MODE_POST, MODE_OTHER } call_mode;
-
-struct hth_upstream_call {
-    hth_upstream *upstream;
-    CURL *easy;
-    hth_upstream_watch watch;
-    call_list *list;
-    hth_upstream_call *next, *previous;
-
-    call_mode mode;
-    char *socket_path; /* as libcurl was told it */
-    struct curl_slist *headers;
-    size_t n_headers_max;
-    hth_buffer header_text;
-    const void *body[2];
-    size_t body_bytes[2];
-    size_t n_body_read;
-
-    bool is_handed_over; /* to libcurl */
-    bool has_head;
-    bool is_quiet;  /* cancelled or released: no callbacks */
-    bool is_cut;    /* to be ended by soon */
-    bool is_paused; /* on_bytes said "not now" */
-    bool was_seen;  /* a released call: by one look */
-    uint32_t n_busy_tries;
-    int open_errno; /* of its connection; 0: it did not fail there */
-    size_t n_released_bytes;
-    char error_text[CURL_ERROR_SIZE];
+    BUSY_US_MIN = 1000,   /* a listener whose queue is full is tried again, each time so much later */
+    BUSY_TRIES_MAX = 100, /* and so many times: 5 s in all */
+    RELEASED_LOOK_S = 1,  /* between looks at released calls; the second one closes their connection */
 };
 
 /* ---- lists ---- */
 
 static void list_leave(hth_upstream_call *call)
 {
-    call_list *list = call->list;
+    hth_call_list *list = call->list;
 
     if (!list)
         return;
@@ -116,7 +52,17 @@ static void list_leave(hth_upstream_call *call)
     call->previous = NULL;
 }
 
-static void list_join(call_list *list, hth_upstream_call *call)
+/* The first one, taken out; NULL: there is none. */
+static hth_upstream_call *list_take(hth_call_list *list)
+{
+    hth_upstream_call *call = list->first;
+
+    if (call)
+        list_leave(call);
+    return call;
+}
+
+static void list_join(hth_call_list *list, hth_upstream_call *call)
 {
     list_leave(call);
     call->list = list;
@@ -135,27 +81,14 @@ static void note(hth_upstream_call *call)
     event_active(call->upstream->soon, EV_TIMEOUT, 0);
 }
 
+static void cut_without_memory(hth_upstream_call *call)
+{
+    call->open_errno = ENOMEM;
+    call->is_cut = true;
+    note(call);
+}
+
 /* ---- sockets ---- */
-
-static curl_socket_t on_open(void *user_data, curlsocktype purpose, struct curl_sockaddr *address)
-{
-    hth_upstream_call *call = user_data;
-    int fd = hth_watched_sockets_open(&call->upstream->sockets);
-
-    (void)purpose;
-    (void)address; /* libcurl connects */
-    call->open_errno = fd < 0 ? errno : 0;
-    call->upstream->numbers.n_connections_opened += fd >= 0;
-    return fd < 0 ? CURL_SOCKET_BAD : fd;
-}
-
-static int on_close(void *user_data, curl_socket_t fd)
-{
-    hth_upstream *upstream = user_data;
-
-    hth_watched_sockets_close(&upstream->sockets, fd);
-    return 0;
-}
 
 /* libcurl waits for other things than before. */
 static int on_socket(CURL *easy, curl_socket_t fd, int what, void *user_data, void *socket_data)
@@ -164,16 +97,15 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *user_data, vo
     short wanted = (short)((what == CURL_POLL_IN || what == CURL_POLL_INOUT ? EV_READ : 0) |
                            (what == CURL_POLL_OUT || what == CURL_POLL_INOUT ? EV_WRITE : 0));
     hth_upstream_call *call = NULL;
+    bool is_watched = hth_watched_sockets_want(&upstream->sockets, fd, wanted) && wanted;
 
     (void)socket_data;
-    if (hth_watched_sockets_want(&upstream->sockets, fd, wanted) || !wanted)
-        return 0;
+    if (curl_easy_getinfo(easy, CURLINFO_PRIVATE, &call) != CURLE_OK || !call)
+        return 0; /* it is none of ours: libcurl has its own for connections that it closes */
+    call->is_watched = is_watched;
     /* The system is out of memory. Saying so here would fail every transfer for good, so this one ends. */
-    if (curl_easy_getinfo(easy, CURLINFO_PRIVATE, &call) == CURLE_OK && call) {
-        call->open_errno = ENOMEM;
-        call->is_cut = true;
-        note(call);
-    }
+    if (wanted && !is_watched)
+        cut_without_memory(call);
     return 0;
 }
 
@@ -202,163 +134,17 @@ static int on_timer(CURLM *multi, long timeout_ms, void *user_data)
     return 0;
 }
 
-static void tell_head(hth_upstream_call *call)
-{
-    long status = 0;
-    curl_off_t retry_after_s = 0;
-    char *content_type = NULL;
-
-    if (curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status) != CURLE_OK || status < 200)
-        return; /* 1xx: the reply's own head is to come */
-    (void)curl_easy_getinfo(call->easy, CURLINFO_CONTENT_TYPE, &content_type); /* NULL, 0 where there is none */
-    (void)curl_easy_getinfo(call->easy, CURLINFO_RETRY_AFTER, &retry_after_s);
-    if (retry_after_s < 0 || retry_after_s > UINT32_MAX)
-        retry_after_s = 0;
-    call->has_head = true;
-    if (!call->is_quiet)
-        call->watch.on_head((int)status, content_type ? content_type : "", (uint32_t)retry_after_s,
-                            call->watch.user_data);
-}
-
-/* A line of the head, or of what may follow a chunked body. */
-static size_t on_header(char *line, size_t size, size_t n, void *user_data)
-{
-    hth_upstream_call *call = user_data;
-
-    (void)size; /* always 1 */
-    if (!call->has_head && (line[0] == '\r' || line[0] == '\n'))
-        tell_head(call);
-    return call->is_cut ? 0 : n;
-}
-
-static size_t on_piece(char *bytes, size_t size, size_t n, void *user_data)
-{
-    hth_upstream_call *call = user_data;
-
-    (void)size; /* always 1 */
-    if (!call->is_quiet && !call->watch.on_bytes(bytes, n, call->watch.user_data) && !call->is_quiet) {
-        call->is_paused = true;
-        return CURL_WRITEFUNC_PAUSE;
-    }
-    if (call->is_quiet)
-        call->n_released_bytes += n;
-    return call->is_cut || call->n_released_bytes > RELEASED_BYTES_MAX ? 0 : n;
-}
-
-/* A body of two pieces. */
-static size_t on_read(char *bytes, size_t size, size_t n, void *user_data)
-{
-    hth_upstream_call *call = user_data;
-    size_t at = call->n_body_read, n_room = size * n, n_done = 0;
-
-    if (call->is_quiet)
-        return CURL_READFUNC_ABORT; /* the pieces may be gone */
-    for (size_t i = 0; i < 2; i++) {
-        size_t n_piece;
-
-        if (at >= call->body_bytes[i]) {
-            at -= call->body_bytes[i];
-            continue;
-        }
-        n_piece = call->body_bytes[i] - at;
-        if (n_piece > n_room - n_done)
-            n_piece = n_room - n_done;
-        memcpy(bytes + n_done, (const char *)call->body[i] + at, n_piece);
-        n_done += n_piece;
-        at = 0;
-    }
-    call->n_body_read += n_done;
-    return n_done;
-}
-
-/* libcurl sends a body anew where a kept connection turned out to be closed. */
-static int on_seek(void *user_data, curl_off_t offset, int origin)
-{
-    hth_upstream_call *call = user_data;
-
-    if (origin != SEEK_SET || offset < 0 || (uint64_t)offset > call->body_bytes[0] + call->body_bytes[1])
-        return CURL_SEEKFUNC_FAIL;
-    call->n_body_read = (size_t)offset;
-    return CURL_SEEKFUNC_OK;
-}
-
 /* ---- calls ---- */
-
-static void call_free(hth_upstream_call *call)
-{
-    if (!call)
-        return;
-    list_leave(call);
-    curl_easy_cleanup(call->easy);
-    hth_buffer_deinit(&call->header_text);
-    free(call->headers);
-    free(call->socket_path);
-    free(call);
-}
-
-static CURLcode set_constants(hth_upstream_call *call)
-{
-    static const struct {
-        CURLoption option;
-        long value;
-    } numbers[] = {
-        { CURLOPT_NOSIGNAL, 1 }, /* libcurl would set a handler and back for each piece */
-        { CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1 },
-        { CURLOPT_BUFFERSIZE, READ_BYTES },
-    };
-    static const struct {
-        CURLoption option;
-        const char *text;
-    } texts[] = {
-        { CURLOPT_URL, "http://worker/" }, /* the path is in the request's target, as it came */
-        { CURLOPT_PROXY, "" },             /* and none from the environment */
-    };
-    CURL *easy = call->easy;
-    CURLcode code = CURLE_OK;
-
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]) && !code; i++)
-        code = curl_easy_setopt(easy, numbers[i].option, numbers[i].value);
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]) && !code; i++)
-        code = curl_easy_setopt(easy, texts[i].option, texts[i].text);
-    if (code)
-        return code;
-    /* Pointers are kept as they are: nothing here can fail. */
-    (void)curl_easy_setopt(easy, CURLOPT_PRIVATE, call);
-    (void)curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, call->error_text);
-    (void)curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
-    (void)curl_easy_setopt(easy, CURLOPT_HEADERDATA, call);
-    (void)curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_piece);
-    (void)curl_easy_setopt(easy, CURLOPT_WRITEDATA, call);
-    (void)curl_easy_setopt(easy, CURLOPT_READFUNCTION, on_read);
-    (void)curl_easy_setopt(easy, CURLOPT_READDATA, call);
-    (void)curl_easy_setopt(easy, CURLOPT_SEEKFUNCTION, on_seek);
-    (void)curl_easy_setopt(easy, CURLOPT_SEEKDATA, call);
-    (void)curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, on_open);
-    (void)curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, call);
-    (void)curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, on_close);
-    (void)curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, call->upstream); /* connections outlive calls */
-    return CURLE_OK;
-}
 
 /* An idle call, or a new one; in no list. NULL without memory. */
 static hth_upstream_call *call_take(hth_upstream *upstream)
 {
     hth_upstream_call *call = upstream->idle.last;
 
-    if (call) {
-        list_leave(call);
-        upstream->n_idle--;
-        return call;
-    }
-    call = calloc(1, sizeof(*call));
     if (!call)
-        return NULL;
-    call->upstream = upstream;
-    call->easy = curl_easy_init();
-    if (!call->easy || set_constants(call) != CURLE_OK) {
-        call_free(call);
-        return NULL;
-    }
+        return hth_upstream_call_new(upstream);
+    list_leave(call);
+    upstream->n_idle--;
     return call;
 }
 
@@ -368,7 +154,7 @@ static void call_give(hth_upstream_call *call)
     hth_upstream *upstream = call->upstream;
 
     if (upstream->n_idle >= CALLS_IDLE_MAX) {
-        call_free(call);
+        hth_upstream_call_free(call);
         return;
     }
     list_join(&upstream->idle, call);
@@ -408,143 +194,22 @@ static bool is_well_formed(const hth_upstream_request *request)
     return request->target[0] == '/' && !strpbrk(request->method, " \r\n");
 }
 
-static void add_line(hth_buffer *out, const char *name, const char *separator, const char *value)
-{
-    hth_buffer_add_text(out, name);
-    hth_buffer_add_text(out, separator);
-    hth_buffer_add(out, value, strlen(value) + 1); /* with its end */
-}
-
-/*
- * The headers as libcurl's list, which lies in memory that the next request uses again. A name without a value is one
- * that libcurl shall not add.
- */
-static bool set_headers(hth_upstream_call *call, const hth_upstream_request *request)
-{
-    static const char *const unwanted[] = { "Accept", "Expect", "Content-Type" };
-    enum { N_UNWANTED = sizeof(unwanted) / sizeof(unwanted[0]) };
-    size_t n = 0;
-    bool has_type = false;
-    char *at;
-
-    if (call->n_headers_max < request->n_headers + N_UNWANTED) {
-        size_t n_max = request->n_headers + N_UNWANTED;
-        struct curl_slist *grown = realloc(call->headers, n_max * sizeof(*grown));
-
-        if (!grown)
-            return false;
-        call->headers = grown;
-        call->n_headers_max = n_max;
-    }
-    hth_buffer_clear(&call->header_text);
-    for (; n < request->n_headers; n++) {
-        const hth_upstream_header *header = &request->headers[n];
-
-        /* "Name;" is a header that is empty. */
-        add_line(&call->header_text, header->name, header->value[0] ? ": " : ";", header->value);
-        has_type = has_type || strcasecmp(header->name, "Content-Type") == 0;
-    }
-    for (size_t i = 0; i < N_UNWANTED - (has_type ? 1 : 0); i++, n++)
-        add_line(&call->header_text, unwanted[i], ":", "");
-    if (call->header_text.failed)
-        return false;
-    at = call->header_text.text;
-    for (size_t i = 0; i < n; i++) {
-        call->headers[i] = (struct curl_slist){ .data = at, .next = i + 1 < n ? &call->headers[i + 1] : NULL };
-        at += strlen(at) + 1;
-    }
-    return curl_easy_setopt(call->easy, CURLOPT_HTTPHEADER, call->headers) == CURLE_OK;
-}
-
-static bool set_mode(hth_upstream_call *call, const char *method, bool has_body)
-{
-    call_mode mode = MODE_OTHER;
-    CURLoption option = has_body ? CURLOPT_POST : CURLOPT_HTTPGET;
-
-    if (strcmp(method, "POST") == 0) {
-        mode = MODE_POST;
-        option = CURLOPT_POST;
-    } else if (strcmp(method, "GET") == 0 && !has_body) {
-        mode = MODE_GET;
-    } else if (strcmp(method, "HEAD") == 0 && !has_body) {
-        mode = MODE_HEAD;
-        option = CURLOPT_NOBODY;
-    }
-    if (mode == call->mode && mode != MODE_OTHER)
-        return true;
-    call->mode = MODE_NONE;
-    if (curl_easy_setopt(call->easy, option, 1L) != CURLE_OK ||
-        curl_easy_setopt(call->easy, CURLOPT_CUSTOMREQUEST, mode == MODE_OTHER ? method : NULL) != CURLE_OK)
-        return false;
-    call->mode = mode;
-    return true;
-}
-
-static bool set_socket(hth_upstream_call *call, const char *path)
-{
-    char *copy;
-
-    if (call->socket_path && strcmp(call->socket_path, path) == 0)
-        return true;
-    copy = strdup(path);
-    if (!copy || curl_easy_setopt(call->easy, CURLOPT_UNIX_SOCKET_PATH, path) != CURLE_OK) {
-        free(copy);
-        return false;
-    }
-    free(call->socket_path);
-    call->socket_path = copy;
-    return true;
-}
-
-/* One piece is sent from where it is, with the head in one go where it is short. */
-static void set_body(hth_upstream_call *call, const hth_upstream_request *request)
-{
-    bool is_one = request->body_bytes[0] == 0 || request->body_bytes[1] == 0;
-    size_t i = request->body_bytes[0] == 0 ? 1 : 0;
-
-    memcpy(call->body, request->body, sizeof(call->body));
-    memcpy(call->body_bytes, request->body_bytes, sizeof(call->body_bytes));
-    call->n_body_read = 0;
-    /* None of these fails: the pointer and the number are kept as they are. */
-    if (is_one)
-        (void)curl_easy_setopt(call->easy, CURLOPT_POSTFIELDS, request->body_bytes[i] ? request->body[i] : "");
-    else
-        (void)curl_easy_setopt(call->easy, CURLOPT_POSTFIELDS, NULL);
-    (void)curl_easy_setopt(call->easy, CURLOPT_POSTFIELDSIZE_LARGE,
-                           (curl_off_t)(request->body_bytes[0] + request->body_bytes[1]));
-}
-
 hearth_status hth_upstream_begin(hth_upstream *upstream, const hth_upstream_request *request,
                                  const hth_upstream_watch *watch, hth_upstream_call **out, hearth_error *err)
 {
     hth_upstream_call *call;
-    bool has_body = request->body_bytes[0] > 0 || request->body_bytes[1] > 0;
 
     if (!is_well_formed(request))
         return hth_fail(err, HEARTH_MISUSE,
                         "a request for a worker has a line break in a header, or a target that is "
                         "no path");
     call = call_take(upstream);
+    if (call && !hth_upstream_call_set(call, request, watch)) {
+        call_give(call);
+        call = NULL;
+    }
     if (!call)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to ask the worker");
-    if (has_body || strcmp(request->method, "POST") == 0)
-        set_body(call, request);
-    if (!set_mode(call, request->method, has_body) || !set_socket(call, request->socket_path) ||
-        !set_headers(call, request) ||
-        curl_easy_setopt(call->easy, CURLOPT_REQUEST_TARGET, request->target) != CURLE_OK) {
-        call_give(call);
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to ask the worker");
-    }
-    call->watch = *watch;
-    call->has_head = false;
-    call->is_quiet = false;
-    call->is_cut = false;
-    call->is_paused = false;
-    call->was_seen = false;
-    call->n_busy_tries = 0;
-    call->n_released_bytes = 0;
-    call->open_errno = 0;
-    call->error_text[0] = '\0';
     list_join(&upstream->queued, call);
     upstream->numbers.n_calls++;
     event_active(upstream->soon, EV_TIMEOUT, 0);
@@ -625,7 +290,7 @@ static bool is_to_be_tried_again(hth_upstream_call *call, CURLcode code)
         return false;
     list_join(&upstream->busy, call);
     if (!event_pending(upstream->busy_timer, EV_TIMEOUT, NULL)) {
-        const struct timeval wait = { .tv_usec = BUSY_US_MIN * (int)call->n_busy_tries };
+        const struct timeval wait = { .tv_usec = (suseconds_t)BUSY_US_MIN * (suseconds_t)call->n_busy_tries };
 
         if (event_add(upstream->busy_timer, &wait) != 0) {
             list_leave(call);
@@ -674,15 +339,28 @@ static void drain(hth_upstream *upstream)
     }
 }
 
+/* libcurl could not remember what a call waits for, and does not tell which: one that waits for nothing. */
+static void cut_forgotten(hth_upstream *upstream)
+{
+    for (hth_upstream_call *call = upstream->running.first, *next; call; call = next) {
+        next = call->next;
+        if (!call->is_watched && !call->is_paused)
+            cut_without_memory(call);
+    }
+}
+
 static void act(hth_upstream *upstream, curl_socket_t fd, int what)
 {
+    CURLMcode code;
     int n_running;
 
     assert(!upstream->is_inside);
     upstream->is_inside = true;
-    (void)curl_multi_socket_action(upstream->multi, fd, what, &n_running); /* failures are the calls' */
+    code = curl_multi_socket_action(upstream->multi, fd, what, &n_running);
     upstream->is_inside = false;
     drain(upstream);
+    if (code != CURLM_OK)
+        cut_forgotten(upstream);
 }
 
 static void hand_over(hth_upstream_call *call)
@@ -694,7 +372,6 @@ static void hand_over(hth_upstream_call *call)
         list_join(&upstream->running, call);
         return;
     }
-    list_leave(call);
     call_finish(call, CURLE_OUT_OF_MEMORY);
 }
 
@@ -729,13 +406,14 @@ static void end_or_go_on(hth_upstream_call *call)
 static void on_soon(evutil_socket_t fd, short what, void *user_data)
 {
     hth_upstream *upstream = user_data;
+    hth_upstream_call *call;
 
     (void)fd;
     (void)what;
-    while (upstream->noted.first)
-        end_or_go_on(upstream->noted.first);
-    while (upstream->queued.first)
-        hand_over(upstream->queued.first);
+    while ((call = list_take(&upstream->noted)) != NULL)
+        end_or_go_on(call);
+    while ((call = list_take(&upstream->queued)) != NULL)
+        hand_over(call);
     if (upstream->is_timer_due) {
         upstream->is_timer_due = false;
         act(upstream, CURL_SOCKET_TIMEOUT, 0);
@@ -831,15 +509,17 @@ static void event_free_if(struct event *event)
 
 void hth_upstream_free(hth_upstream *upstream)
 {
+    hth_upstream_call *call;
+
     if (!upstream)
         return;
-    while (upstream->noted.first)
-        call_end(upstream->noted.first); /* cancelled a moment ago */
-    while (upstream->released.first)
-        call_end(upstream->released.first);
+    while ((call = list_take(&upstream->noted)) != NULL)
+        call_end(call); /* cancelled a moment ago */
+    while ((call = list_take(&upstream->released)) != NULL)
+        call_end(call);
     assert(upstream->numbers.n_calls == 0);
-    while (upstream->idle.first)
-        call_free(upstream->idle.first);
+    while ((call = list_take(&upstream->idle)) != NULL)
+        hth_upstream_call_free(call);
     (void)curl_multi_cleanup(upstream->multi); /* closes what connections are left */
     hth_watched_sockets_deinit(&upstream->sockets);
     event_free_if(upstream->soon);

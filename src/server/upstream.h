@@ -1,7 +1,7 @@
 /*
  * upstream.h - requests to workers: libcurl's multi interface on the front's event loop
  *
- * The only file that knows libcurl. Connections to a socket are kept and used again. All on the event loop's thread.
+ * The only one that knows libcurl. Connections to a socket are kept and used again. All on the event loop's thread.
  */
 #ifndef HTH_SERVER_UPSTREAM_H
 #define HTH_SERVER_UPSTREAM_H

@@ -16,7 +16,6 @@
 #include "api/reply.h"
 #include "server/worker_known.h"
 #include "server/worker_post.h"
-#include "server/worker_prompts.h"
 
 /* What is asked for. */
 typedef enum hth_task_kind {
@@ -31,7 +30,7 @@ typedef struct hth_task {
     /* Given. */
     hearth_model *model;
     hth_post *post;
-    hth_prompts *prompts; /* that were made lately */
+    hth_memo *prompts; /* that were made lately */
     const hth_api_limits *limits;
     const char *model_name;
     hth_task_kind kind;

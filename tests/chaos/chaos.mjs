@@ -5,8 +5,12 @@
 //
 // Two servers, one after the other, each with an empty cache. The first answers every request in peace; the second answers
 // the same requests while its workers are tormented. Every reply has to be complete and the same, byte for byte (compare.mjs
-// says what may differ); the server has to end in order, and no worker may be left. The models run where bits do not depend
-// on neighbours and placement (docs/engine.md): Q8_0 weights, decoding rows that attend to their own cells, n_parallel 8.
+// says what may differ); the server has to end in order, and no worker may be left.
+//
+// Models run where bits do not depend on neighbours and placement (docs/engine.md, "When bits stay the same"). The real one
+// has a token that it adds last of all that its context holds, always: one request at a time, which shares no cells with
+// others because each has a salt of its own. The stub's bits depend on nothing but tokens, so that it has eight at once,
+// which share what they have in common, and several replies a request.
 //
 // The order of events between several replies of one stream is time's, so the streams of n > 1 are compared per reply.
 // Draws of the tormentor and of the requests follow the seed, which is printed; moments in time do not, so a seed that
@@ -19,7 +23,7 @@ import { makeRequests } from './requests.mjs'
 import { torment } from './tormentor.mjs'
 import { ask, metric, openFiles, residentBytes, start, stop } from '../support/server.mjs'
 
-const options = { streams: 100, 'at-once': 12, seed: Date.now() % 1000000, 'pause-ms': 400, 'hang-ms': 1200, 'max-tokens': 160, only: -1 }
+const options = { streams: 100, 'at-once': 12, seed: Date.now() % 1000000, 'pause-ms': 400, 'hang-ms': 1200, 'max-tokens': 160, 'stub-us': 200, only: -1 }
 for (let i = 2; i + 1 < process.argv.length; i += 2) {
   const name = process.argv[i].replace(/^--/, '')
   options[name] = typeof options[name] === 'number' ? Number(process.argv[i + 1]) : process.argv[i + 1]
@@ -31,21 +35,25 @@ for (const name of ['hearth', 'model', 'work'])
   }
 console.log(`seed ${options.seed} (HTH_SEED replays it)`)
 
-const models = [{ name: 'tiny', tools: false }]
-if (options.template) models.push({ name: 'tools', tools: true })
+const models = [
+  { name: 'tiny', path: options.model, isAlone: true, share: 2 },
+  { name: 'stub', path: `stub:delay_us=${options['stub-us']}`, share: 3 },
+]
+if (options.template) models.push({ name: 'tools', path: options.model, template: options.template, isAlone: true, share: 1 })
 const requests = makeRequests(options.streams, options.seed, { models, maxTokens: options['max-tokens'] })
   .filter(({ index }) => options.only < 0 || index === options.only)
 
 const settings = (name) => {
   const file = join(options.work, `${name}.conf`)
   const section = (model) => `model "${model.name}" {
-  path = "${options.model}"
-  n_ctx = 16384
-  n_parallel = 8
-  ram = 256M
-  cache = "${join(options.work, name, model.name)}"
-  ${model.tools ? `chat_template = "${options.template}"` : ''}
-}\n`
+  path = "${model.path}"
+  context = 16384
+  n_parallel = ${model.isAlone ? 1 : 8}
+  ${model.isAlone ? 'type_k = q8_0\n  type_v = q8_0' : ''}
+  ${model.template ? `chat_template = "${model.template}"` : ''}
+  cache { directory = "${join(options.work, name, model.name)}"; ram = 64M }
+}
+`
   writeFileSync(file, models.map(section).join(''))
   return file
 }
@@ -114,8 +122,8 @@ try {
     if (reply.error || reply.status !== 200 || !isComplete(requests[i], reply.text))
       throw new Error(`request ${requests[i].index} fails in peace: ${reply.error ?? reply.status} ${reply.text.slice(-500)}\n${requests[i].path} ${requests[i].body}`)
 
-  // Tormented. More deaths than any request would have by chance are allowed for.
-  server = await serve('chaos', ['--hang-ms', String(options['hang-ms']), '--retries-max', '100'])
+  // Tormented. More deaths than a request has by chance are allowed for, and so are deaths one after the other.
+  server = await serve('chaos', ['--hang-ms', String(options['hang-ms']), '--retries-max', '100', '--healthy-ms', '100'])
   const filesBefore = openFiles(server.pid)
   tormentor = torment(server, { seed: options.seed, pauseMs: options['pause-ms'], hangMs: options['hang-ms'] })
   const chaosBegin = Date.now()

@@ -1,7 +1,7 @@
 // requests.mjs - requests of every API and kind, a function of a seed
 //
-// Each has a path, a body, and says whether its reply is the same each time. Draws have seeds where an API knows them;
-// Anthropic's does not, and is asked for the likeliest tokens. Prompts share beginnings, as those of real clients do.
+// Draws have seeds where an API knows them; Anthropic's does not, and is asked for the likeliest tokens. Prompts share
+// beginnings, as those of real clients do; those for a model that has one request at a time have salts of their own.
 import { drawer } from './draw.mjs'
 
 const words = 'the fox ran over a hill and saw an old river where three birds sang about rain stone bread light king wood'.split(' ')
@@ -28,7 +28,7 @@ const sampling = (draw, options) => {
   if (draw.chance(25)) body.top_p = 0.9
   if (draw.chance(25)) body.frequency_penalty = 0.8
   if (draw.chance(15)) body.presence_penalty = 0.5
-  if (draw.chance(15)) body.logit_bias = { [100 + draw.next(500)]: 3 }
+  if (draw.chance(15)) body.logit_bias = { [100 + draw.next(150)]: 3 }
   return body
 }
 const stops = (draw) => (draw.chance(30) ? [draw.pick([' fox', ' the', '. ', ' bear', 'ing']), 'never said'] : undefined)
@@ -38,20 +38,22 @@ export const makeRequests = (n, seed, { models, maxTokens }) => {
   const beginnings = Array.from({ length: 6 }, (_, i) => sentences(shared, [0, 30, 60, 150, 260, 400][i]))
 
   const one = (draw, index) => {
-    const model = draw.pick(models)
+    const model = draw.pick(models.flatMap((it) => Array(it.share).fill(it)))
+    const several = !model.isAlone
+    const begins = several ? beginnings.slice(0, 4) : beginnings // the stub's tokens are bytes
     const stream = draw.chance(75)
-    const prompt = `${draw.pick(beginnings)} ${sentences(draw, 4 + draw.next(30))}`.trim()
-    const limit = 8 + draw.next(maxTokens - 8)
+    const prompt = `${draw.pick(begins)} ${sentences(draw, 4 + draw.next(30))}`.trim()
+    const limit = (8 + draw.next(maxTokens - 8)) * (several ? 4 : 1)
     const chat = () => {
       const body = {
         model: model.name, stream, max_tokens: limit, ...sampling(draw),
-        messages: [...(draw.chance(40) ? [{ role: 'system', content: draw.pick(beginnings) || 'Be kind.' }] : []), { role: 'user', content: prompt }],
+        messages: [...(draw.chance(40) ? [{ role: 'system', content: draw.pick(begins) || 'Be kind.' }] : []), { role: 'user', content: prompt }],
       }
       if (stream && draw.chance(50)) body.stream_options = { include_usage: true }
       const kind = draw.next(10)
-      if (kind === 0) body.n = 2 + draw.next(2)
-      else if (kind === 1) body.response_format = { type: 'json_schema', json_schema: { name: 'a', schema } }
-      else if (kind === 2 && model.tools)
+      if (kind === 0 && several) body.n = 2 + draw.next(2)
+      else if (kind === 1 && !several) body.response_format = { type: 'json_schema', json_schema: { name: 'a', schema } }
+      else if (kind === 2 && model.name !== 'tiny')
         Object.assign(body, { tools: [{ type: 'function', function: { name: 'turn', parameters } }], tool_choice: draw.pick(['auto', 'required']) })
       else if (kind === 3) body.logprobs = true
       else body.stop = stops(draw)
@@ -59,28 +61,29 @@ export const makeRequests = (n, seed, { models, maxTokens }) => {
     }
     const completion = () => {
       const body = { model: model.name, stream, prompt, max_tokens: limit, ...sampling(draw), stop: stops(draw), echo: draw.chance(20) || undefined }
-      if (draw.chance(15)) body.prompt = [prompt, `${prompt} and`]
-      if (draw.chance(15)) body.n = 2
+      if (several && draw.chance(15)) body.prompt = [prompt, `${prompt} and`]
+      if (several && draw.chance(15)) body.n = 2
       return { path: '/v1/completions', body }
     }
     const message = () => ({
       path: '/v1/messages',
       body: {
         model: model.name, stream, max_tokens: limit, temperature: 0, messages: [{ role: 'user', content: prompt }],
-        system: draw.chance(40) ? draw.pick(beginnings) || undefined : undefined, stop_sequences: stops(draw),
+        system: draw.chance(40) ? draw.pick(begins) || undefined : undefined, stop_sequences: stops(draw),
       },
     })
     const native = () => {
       const body = { model: model.name, stream, prompt, n_predict: limit, temperature: draw.pick([0, 0.8, 1.2]), seed: draw.next(100000), stop: stops(draw) }
       if (draw.chance(20)) body.repeat_penalty = 1.2
-      if (draw.chance(20)) body.json_schema = schema
+      if (!several && draw.chance(20)) body.json_schema = schema
       if (draw.chance(15)) body.n_probs = 2
-      if (draw.chance(20)) body.ignore_eos = true
+      if (!body.json_schema && draw.chance(20)) body.ignore_eos = true
       if (draw.chance(20)) body.return_tokens = true
       return { path: '/completion', body }
     }
     const make = draw.pick([chat, chat, chat, completion, message, native])
     const { path, body } = make()
+    if (model.isAlone) body.cache_salt = `request ${index}`
     return { index, path, stream, body: JSON.stringify(body) }
   }
   // One draw a request, so that a request can be looked at by itself.

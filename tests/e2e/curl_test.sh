@@ -68,7 +68,7 @@ get /props; is 200; has default_generation_settings
 get /slots; is 200; expect "slots that work" "$(value 'r.filter((s) => s.is_processing).length')" 0
 
 # The operator's, on their own address.
-for page in /metrics /admin/models /admin/config; do
+for page in /admin/models /admin/config; do
   get "$page"
   case $code in 403|404) ;; *) fail "$page is open to everybody: $code" ;; esac
 done
@@ -76,7 +76,9 @@ public=$url url=$admin
 get /metrics; is 200; header 'content-type: text/plain'; has '^hearth_requests_total{'; has '^# HELP hearth_generated_tokens_total '
 get /admin/models; is 200; json; has '"tiny"'
 get /admin/config; is 200; json
-post /admin/explain "{\"model\":\"tiny\",$hello}"; is 200; json
+post /admin/explain "{\"model\":\"tiny\",$hello}"; is 200; has '"known_tokens":'
+post '/admin/explain?endpoint=/completion' '{"prompt":"Once"}'; is 200; has '"miss":'
+post '/admin/explain?endpoint=/tokenize' '{"content":"Once"}'; is 400
 post /admin/models/tiny/restart ''; is 200
 post /admin/models/none/restart ''; is 404
 url=$public

@@ -60,9 +60,28 @@ static hth_frame_result read_part(const uint8_t *bytes, size_t n, hth_frame *fra
     return result;
 }
 
+/* What a front remembers of the steps, a worker reads: as many tokens of each reply. */
+static void check_remembered(const hth_buffer *remembered, size_t last, size_t n_tokens)
+{
+    hth_frame frame;
+    size_t n_used = 0, n = 0;
+
+    if (remembered->failed)
+        return;
+    for (size_t at = 0; at < remembered->n; at += n_used) {
+        assert(at <= last);
+        assert(hth_frame_read(remembered->text + at, remembered->n - at, &frame, &n_used) == HTH_FRAME_OK);
+        assert(frame.kind == HTH_FRAME_STEP && frame.n_bytes == 0);
+        n += frame.n_tokens;
+    }
+    assert(n == n_tokens);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 {
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hth_buffer remembered = { .text = NULL };
+    size_t last = 0, n_tokens = 0;
     hth_known known;
     size_t at = 0, n_used = 0;
     hth_frame frame;
@@ -76,8 +95,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 
             assert(read_part(bytes + at, n, &part, &ignored) == HTH_FRAME_PART);
         }
+        if (frame.kind == HTH_FRAME_STEP) {
+            hth_frame_add_known(&remembered, &last, &frame);
+            n_tokens += frame.n_tokens;
+        }
         at += n_used;
     }
+    check_remembered(&remembered, last, n_tokens);
+    hth_buffer_deinit(&remembered);
     if (hth_known_read((const char *)bytes, n_bytes, HTH_API_REPLIES_MAX, &known, &error)) {
         assert(at == n_bytes);
         assert(known.n_replies <= HTH_API_REPLIES_MAX);

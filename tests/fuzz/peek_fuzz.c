@@ -39,7 +39,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
     json_t *body = NULL;
 
     require(strlen(peeked.model) <= HTH_API_PEEK_MODEL_BYTES_MAX);
-    if (hth_json_is_within(text, n_bytes, 64, 1000000))
+    /* jansson 2.14 passes over a zero byte behind a number or a word. */
+    if (n_bytes > 0 && !memchr(text, '\0', n_bytes) && hth_json_is_within(text, n_bytes, 64, 1000000))
         body = json_loadb(text, n_bytes, JSON_REJECT_DUPLICATES, NULL);
     if (json_is_object(body)) {
         require(is_object);

@@ -16,6 +16,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+volatile int fake_worker_depth; /* the compiler thinks that calloc does not look at it */
+
 struct fake_worker {
     struct event_base *base;
     struct evconnlistener *listener;
@@ -63,9 +65,8 @@ bool fake_request_header(const fake_request *request, const char *name, char *va
     return false;
 }
 
-static void on_read(struct bufferevent *stream, void *user_data)
+static void read_request(struct bufferevent *stream, fake_connection *connection)
 {
-    fake_connection *connection = user_data;
     fake_worker *worker = connection->worker;
     struct evbuffer *input = bufferevent_get_input(stream);
     struct evbuffer_ptr end = evbuffer_search(input, "\r\n\r\n", 4, NULL);
@@ -97,6 +98,13 @@ static void on_read(struct bufferevent *stream, void *user_data)
     free(text);
 }
 
+static void on_read(struct bufferevent *stream, void *user_data)
+{
+    fake_worker_depth++;
+    read_request(stream, user_data);
+    fake_worker_depth--;
+}
+
 static void on_written(struct bufferevent *stream, void *user_data)
 {
     fake_connection *connection = user_data;
@@ -121,11 +129,14 @@ static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struc
                       void *user_data)
 {
     fake_worker *worker = user_data;
-    fake_connection *connection = calloc(1, sizeof(*connection));
+    fake_connection *connection;
 
     (void)listener;
     (void)address;
     (void)n_address;
+    fake_worker_depth++;
+    connection = calloc(1, sizeof(*connection));
+    fake_worker_depth--;
     assert_non_null(connection);
     connection->worker = worker;
     connection->stream = bufferevent_socket_new(worker->base, fd, BEV_OPT_CLOSE_ON_FREE);
@@ -143,9 +154,12 @@ static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struc
 
 fake_worker *fake_worker_new(struct event_base *base, const char *path, fake_handler handler, void *user_data)
 {
-    fake_worker *worker = calloc(1, sizeof(*worker));
+    fake_worker *worker;
     struct sockaddr_un address = { .sun_family = AF_UNIX };
 
+    fake_worker_depth++;
+    worker = calloc(1, sizeof(*worker));
+    fake_worker_depth--;
     assert_non_null(worker);
     assert_true(strlen(path) < sizeof(address.sun_path));
     memcpy(address.sun_path, path, strlen(path) + 1);

@@ -43,6 +43,9 @@ void fake_end(fake_connection *connection);
 /* Called when the client closes it; may be NULL. */
 void fake_on_gone(fake_connection *connection, void (*on_gone)(void *user_data), void *user_data);
 
+/* Above 0 while code of this file runs, the test's handler included: what fails on purpose does not fail there. */
+extern volatile int fake_worker_depth;
+
 /* Turn the loop until *flag, or fail the test after 20 s. */
 void fake_loop_until(struct event_base *base, const bool *flag);
 /* Turn the loop as long as there is something to do at once. */

@@ -500,7 +500,7 @@ static void client_ask(hth_test_client *client, relay_stage *stage, const char *
 }
 
 /* A request from its beginning to its end. */
-static void exchange_whole(relay_stage *stage, client_reply *out)
+static inline void exchange_whole(relay_stage *stage, client_reply *out)
 {
     hth_test_client client;
     unsigned n_over = stage->n_over;

@@ -367,6 +367,75 @@ static void schemas_beyond_the_limits_are_refused_by_name(void **state)
     hearth_model_unref(model);
 }
 
+/* Parameters of a tool that the engine would follow without end, or for very long. */
+static void schemas_that_the_engine_would_not_get_done_with_are_refused(void **state)
+{
+    enum { N = 20000 };
+    const fixture *f = *state;
+    hearth_model *model = model_of(f, "Qwen-Qwen2.5-7B-Instruct.jinja");
+    char *types = calloc(1, N), *end = types;
+    const char *const circle = "{\"type\":\"object\",\"properties\":{\"x\":{\"$ref\":\"#/$defs/n\"}},\"$defs\":{\"n\":{"
+                               "\"type\":\"object\",\"properties\":{\"a\":{\"allOf\":[{\"$ref\":\"#/$defs/n\"}]}}}}}";
+    hearth_chat_tool tool = { .name = "f" };
+    hearth_conversation c = asking();
+    hearth_chat_prompt prompt;
+    hearth_error err;
+
+    for (int i = 0; i < 20; i++) /* each level is there once for each type */
+        end += snprintf(end, N - (size_t)(end - types),
+                        "{\"type\":[\"object\",\"object\",\"object\"],\"properties\":{\"a\":");
+    end += snprintf(end, N - (size_t)(end - types), "{}");
+    for (int i = 0; i < 20; i++)
+        end += snprintf(end, N - (size_t)(end - types), "}}");
+
+    c.tools = &tool;
+    c.n_tools = 1;
+    tool.parameters = circle;
+    assert_int_equal(hearth_conversation_render(model, &c, &prompt, &err), HEARTH_MISUSE);
+    assert_non_null(strstr(err.message, "tool 'f'"));
+    assert_non_null(strstr(err.message, "'allOf' refer"));
+    tool.parameters = types;
+    assert_int_equal(hearth_conversation_render(model, &c, &prompt, &err), HEARTH_MISUSE);
+    assert_non_null(strstr(err.message, "too long to be compiled"));
+    free(types);
+    hearth_model_unref(model);
+}
+
+static void a_grammar_that_is_too_large_is_left_out_where_it_only_helps(void **state)
+{
+    enum { N_TOOLS = 100, N = 4000 };
+    const fixture *f = *state;
+    hearth_model *model = model_of(f, "Qwen-Qwen2.5-7B-Instruct.jinja");
+    static char names[N_TOOLS][16];
+    static hearth_chat_tool many[N_TOOLS];
+    char *parameters = calloc(1, N), *end = parameters;
+    hearth_conversation c = asking();
+    hearth_chat_prompt prompt;
+    hearth_error err;
+
+    end += snprintf(end, N, "{\"type\":\"object\",\"properties\":{");
+    for (int i = 0; i < 20; i++)
+        end +=
+            snprintf(end, N - (size_t)(end - parameters), "%s\"parameter_%d\":{\"type\":\"string\"}", i ? "," : "", i);
+    (void)snprintf(end, N - (size_t)(end - parameters), "}}");
+    for (int i = 0; i < N_TOOLS; i++) {
+        (void)snprintf(names[i], sizeof(names[i]), "tool_%d", i);
+        many[i] = (hearth_chat_tool){ .name = names[i], .parameters = parameters };
+    }
+    c.tools = many;
+    c.n_tools = N_TOOLS;
+    assert_int_equal(hearth_conversation_render(model, &c, &prompt, &err), HEARTH_OK);
+    assert_null(prompt.grammar);
+    assert_int_equal(prompt.n_triggers, 0);
+    assert_non_null(strstr(prompt.text, "parameter_19"));
+    hearth_chat_prompt_free(&prompt);
+    c.tool_choice = HEARTH_TOOL_REQUIRED;
+    assert_int_equal(hearth_conversation_render(model, &c, &prompt, &err), HEARTH_MISUSE);
+    assert_non_null(strstr(err.message, "fewer tools"));
+    free(parameters);
+    hearth_model_unref(model);
+}
+
 static void hostile_templates_are_refused_or_fail_with_a_status(void **state)
 {
     enum { N = 700000 };
@@ -411,6 +480,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(every_template_of_the_engine_survives_tools_and_nonsense, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_reply_of_nothing_but_brackets_ends_no_process, set_up, tear_down),
         cmocka_unit_test_setup_teardown(schemas_beyond_the_limits_are_refused_by_name, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(schemas_that_the_engine_would_not_get_done_with_are_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_grammar_that_is_too_large_is_left_out_where_it_only_helps, set_up, tear_down),
         cmocka_unit_test_setup_teardown(hostile_templates_are_refused_or_fail_with_a_status, set_up, tear_down),
     };
 

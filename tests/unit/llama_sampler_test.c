@@ -3,6 +3,7 @@
  */
 #include <jansson.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@
 
 #define MODEL HTH_TEST_MODELS "/hearth-tiny.gguf"
 
-enum { N_MAX = 65536 };
+enum { N_MAX = 65536, SCHEMA_BYTES = 262144 };
 
 static const hth_backend *llama;
 static hth_engine_model *model;
@@ -653,6 +654,138 @@ static void schemas_that_cannot_be_honoured_are_errors_that_name_why(void **stat
     assert_non_null(strstr(err.message, "nested"));
 }
 
+/* A text that is put together; cut where it would be too long, which no test below is. */
+static void add(char *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add(char *text, const char *format, ...)
+{
+    size_t n = strlen(text);
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void)vsnprintf(text + n, SCHEMA_BYTES - n, format, arguments);
+    va_end(arguments);
+}
+
+/* An object with n properties, named by a format of their number and with this schema, none of them required. */
+static void add_object(char *text, const char *format, int n, const char *schema)
+{
+    add(text, "{\"type\":\"object\",\"properties\":{");
+    for (int i = 0; i < n; i++) {
+        char name[300];
+
+        (void)snprintf(name, sizeof(name), format, i);
+        add(text, "%s\"%s\":%s", i ? "," : "", name, schema);
+    }
+    add(text, "}}");
+}
+
+static void assert_refused(const char *schema, const char *why)
+{
+    hearth_sampling s = plain();
+    hth_engine_sampler *sampler = NULL;
+    hearth_error err;
+
+    s.json_schema = schema;
+    if (llama->sampler_new(model, &s, &sampler, &err) != HEARTH_MISUSE)
+        fail_msg("taken: %.200s", schema);
+    if (!strstr(err.message, why))
+        fail_msg("%.200s: %s", schema, err.message);
+}
+
+/* Each of these takes seconds, minutes or the whole stack in the converter, or took them here. */
+static void schemas_that_would_take_long_are_errors(void **state)
+{
+    static char text[SCHEMA_BYTES], object[SCHEMA_BYTES / 16];
+
+    (void)state;
+    /* The cube of properties that are not required. */
+    object[0] = text[0] = '\0';
+    add_object(object, "p%d", 200, "{}");
+    add_object(text, "q%d", 15, object);
+    assert_refused(text, "too long to be compiled");
+    text[0] = '\0';
+    add_object(text, "a_name_of_some_length_which_is_copied_for_each_pair_of_them_over_and_over_%d", 200, "{}");
+    assert_refused(text, "too long to be compiled");
+
+    /* A copy of all rules for each pattern. */
+    text[0] = '\0';
+    add(text, "{\"anyOf\":[{}");
+    for (int i = 0; i < 3000; i++)
+        add(text, ",{\"type\":\"string\",\"pattern\":\"^(ab|cd){1,20}[a-z]{%d}$\"}", i);
+    add(text, "]}");
+    assert_refused(text, "too long to be compiled");
+
+    /* Each character of a pattern becomes a class. */
+    text[0] = '\0';
+    add(text, "{\"type\":\"string\",\"pattern\":\"^");
+    memset(text + strlen(text), '.', 200000);
+    add(text, "$\"}");
+    assert_refused(text, "too long");
+
+    /* Members of an object are kept in a list. */
+    text[0] = '\0';
+    add(text, "{\"default\":{\"x\":1");
+    for (int i = 0; i < 20000; i++)
+        add(text, ",\"%d\":1", i);
+    add(text, "}}");
+    assert_refused(text, "too many members");
+
+    /* Parts of allOf are copied. */
+    text[0] = '\0';
+    add(text, "{\"$defs\":{\"big\":{\"properties\":{\"x\":{\"enum\":[0");
+    for (int i = 1; i < 5000; i++)
+        add(text, ",%d", i);
+    add(text, "]}}}},\"anyOf\":[{}");
+    for (int i = 0; i < 1000; i++)
+        add(text, ",{\"allOf\":[{\"$ref\":\"#/$defs/big\"},{\"properties\":{\"p\":{}}}]}");
+    add(text, "]}");
+    assert_refused(text, "larger than 4 MiB");
+
+    /* Alternatives are compared in pairs, by all that they must have. */
+    text[0] = '\0';
+    add(text, "{\"$defs\":{\"e\":{\"enum\":[0");
+    for (int i = 1; i < 5000; i++)
+        add(text, ",%d", i);
+    add(text, "]}},\"oneOf\":[");
+    for (int i = 0; i < 60; i++)
+        add(text, "%s{\"properties\":{\"a\":{\"$ref\":\"#/$defs/e\"}},\"required\":[\"a\"]}", i ? "," : "");
+    add(text, "]}");
+    assert_refused(text, "too long to tell");
+}
+
+static void names_of_any_length_and_script_are_honoured(void **state)
+{
+    static char schema[SCHEMA_BYTES], text[65536];
+    hearth_sampling s = plain();
+    char name[201];
+    int n_replies = 0;
+
+    (void)state;
+    memset(name, 'n', sizeof(name) - 1);
+    name[sizeof(name) - 1] = '\0';
+    for (int i = 0; i < 5; i++)
+        add(schema, "{\"properties\":{\"%s\":", name);
+    add(schema, "{\"properties\":{\"名\":{\"properties\":{\"é\":{\"const\":1}},\"required\":[\"é\"]},"
+                "\"字\":{\"properties\":{\"é\":{\"const\":2}},\"required\":[\"é\"]}},\"required\":[\"名\",\"字\"]}");
+    for (int i = 0; i < 5; i++)
+        add(schema, "},\"required\":[\"%s\"]}", name);
+    s.json_schema = schema;
+    for (int i = 0; i < 5; i++) {
+        json_t *root, *value;
+
+        if (reply(&s, text, sizeof(text), 4000) == 0)
+            continue;
+        n_replies++;
+        root = value = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+        for (int depth = 0; depth < 5; depth++)
+            value = json_object_get(value, name);
+        assert_int_equal(json_integer_value(json_object_get(json_object_get(value, "名"), "é")), 1);
+        assert_int_equal(json_integer_value(json_object_get(json_object_get(value, "字"), "é")), 2);
+        json_decref(root);
+    }
+    assert_true(n_replies > 0);
+}
+
 static void common_schemas_are_honoured(void **state)
 {
     static const char *const good[] = {
@@ -692,6 +825,8 @@ int main(void)
         cmocka_unit_test(patterns_that_take_too_long_end_their_reply),
         cmocka_unit_test(replies_follow_the_schema),
         cmocka_unit_test(schemas_that_cannot_be_honoured_are_errors_that_name_why),
+        cmocka_unit_test(schemas_that_would_take_long_are_errors),
+        cmocka_unit_test(names_of_any_length_and_script_are_honoured),
         cmocka_unit_test(common_schemas_are_honoured),
     };
 

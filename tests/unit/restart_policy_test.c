@@ -7,10 +7,12 @@
 #include "support/cmocka_all.h"
 #include "support/support.h"
 
+enum { HEALTHY_MS = 30000 };
+
 static void the_first_restart_is_at_once(void **state)
 {
     hth_restart_policy policy = { 0 };
-    hth_restart restart = hth_restart_after_death(&policy, 1000, 0.999);
+    hth_restart restart = hth_restart_after_death(&policy, HEALTHY_MS, 1000, 0.999);
 
     (void)state;
     assert_false(restart.is_broken);
@@ -26,9 +28,9 @@ static void pauses_double_with_half_of_them_drawn_by_lot(void **state)
     for (int high = 0; high < 2; high++) {
         hth_restart_policy policy = { 0 };
 
-        (void)hth_restart_after_death(&policy, 20000, 0); /* the first is another test's */
+        (void)hth_restart_after_death(&policy, HEALTHY_MS, 20000, 0); /* the first is another test's */
         for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
-            hth_restart restart = hth_restart_after_death(&policy, 20000, high ? 0.9999999 : 0.0);
+            hth_restart restart = hth_restart_after_death(&policy, HEALTHY_MS, 20000, high ? 0.9999999 : 0.0);
 
             assert_false(restart.is_broken);
             assert_int_equal(restart.pause_ms, high ? expected[i] : expected[i] / 2);
@@ -43,8 +45,8 @@ static void a_worker_that_was_healthy_is_restarted_at_once_however_often_it_died
 
     (void)state;
     for (int i = 0; i < 20; i++)
-        (void)hth_restart_after_death(&policy, 0, 0.5); /* only the last one matters here */
-    restart = hth_restart_after_death(&policy, HTH_RESTART_HEALTHY_MS, 0.5);
+        (void)hth_restart_after_death(&policy, HEALTHY_MS, 0, 0.5); /* only the last one matters here */
+    restart = hth_restart_after_death(&policy, HEALTHY_MS, HEALTHY_MS, 0.5);
     assert_false(restart.is_broken);
     assert_true(restart.pause_ms < HTH_RESTART_FIRST_MS);
 }
@@ -56,9 +58,9 @@ static void five_deaths_without_service_break_the_circuit_and_each_try_that_fail
 
     (void)state;
     for (int i = 0; i < HTH_RESTART_DEATHS_MAX - 1; i++)
-        assert_false(hth_restart_after_death(&policy, 0, 0.5).is_broken);
+        assert_false(hth_restart_after_death(&policy, HEALTHY_MS, 0, 0.5).is_broken);
     for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
-        hth_restart restart = hth_restart_after_death(&policy, 0, 0.5);
+        hth_restart restart = hth_restart_after_death(&policy, HEALTHY_MS, 0, 0.5);
 
         assert_true(restart.is_broken);
         assert_int_equal(restart.pause_ms, expected[i]);
@@ -71,7 +73,7 @@ static void deaths_with_service_between_them_do_not_break_the_circuit(void **sta
 
     (void)state;
     for (int i = 0; i < 100; i++)
-        assert_false(hth_restart_after_death(&policy, 12001, 0.5).is_broken);
+        assert_false(hth_restart_after_death(&policy, HEALTHY_MS, 12001, 0.5).is_broken);
 }
 
 static void pauses_stay_within_their_bounds_whatever_happens(void **state)
@@ -85,7 +87,7 @@ static void pauses_stay_within_their_bounds_whatever_happens(void **state)
         for (int i = 0; i < 200; i++) {
             uint64_t ready_ms = hth_test_random(&seed, 4) == 0 ? UINT64_MAX : hth_test_random(&seed, 40000);
             hth_restart restart =
-                hth_restart_after_death(&policy, ready_ms, (double)hth_test_random(&seed, 1000) / 1000.0);
+                hth_restart_after_death(&policy, HEALTHY_MS, ready_ms, (double)hth_test_random(&seed, 1000) / 1000.0);
 
             if (restart.is_broken) {
                 assert_true(restart.pause_ms >= HTH_RESTART_BROKEN_MS);

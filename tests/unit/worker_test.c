@@ -107,6 +107,7 @@ static void every_endpoint_answers(void **state)
     json_decref(get(worker, "/slots", 200));
     expect_text(get(worker, "/health", 200), "status", "ok");
     expect_text(get(worker, "/v1/health", 200), "status", "ok");
+    expect_text(get(worker, "/ready", 200), "status", "ok");
 }
 
 static void a_stream_comes_as_events(void **state)
@@ -146,21 +147,21 @@ static void it_explains_what_the_cache_knows_of_a_prompt(void **state)
 {
     const hth_test_worker *worker = *state;
     static const char body[] = "{\"prompt\":\"" PROMPT " and it was old\",\"n_predict\":1}";
-    json_t *about = post(worker, "/explain?endpoint=/completion", body, 200);
+    json_t *about = post(worker, "/admin/explain?endpoint=/completion", body, 200);
 
     assert_int_equal(json_integer_value(json_object_get(about, "known_tokens")), 0);
     assert_string_equal(hth_test_text_at(about, "miss"), "never_seen");
     json_decref(about);
     json_decref(post(worker, "/completion", body, 200));
-    about = post(worker, "/explain?endpoint=/completion", body, 200);
+    about = post(worker, "/admin/explain?endpoint=/completion", body, 200);
     assert_int_equal(json_integer_value(json_object_get(about, "known_tokens")),
                      json_integer_value(json_object_get(about, "prompt_tokens")));
     assert_true(json_is_true(json_object_get(about, "knows_logits")));
     assert_string_equal(hth_test_text_at(about, "tier"), "ram");
     json_decref(about);
-    json_decref(post(worker, "/explain", "{\"model\":\"m\"," CHAT "}", 200)); /* chat completions, unless it is said */
-    json_decref(post(worker, "/explain?endpoint=/tokenize", body, 400));
-    json_decref(post(worker, "/explain?endpoint=/completion", "{\"prompt\":7}", 400));
+    json_decref(post(worker, "/admin/explain", "{\"model\":\"m\"," CHAT "}", 200)); /* chat completions, unless it is said */
+    json_decref(post(worker, "/admin/explain?endpoint=/tokenize", body, 400));
+    json_decref(post(worker, "/admin/explain?endpoint=/completion", "{\"prompt\":7}", 400));
 }
 
 static void tenants_with_salts_share_nothing(void **state)
@@ -201,6 +202,7 @@ static void what_is_wrong_is_said_in_the_shape_of_the_api(void **state)
     hth_test_heard heard;
 
     expect_text(post(worker, "/nowhere", "{}", 404), "error.type", "invalid_request_error");
+    json_decref(get(worker, "/metrics", 404)); /* the front's, as the rest of the operators' pages */
     expect_text(get(worker, "/v1/models/other", 404), "error.code", "not_found");
     expect_text(post(worker, "/v1/messages/batches", "{}", 404), "error.type", "not_found_error");
     expect_text(post(worker, "/v1/chat/completions", "{", 400), "error.code", "invalid_json");

@@ -1,0 +1,80 @@
+/*
+ * upstream_inside.h - what the files of requests to workers share
+ *
+ *   upstream.c        all calls: which state each is in, and whose turn it is
+ *   upstream_call.c   one call: a request as libcurl's options, a reply as our callbacks
+ */
+#ifndef HTH_SERVER_UPSTREAM_INSIDE_H
+#define HTH_SERVER_UPSTREAM_INSIDE_H
+
+#include <curl/curl.h>
+
+#include "api/buffer.h"
+#include "server/upstream.h"
+#include "server/watched_sockets.h"
+
+typedef struct hth_call_list {
+    hth_upstream_call *first; /* the one that joined first */
+    hth_upstream_call *last;
+} hth_call_list;
+
+struct hth_upstream {
+    struct event_base *base;
+    CURLM *multi;
+    struct event *soon;
+    struct event *timer;        /* libcurl's */
+    struct event *busy_timer;   /* pending while there are busy calls */
+    struct event *linger_timer; /* pending while there are released calls, and a little longer */
+    bool is_timer_due;          /* libcurl's timer of 0 ms */
+    bool is_inside;             /* libcurl is on the stack */
+    hth_call_list idle;
+    size_t n_idle;
+    hth_call_list queued;   /* for soon to hand over */
+    hth_call_list busy;     /* for busy_timer to queue again */
+    hth_call_list running;  /* in libcurl's hands, here and below */
+    hth_call_list noted;    /* for soon to end or to go on with */
+    hth_call_list released; /* whose end is awaited for the connection's sake */
+    hth_watched_sockets sockets;
+    hth_upstream_numbers numbers;
+};
+
+/* How libcurl was told to ask, so that options that stay are not set again. */
+typedef enum hth_call_mode { HTH_CALL_NONE, HTH_CALL_GET, HTH_CALL_HEAD, HTH_CALL_POST, HTH_CALL_OTHER } hth_call_mode;
+
+struct hth_upstream_call {
+    hth_upstream *upstream;
+    CURL *easy;
+    hth_upstream_watch watch;
+    hth_call_list *list;
+    hth_upstream_call *next, *previous;
+
+    hth_call_mode mode;
+    char *socket_path; /* as libcurl was told it */
+    struct curl_slist *headers;
+    size_t n_headers_max;
+    hth_buffer header_text;
+    const void *body[2];
+    size_t body_bytes[2];
+    size_t n_body_read;
+
+    bool is_handed_over; /* to libcurl */
+    bool has_head;
+    bool is_quiet;   /* cancelled or released: no callbacks */
+    bool is_cut;     /* to be ended by soon */
+    bool is_paused;  /* on_bytes said "not now" */
+    bool is_watched; /* libcurl waits for its socket */
+    bool was_seen;   /* a released call: by one look */
+    uint32_t n_busy_tries;
+    int open_errno; /* of its connection; 0: it did not fail there */
+    size_t n_released_bytes;
+    char error_text[CURL_ERROR_SIZE];
+};
+
+/* Its constant options are set; NULL without memory. */
+hth_upstream_call *hth_upstream_call_new(hth_upstream *upstream);
+void hth_upstream_call_free(hth_upstream_call *call); /* out of libcurl's hands, in no list; accepts NULL */
+/* Make it this request, whatever it was before. False without memory. */
+bool hth_upstream_call_set(hth_upstream_call *call, const hth_upstream_request *request,
+                           const hth_upstream_watch *watch);
+
+#endif

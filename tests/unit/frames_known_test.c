@@ -1,0 +1,120 @@
+/*
+ * frames_known_test.c - what is remembered of frames, for a worker that goes on with a reply
+ */
+#include "support/cmocka_all.h"
+
+#include <stdlib.h>
+
+#include "server/frames.h"
+
+/* Tokens known of one reply, in all frames. */
+static size_t count_known(const hth_buffer *known, uint32_t reply, size_t *n_frames_out, bool *has_ended_out)
+{
+    size_t n = 0;
+
+    *n_frames_out = 0;
+    *has_ended_out = false;
+    for (size_t at = 0, n_used; at < known->n; at += n_used) {
+        hth_frame frame;
+
+        assert_int_equal(hth_frame_read(known->text + at, known->n - at, &frame, &n_used), HTH_FRAME_OK);
+        assert_true(frame.kind == HTH_FRAME_STEP && frame.n_bytes == 0);
+        ++*n_frames_out;
+        if (frame.reply != reply)
+            continue;
+        for (uint32_t i = 0; i < frame.n_tokens; i++)
+            assert_int_equal(hth_frame_token(&frame, i), (hearth_token)(n++ % 1000));
+        *has_ended_out = frame.reply_has_ended;
+    }
+    return n;
+}
+
+static void add_known(hth_buffer *known, size_t *last, uint32_t reply, bool has_ended, uint32_t first, uint32_t n)
+{
+    hearth_token *some = malloc((n + 1) * sizeof(*some));
+    hth_buffer step = { .text = NULL };
+    hth_frame frame;
+    size_t n_used;
+
+    assert_non_null(some);
+    for (uint32_t i = 0; i < n; i++)
+        some[i] = (hearth_token)((first + i) % 1000);
+    hth_frame_add_step(&step, reply, has_ended, some, n, "left out", 8);
+    assert_int_equal(hth_frame_read(step.text, step.n, &frame, &n_used), HTH_FRAME_OK);
+    hth_frame_add_known(known, last, &frame);
+    hth_buffer_deinit(&step);
+    free(some);
+}
+
+static void what_is_known_of_one_reply_is_one_frame(void **state)
+{
+    hth_buffer known = { .text = NULL };
+    size_t last = 0, n_frames;
+    bool has_ended;
+
+    (void)state;
+    for (uint32_t i = 0; i < 500; i++)
+        add_known(&known, &last, 5, i == 499, 2 * i, 2);
+    assert_int_equal(count_known(&known, 5, &n_frames, &has_ended), 1000);
+    assert_int_equal(n_frames, 1);
+    assert_true(has_ended);
+    hth_buffer_deinit(&known);
+}
+
+static void what_is_known_of_several_keeps_its_order(void **state)
+{
+    hth_buffer known = { .text = NULL };
+    size_t last = 0, n_frames;
+    bool has_ended;
+
+    (void)state;
+    for (uint32_t i = 0; i < 100; i++)
+        for (uint32_t reply = 0; reply < 3; reply++)
+            add_known(&known, &last, reply, i == 99 && reply == 1, i, 1);
+    for (uint32_t reply = 0; reply < 3; reply++) {
+        assert_int_equal(count_known(&known, reply, &n_frames, &has_ended), 100);
+        assert_int_equal(has_ended, reply == 1);
+    }
+    assert_int_equal(n_frames, 300);
+    hth_buffer_deinit(&known);
+}
+
+static void an_end_without_tokens_is_known_too(void **state)
+{
+    hth_buffer known = { .text = NULL };
+    size_t last = 0, n_frames;
+    bool has_ended;
+
+    (void)state;
+    add_known(&known, &last, 1, false, 0, 3);
+    add_known(&known, &last, 1, true, 3, 0);
+    assert_int_equal(count_known(&known, 1, &n_frames, &has_ended), 3);
+    assert_true(has_ended && n_frames == 1);
+    hth_buffer_deinit(&known);
+}
+
+static void frames_of_what_is_known_are_bounded(void **state)
+{
+    hth_buffer known = { .text = NULL };
+    size_t last = 0, n_frames, n = 0;
+    bool has_ended;
+
+    (void)state;
+    for (int i = 0; i < 12; i++, n += 100000)
+        add_known(&known, &last, 0, false, (uint32_t)n, 100000);
+    assert_int_equal(count_known(&known, 0, &n_frames, &has_ended), n);
+    assert_true(n_frames > 4 && n_frames <= 12);
+    hth_buffer_deinit(&known);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_known_of_one_reply_is_one_frame),
+        cmocka_unit_test(what_is_known_of_several_keeps_its_order),
+        cmocka_unit_test(an_end_without_tokens_is_known_too),
+        cmocka_unit_test(frames_of_what_is_known_are_bounded),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
