@@ -787,7 +787,8 @@ typedef struct hearth_request {
     /*
      * The reply's tokens that are known already, [n_replayed]: a reply that was broken off goes on. They go through
      * grammar, penalties and held-back text as if they had been drawn, but no callback hears of them; they count in
-     * n_predict, min_tokens and result. HEARTH_MISUSE when they cannot be a reply to this request.
+     * n_predict, min_tokens and result. What of them is in no row is evaluated token by token, as it was at first, so that
+     * what follows comes out as it would have. HEARTH_MISUSE when they cannot be a reply to this request.
      */
     const hearth_token *replayed;
     size_t n_replayed;

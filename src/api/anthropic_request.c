@@ -429,7 +429,8 @@ void hth_api_parse_messages(hth_api_parse *parse)
     hth_fields_integer(&parse->body, "top_k", 0, INT32_MAX, &top_k);
     sampling->top_k = (int32_t)top_k;
     note_cache_control(parse, &parse->body);
-    hth_api_parse_stop(parse, "stop_sequences");
+    if (hth_fields_array(&parse->body, "stop_sequences", SIZE_MAX)) /* not a text alone, as others have it */
+        hth_api_parse_stop(parse, "stop_sequences");
     hth_api_parse_extras(parse);
     parse_messages(parse);
     parse_tools(parse);

@@ -222,7 +222,7 @@ void hth_fields_only(const hth_fields *fields, const char *const *known)
     {
         if (hth_fields_failed(fields))
             return;
-        if (is_among(name, known))
+        if (json_is_null(value) || is_among(name, known))
             continue;
         (void)hth_fields_path(fields, name, path);
         hth_api_fail(fields->error, HTH_API_UNKNOWN_FIELD, path, "'%s' is not a known field; take it out", path);

@@ -44,7 +44,7 @@ json_t *hth_fields_object(const hth_fields *fields, const char *name);
 bool hth_fields_item(const char *name, const json_t *array, size_t i, hth_api_error *error, char path[HTH_PATH_BYTES],
                      hth_fields *out);
 
-/* Refuse members of the object that are none of these; the list ends with NULL. */
+/* Refuse members of the object that are none of these, unless they are null; the list ends with NULL. */
 void hth_fields_only(const hth_fields *fields, const char *const *known);
 /* Refuse fields, unless they are absent or null, that exist but are not offered here; the list ends with NULL. */
 void hth_fields_unsupported(const hth_fields *fields, const char *const *names);

@@ -101,9 +101,19 @@ bool hth_api_reply_has_ended(const hth_api_reply *reply)
     return reply->has_ended;
 }
 
+size_t hth_api_reply_n_end_bytes(const hth_api_reply *reply)
+{
+    return reply->n_end_bytes;
+}
+
 int hth_api_reply_http_status(const hth_api_reply *reply)
 {
     return reply->http_status;
+}
+
+void hth_api_reply_note_begun(hth_api_reply *reply)
+{
+    reply->has_written = true;
 }
 
 int hth_api_reply_failure(const hth_api_reply *reply)
@@ -318,10 +328,13 @@ static bool ended_well(const hth_api_reply *reply, const hearth_result *result)
 
 static void end_all(hth_api_reply *reply, hth_buffer *out)
 {
+    size_t n_before = out->n;
+
     if (reply->request->stream)
         reply->writer->end(reply, out);
     else
         hth_buffer_add_json_take(out, reply->writer->whole(reply));
+    reply->n_end_bytes = out->n - n_before;
     reply->has_ended = true;
 }
 

@@ -69,6 +69,7 @@ struct hth_api_reply {
     size_t n_ended;
     bool has_written; /* of a stream: it has begun */
     bool has_ended;
+    size_t n_end_bytes; /* that end_all wrote */
     int http_status;
     int failure; /* the status of the error that ended it; 0: none did */
 };

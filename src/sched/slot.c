@@ -504,14 +504,19 @@ void hth_slot_restore(hth_slot *slot, hth_pool *pool, uint64_t until_ns)
 
 /* ---- batches ---- */
 
+/*
+ * Tokens of the reply are evaluated one by one, also those that are known already because it goes on here: so they were
+ * when they were drawn, and in a batch of another size they might come out with other bits. For the same reason the
+ * prompt's last chunk ends with the prompt.
+ */
 hearth_plan_item hth_slot_plan_item(const hth_slot *slot)
 {
     uint32_t n_known = hth_sequence_n_tokens(slot->seat->sequence);
-    uint32_t n_ready = slot->n_tokens - n_known;
+    uint32_t n_prompt = slot->request->n_prompt;
 
     return (hearth_plan_item){
-        .is_decode = n_ready == 1 && slot->n_tokens > slot->request->n_prompt,
-        .n_ready = n_ready,
+        .is_decode = n_known >= n_prompt,
+        .n_ready = n_known >= n_prompt ? 1 : n_prompt - n_known,
         .position = n_known,
     };
 }

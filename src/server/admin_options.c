@@ -1,5 +1,5 @@
 /*
- * admin_options.c - /admin/config: the options in force, as the configuration file would say them
+ * admin_options.c - /admin/config: the options in force, under the names that the configuration file has for them
  *
  * Of a key its name and limits are shown, never its digest or its salt: from the one keys could be guessed, with the other
  * a tenant's rows could be named.
@@ -74,8 +74,9 @@ static json_t *key_json(const hth_server_key *key)
 
 static json_t *limits_json(const hth_server_options *options)
 {
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "headers_bytes_max",
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "headers_bytes_max",
                      count_json(options->headers_bytes_max), "body_bytes_max", count_json(options->body_bytes_max),
+                     "bodies_bytes_max", count_json(options->bodies_bytes_max),
                      "json_depth_max", count_json(options->json_depth_max), "messages_max",
                      count_json(options->messages_max), "schema_bytes_max", count_json(options->schema_bytes_max),
                      "connections_max", count_json(options->connections_max), "requests_max",
@@ -90,8 +91,8 @@ static json_t *supervision_json(const hth_server_options *options)
                      text_json(options->runtime_directory), "healthy_ms", count_json(options->healthy_ms), "hang_ms",
                      count_json(options->hang_ms), "start_timeout_ms", count_json(options->start_timeout_ms),
                      "wait_timeout_ms", count_json(options->wait_timeout_ms), "drain_timeout_ms",
-                     count_json(options->drain_timeout_ms), "retries_max", count_json(options->retries_max), "sandbox",
-                     !options->no_sandbox);
+                     count_json(options->drain_timeout_ms), "retries_max", count_json(options->retries_max),
+                     "no_sandbox", options->no_sandbox);
 }
 
 static json_t *log_json(const hth_server_options *options)
@@ -100,8 +101,8 @@ static json_t *log_json(const hth_server_options *options)
     static const char *const levels[] = { "error", "warning", "info", "debug" };
 
     return json_pack("{s:s, s:s, s:o, s:b, s:b}", "format", formats[options->log_format], "level",
-                     levels[options->log_level], "file", text_json(options->log_file), "access",
-                     !options->no_access_log, "prompts", options->log_prompts);
+                     levels[options->log_level], "file", text_json(options->log_file), "no_access_log",
+                     options->no_access_log, "prompts", options->log_prompts);
 }
 
 /* One entry each. */
@@ -130,7 +131,8 @@ void hth_admin_write_options(const hth_server_options *options, hth_buffer *out)
                   set(page, "tls",
                       json_pack("{s:o, s:o}", "certificate", text_json(options->tls_certificate), "key",
                                 text_json(options->tls_key))) &&
-                  set(page, "cors_origins", texts_json(options->cors_origins, options->n_cors_origins)) &&
+                  set(page, "cors",
+                      json_pack("{s:o}", "origins", texts_json(options->cors_origins, options->n_cors_origins))) &&
                   set(page, "limits", limits_json(options)) && set(page, "supervision", supervision_json(options)) &&
                   set(page, "log", log_json(options)) &&
                   set(page, "allow_public_without_keys", json_boolean(options->allow_public_without_keys)))) {

@@ -24,6 +24,8 @@
 #include "server/routes.h"
 #include "server/trace.h"
 
+enum { BYTES_A_TOKEN = 4 }; /* a guess, of text */
+
 /* A request from its first byte in the front to its line in the log. What the record points to is here. */
 typedef struct request {
     hth_front *front;
@@ -44,6 +46,17 @@ typedef struct request {
 
 /* ---- ends ---- */
 
+/*
+ * What its key has used. Who leaves before the end has had tokens all the same: those of the reply are known, those of the
+ * prompt are guessed.
+ */
+static uint64_t n_tokens_used(const hth_record *record)
+{
+    if (record->has_summary)
+        return (uint64_t)record->summary.n_prompt_tokens + record->summary.n_reply_tokens;
+    return record->n_tokens_out > 0 ? record->n_tokens_out + record->bytes_in / BYTES_A_TOKEN : 0;
+}
+
 /* It is over and was answered: tell logs, metrics and the key's limits. */
 static void end(request *r)
 {
@@ -51,8 +64,7 @@ static void end(request *r)
     hth_record *record = &r->record;
 
     if (r->is_counted)
-        hth_key_use_end(r->use, hth_os_monotonic_ns(),
-                        record->has_summary ? record->summary.n_prompt_tokens + record->summary.n_reply_tokens : 0);
+        hth_key_use_end(r->use, hth_os_monotonic_ns(), n_tokens_used(record));
     hth_metrics_note(front->metrics, record);
     if (!r->options->options->no_access_log)
         hth_server_log_request(front->server_log, record);
@@ -73,7 +85,7 @@ static void answer(request *r, int status, const char *content_type, const hth_b
 /* status 0: the error's own. */
 static void refuse(request *r, const hth_api_error *error, int status, const char *reason)
 {
-    hth_api_dialect dialect = hth_route_dialect(r->route);
+    hth_api_dialect dialect = hth_path_dialect(r->path);
     hth_buffer body = { .text = NULL };
     char seconds[16];
 
@@ -96,6 +108,7 @@ static void on_relayed(const hth_record *record, void *user_data)
     r->record.is_stream = record->is_stream;
     r->record.has_summary = record->has_summary;
     r->record.summary = record->summary;
+    r->record.n_tokens_out = record->n_tokens_out;
     r->record.bytes_out = record->bytes_out;
     r->record.duration_ms = record->duration_ms;
     r->record.first_byte_ms = record->first_byte_ms;
@@ -405,6 +418,16 @@ static bool is_method(const request *r, const char *method)
     return strcmp(r->method, method) == 0 || (strcmp(method, "GET") == 0 && strcmp(r->method, "HEAD") == 0);
 }
 
+/* Pages in an operator's browser reach what he reaches: whose they are, nobody knows there. */
+static void refuse_page(request *r)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    hth_api_fail(&error, HTH_API_FORBIDDEN, NULL,
+                 "the operators' address takes nothing from pages in browsers, which the header Origin tells");
+    refuse(r, &error, 0, "forbidden");
+}
+
 static void serve(request *r)
 {
     const hth_route *route = r->route;
@@ -420,6 +443,10 @@ static void serve(request *r)
     }
     if (route->kind == HTH_ROUTE_HEALTH) {
         operate(r);
+        return;
+    }
+    if (is_admins && hth_http_header(r->exchange, "Origin")) {
+        refuse_page(r);
         return;
     }
     /* Who reaches the operators' listener needs no key. */
@@ -496,7 +523,8 @@ void hth_front_handle(hth_http_exchange *exchange, void *user_data)
     if (r->options->options->log_prompts && n_body > 0)
         hth_info(&front->log, "request %s: body: %.*s", r->record.request_id, n_body < INT_MAX ? (int)n_body : INT_MAX,
                  hth_http_body(exchange, &n_body));
-    if (hth_cors_add(r->options->options, exchange) && strcmp(r->method, "OPTIONS") == 0) {
+    if (hth_http_tag(exchange) != HTH_FRONT_ADMIN && hth_cors_add(r->options->options, exchange) &&
+        strcmp(r->method, "OPTIONS") == 0) {
         hth_buffer nothing = { .text = NULL };
 
         answer(r, 204, NULL, &nothing);
@@ -511,11 +539,13 @@ const char *hth_front_protocol_error(int status, const char *why, const char *pa
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
     hth_api_error_kind kind = status == 413 || status == 431 ? HTH_API_TOO_LARGE
                             : status == 408                  ? HTH_API_TIMED_OUT
+                            : status == 501                  ? HTH_API_UNSUPPORTED
+                            : status == 503                  ? HTH_API_OVERLOADED
                                                              : HTH_API_INVALID_VALUE;
 
     hth_metrics_note_refused(front->metrics, "protocol");
     hth_api_fail(&error, kind, NULL, "%s", why);
     hth_buffer_clear(&front->protocol_error);
-    hth_api_error_write(hth_route_dialect(hth_route_find(path)), &error, &front->protocol_error);
+    hth_api_error_write(hth_path_dialect(path), &error, &front->protocol_error);
     return hth_buffer_text(&front->protocol_error);
 }

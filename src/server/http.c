@@ -150,13 +150,17 @@ static hearth_status listener_new_take(hth_http_server *server, int fd, const ch
             listener->device = (uint64_t)st.st_dev;
             listener->inode = (uint64_t)st.st_ino;
         }
-        /* 0: it listens already. */
+        /* 0: it listens already. Disabled, because the library keeps a failure to enable to itself here. */
         if (!path || listener->path)
-            listener->listener = evconnlistener_new(server->base, on_accept, listener,
-                                                    LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, fd);
+            listener->listener =
+                evconnlistener_new(server->base, on_accept, listener,
+                                   LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_DISABLED, 0, fd);
     }
-    if (!listener || !listener->listener) {
-        (void)close(fd); /* nobody was served by it */
+    if (!listener || !listener->listener || evconnlistener_enable(listener->listener) != 0) {
+        if (listener && listener->listener)
+            evconnlistener_free(listener->listener);
+        else
+            (void)close(fd); /* nobody was served by it */
         if (listener)
             free(listener->path);
         free(listener);
@@ -291,6 +295,11 @@ void hth_http_server_drain(hth_http_server *server)
         next = TAILQ_NEXT(connection, next);
         hth_http_connection_drain(connection);
     }
+}
+
+bool hth_http_server_owes_replies(const hth_http_server *server)
+{
+    return !TAILQ_EMPTY(&server->waiting[HTH_HTTP_WAIT_WRITE]);
 }
 
 hth_http_numbers hth_http_server_numbers(const hth_http_server *server)

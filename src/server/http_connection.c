@@ -198,6 +198,22 @@ static bool skip_empty_lines(struct evbuffer *input)
     return n != 1 || two[0] != '\r';
 }
 
+/* With room for a head. NULL: no memory. */
+static hth_http_exchange *exchange_new(hth_http_connection *connection, size_t n_head)
+{
+    hth_http_exchange *exchange = calloc(1, sizeof(*exchange));
+
+    if (!exchange)
+        return NULL;
+    exchange->connection = connection;
+    exchange->text = malloc(n_head);
+    if (!exchange->text) {
+        hth_http_exchange_free(exchange);
+        return NULL;
+    }
+    return exchange;
+}
+
 static bool begin_body(hth_http_connection *connection)
 {
     hth_http_exchange *exchange = connection->exchange;
@@ -253,14 +269,10 @@ static bool read_head(hth_http_connection *connection)
             finish(connection);
         return false;
     }
-    exchange = calloc(1, sizeof(*exchange));
-    if (exchange)
-        exchange->text = malloc(n_head);
-    connection->exchange = exchange;
-    if (exchange)
-        exchange->connection = connection;
-    if (!exchange || !exchange->text)
+    exchange = exchange_new(connection, n_head);
+    if (!exchange)
         return refuse(connection, 503, no_memory);
+    connection->exchange = exchange;
     connection->n_scanned = 0;
     (void)evbuffer_remove(input, exchange->text, n_head); /* they are there */
     status = hth_http_head_parse(exchange->text, n_head, &exchange->head, &why);

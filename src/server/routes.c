@@ -55,3 +55,10 @@ hth_api_dialect hth_route_dialect(const hth_route *route)
 {
     return route ? hth_api_kind_dialect(route->api) : HTH_API_OPENAI;
 }
+
+hth_api_dialect hth_path_dialect(const char *path)
+{
+    const hth_route *route = hth_route_find(path);
+
+    return !route && strncmp(path, "/v1/messages/", 13) == 0 ? HTH_API_ANTHROPIC : hth_route_dialect(route);
+}

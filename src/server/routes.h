@@ -32,5 +32,7 @@ typedef struct hth_route {
 const hth_route *hth_route_find(const char *path);
 /* In whose shape an error on this path is: by its route, else OpenAI's. route may be NULL. */
 hth_api_dialect hth_route_dialect(const hth_route *route);
+/* The same by the path, whether there is a route or not: what is below an API's paths is for that API's clients. */
+hth_api_dialect hth_path_dialect(const char *path);
 
 #endif

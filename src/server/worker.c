@@ -328,7 +328,7 @@ static void on_turn(evutil_socket_t fd, short what, void *user_data)
     stop_if_drained(w);
     if (++w->n_turns % TURNS_A_SECOND != 0)
         return;
-    hth_jobs_renew_pauses(w->self.jobs);
+    hth_jobs_look_after(w->self.jobs);
     if (w->page && w->self.model)
         publish_numbers(w);
 }
@@ -357,7 +357,7 @@ static hearth_status make_events(worker *w, hearth_error *err)
 static hearth_status set_up(worker *w, hearth_error *err)
 {
     const hth_worker_options *options = w->options;
-    hth_jobs_options jobs = { .limits = &options->limits };
+    hth_jobs_options jobs = { .limits = &options->limits, .silence_ms = options->silence_ms };
     hth_http_options http = options->http;
     hearth_status status = HEARTH_OK;
     int failed;
@@ -374,11 +374,11 @@ static hearth_status set_up(worker *w, hearth_error *err)
     if (status == HEARTH_OK)
         status = hth_jobs_new(&jobs, &w->self.jobs, err);
     if (status == HEARTH_OK)
-        status = make_events(w, err);
-    if (status == HEARTH_OK)
         status = hth_http_server_new(w->base, &http, on_request, w, &w->http, err);
     if (status == HEARTH_OK)
         status = hth_http_listen_unix(w->http, options->socket_path, 0, &w->listener, err);
+    if (status == HEARTH_OK)
+        status = make_events(w, err);
     if (status != HEARTH_OK)
         return status;
     hth_http_server_set_errors(w->http, on_protocol_error);

@@ -33,7 +33,7 @@ enum {
 };
 
 struct hth_worker_process {
-    const char *name;
+    char source[280]; /* "worker NAME", as the log wants it */
     const hth_log *log;
     void (*on_progress)(float fraction, void *user_data);
     void (*on_ready)(void *user_data);
@@ -89,7 +89,7 @@ static hearth_log_level level_of(char **line)
 static void begin_second(hth_worker_process *process, uint64_t second)
 {
     if (process->n_log_lines_dropped > 0)
-        hth_log_line(process->log, HEARTH_LOG_WARNING, process->name, "%u more lines in a second were dropped",
+        hth_log_line(process->log, HEARTH_LOG_WARNING, process->source, "%u more lines in a second were dropped",
                      process->n_log_lines_dropped);
     process->n_log_lines_dropped = 0;
     process->n_log_lines = 0;
@@ -120,7 +120,7 @@ static void on_log_line(char *line, void *user_data)
     if (!hth_log_wants(process->log, level))
         return;
     if (process->n_log_lines++ < LOG_LINES_MAX)
-        hth_log_line(process->log, level, process->name, "%s", line);
+        hth_log_line(process->log, level, process->source, "%s", line);
     else
         process->n_log_lines_dropped++;
 }
@@ -265,7 +265,7 @@ hearth_status hth_worker_process_start(const hth_worker_process_options *options
         free(process);
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to start a worker of '%s'", options->name);
     }
-    process->name = options->name;
+    (void)snprintf(process->source, sizeof(process->source), "worker %s", options->name); /* cut where it is long */
     process->log = options->log;
     process->on_progress = options->on_progress;
     process->on_ready = options->on_ready;

@@ -3,59 +3,12 @@
  */
 #include "server/worker_routes.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #include "api/answers.h"
 #include "server/frames.h"
-
-typedef enum page { PAGE_NONE, PAGE_MODELS, PAGE_PROPS, PAGE_SLOTS, PAGE_HEALTH } page_kind;
-
-typedef struct route {
-    const char *path;
-    page_kind page; /* with GET; PAGE_NONE: POST, and then */
-    hth_task_kind kind;
-    hth_api_kind api;
-} route;
-
-static const route routes[] = {
-    { "/v1/chat/completions", PAGE_NONE, HTH_TASK_GENERATE, HTH_API_CHAT },
-    { "/chat/completions", PAGE_NONE, HTH_TASK_GENERATE, HTH_API_CHAT },
-    { "/v1/completions", PAGE_NONE, HTH_TASK_GENERATE, HTH_API_COMPLETION },
-    { "/v1/messages", PAGE_NONE, HTH_TASK_GENERATE, HTH_API_MESSAGES },
-    { "/v1/messages/count_tokens", PAGE_NONE, HTH_TASK_ANSWER, HTH_API_COUNT_TOKENS },
-    { "/completion", PAGE_NONE, HTH_TASK_GENERATE, HTH_API_NATIVE_COMPLETION },
-    { "/completions", PAGE_NONE, HTH_TASK_GENERATE, HTH_API_NATIVE_COMPLETION },
-    { "/tokenize", PAGE_NONE, HTH_TASK_ANSWER, HTH_API_TOKENIZE },
-    { "/detokenize", PAGE_NONE, HTH_TASK_ANSWER, HTH_API_DETOKENIZE },
-    { "/apply-template", PAGE_NONE, HTH_TASK_ANSWER, HTH_API_APPLY_TEMPLATE },
-    { "/explain", PAGE_NONE, HTH_TASK_EXPLAIN, HTH_API_CHAT },
-    { .path = "/v1/models", .page = PAGE_MODELS },
-    { .path = "/models", .page = PAGE_MODELS },
-    { .path = "/props", .page = PAGE_PROPS, .api = HTH_API_NATIVE_COMPLETION },
-    { .path = "/slots", .page = PAGE_SLOTS, .api = HTH_API_NATIVE_COMPLETION },
-    { .path = "/health", .page = PAGE_HEALTH, .api = HTH_API_NATIVE_COMPLETION },
-    { .path = "/v1/health", .page = PAGE_HEALTH, .api = HTH_API_NATIVE_COMPLETION },
-};
-
-static const route *find(const char *path)
-{
-    for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++)
-        if (strcmp(routes[i].path, path) == 0)
-            return &routes[i];
-    return NULL;
-}
-
-/* Whose errors a path's client reads. */
-static hth_api_dialect dialect_of(const char *path)
-{
-    const route *r = find(path);
-
-    if (!r)
-        return strncmp(path, "/v1/messages", 12) == 0 ? HTH_API_ANTHROPIC : HTH_API_OPENAI;
-    return hth_api_kind_dialect(r->api);
-}
+#include "server/routes.h"
 
 const char *hth_worker_protocol_error(int status, const char *why, const char *path, hth_buffer *text)
 {
@@ -67,7 +20,7 @@ const char *hth_worker_protocol_error(int status, const char *why, const char *p
 
     hth_api_fail(&error, kind, NULL, "%s", why);
     hth_buffer_clear(text);
-    hth_api_error_write(dialect_of(path), &error, text);
+    hth_api_error_write(hth_path_dialect(path), &error, text);
     return text->failed ? NULL : hth_buffer_text(text);
 }
 
@@ -102,7 +55,7 @@ static void reply_page(hth_http_exchange *exchange, int status, hth_buffer *body
     hth_buffer_deinit(body_take);
 }
 
-static void show(const hth_worker_self *self, hth_http_exchange *exchange, page_kind page)
+static void show(const hth_worker_self *self, hth_http_exchange *exchange, hth_route_kind kind)
 {
     hearth_model_info info = { .struct_size = sizeof(info) };
     hth_api_listed_model listed = { .name = self->name, .created_s = self->created_s, .info = &info };
@@ -111,28 +64,14 @@ static void show(const hth_worker_self *self, hth_http_exchange *exchange, page_
 
     if (self->model)
         (void)hearth_model_info_get(self->model, &info, NULL); /* the model is there */
-    switch (page) {
-    case PAGE_MODELS: hth_api_models_write(&listed, 1, &body); break;
-    case PAGE_PROPS: hth_api_props_write(&info, &body); break;
-    case PAGE_SLOTS: hth_api_slots_write(&info, &body); break;
+    switch (kind) {
+    case HTH_ROUTE_MODELS: hth_api_models_write(&listed, 1, &body); break;
+    case HTH_ROUTE_MODEL: hth_api_model_write(&listed, &body); break;
+    case HTH_ROUTE_PROPS: hth_api_props_write(&info, &body); break;
+    case HTH_ROUTE_SLOTS: hth_api_slots_write(&info, &body); break;
     default: status = hth_api_health_write(self->problem, &body); break;
     }
     reply_page(exchange, status, &body);
-}
-
-static void show_model(const hth_worker_self *self, hth_http_exchange *exchange, const char *name)
-{
-    hearth_model_info info = { .struct_size = sizeof(info) };
-    hth_api_listed_model listed = { .name = self->name, .created_s = self->created_s, .info = &info };
-    hth_buffer body = { .text = NULL };
-
-    if (strcmp(name, self->name) != 0) {
-        refuse_unknown(exchange, HTH_API_OPENAI, "model", name);
-        return;
-    }
-    (void)hearth_model_info_get(self->model, &info, NULL); /* the model is there */
-    hth_api_model_write(&listed, &body);
-    reply_page(exchange, 200, &body);
 }
 
 /* ---- requests ---- */
@@ -161,62 +100,68 @@ static bool may_be_json(hth_http_exchange *exchange)
     return i < n && body[i] == '{'; /* curl calls everything a form that is not said to be something else */
 }
 
-static bool is_method(const hth_http_exchange *exchange, page_kind page)
+static bool is_method(const hth_http_exchange *exchange, const hth_route *route)
 {
     const char *method = hth_http_method(exchange);
 
-    return page == PAGE_NONE ? strcmp(method, "POST") == 0 : strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
+    return strcmp(method, route->method) == 0 || (strcmp(route->method, "GET") == 0 && strcmp(method, "HEAD") == 0);
 }
 
-/* The endpoint whose prompt is to be explained. */
-static const route *explained(hth_http_exchange *exchange)
+/* Can it be answered at all? Otherwise it was refused. */
+static bool check(const hth_worker_self *self, hth_http_exchange *exchange, const hth_route *route)
+{
+    const char *path = hth_http_path(exchange);
+    hth_api_dialect dialect = hth_path_dialect(path);
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    if (!route || route->kind == HTH_ROUTE_ADMIN) { /* those are the front's */
+        refuse_unknown(exchange, dialect, "endpoint", path);
+    } else if (!is_method(exchange, route)) {
+        bool is_get = strcmp(route->method, "GET") == 0;
+
+        hth_http_header_add(exchange, "Allow", is_get ? "GET, HEAD" : route->method);
+        refuse(exchange, dialect, 405, is_get ? "this endpoint takes GET" : "this endpoint takes POST");
+    } else if (self->problem && route->kind != HTH_ROUTE_HEALTH) {
+        hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "%s", self->problem);
+        error.retry_after_s = 1;
+        hth_job_reply_error(exchange, dialect, &error);
+    } else if (strcmp(route->method, "POST") == 0 && !may_be_json(exchange)) {
+        refuse(exchange, dialect, 415, "the body is a form; it must be JSON (Content-Type: application/json)");
+    } else {
+        return true;
+    }
+    return false;
+}
+
+/* What the cache knows of a prompt, for an endpoint that generates. */
+static void explain(const hth_worker_self *self, hth_http_exchange *exchange)
 {
     const char *name = hth_http_query(exchange, "endpoint");
-    const route *r = find(name ? name : "/v1/chat/completions");
+    const hth_route *asked = hth_route_find(name ? name : "/v1/chat/completions");
 
-    return r && r->page == PAGE_NONE && r->kind == HTH_TASK_GENERATE ? r : NULL;
+    if (asked && asked->kind == HTH_ROUTE_GENERATE)
+        hth_jobs_begin(self->jobs, exchange, HTH_TASK_EXPLAIN, asked->api);
+    else
+        refuse(exchange, HTH_API_OPENAI, 400,
+               "'endpoint' names no endpoint that generates, such as /v1/chat/completions");
 }
 
 void hth_worker_route(const hth_worker_self *self, hth_http_exchange *exchange)
 {
-    static const char models[] = "/v1/models/";
-    const char *path = hth_http_path(exchange);
-    const bool names_model = strncmp(path, models, sizeof(models) - 1) == 0;
-    const route *r = find(names_model ? "/v1/models" : path), *api = r;
-    hth_api_dialect dialect = dialect_of(path);
+    const hth_route *route = hth_route_find(hth_http_path(exchange));
 
-    if (!r) {
-        refuse_unknown(exchange, dialect, "endpoint", path);
+    if (!check(self, exchange, route))
         return;
+    switch (route->kind) {
+    case HTH_ROUTE_GENERATE: hth_jobs_begin(self->jobs, exchange, HTH_TASK_GENERATE, route->api); break;
+    case HTH_ROUTE_ASK: hth_jobs_begin(self->jobs, exchange, HTH_TASK_ANSWER, route->api); break;
+    case HTH_ROUTE_EXPLAIN: explain(self, exchange); break;
+    case HTH_ROUTE_MODEL:
+        if (strcmp(hth_http_path(exchange) + strlen(route->path), self->name) != 0) {
+            refuse_unknown(exchange, HTH_API_OPENAI, "model", hth_http_path(exchange) + strlen(route->path));
+            break;
+        }
+        /* fall through */
+    default: show(self, exchange, route->kind);
     }
-    if (!is_method(exchange, r->page)) {
-        hth_http_header_add(exchange, "Allow", r->page == PAGE_NONE ? "POST" : "GET, HEAD");
-        refuse(exchange, dialect, 405, r->page == PAGE_NONE ? "this endpoint takes POST" : "this endpoint takes GET");
-        return;
-    }
-    if (self->problem && r->page != PAGE_HEALTH) {
-        hth_api_error error = { .kind = HTH_API_NO_ERROR };
-
-        hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "%s", self->problem);
-        error.retry_after_s = 1;
-        hth_job_reply_error(exchange, dialect, &error);
-        return;
-    }
-    if (r->page != PAGE_NONE) {
-        if (names_model)
-            show_model(self, exchange, path + sizeof(models) - 1);
-        else
-            show(self, exchange, r->page);
-        return;
-    }
-    if (!may_be_json(exchange)) {
-        refuse(exchange, dialect, 415, "the body is a form; it must be JSON (Content-Type: application/json)");
-        return;
-    }
-    if (r->kind == HTH_TASK_EXPLAIN)
-        api = explained(exchange);
-    if (!api)
-        refuse(exchange, dialect, 400, "'endpoint' names no endpoint that generates, such as /v1/chat/completions");
-    else
-        hth_jobs_begin(self->jobs, exchange, r->kind, api->api);
 }

@@ -49,6 +49,7 @@ const settings = (name) => {
   path = "${model.path}"
   context = 16384
   n_parallel = ${model.isAlone ? 1 : 8}
+  ${model.isAlone ? 'type_k = q8_0\n  type_v = q8_0' : ''}
   ${model.template ? `chat_template = "${model.template}"` : ''}
   cache { directory = "${join(options.work, name, model.name)}"; ram = 64M }
 }
@@ -73,6 +74,7 @@ const answers = async (server, note) => {
           let pauseMs = 0
           response.on('data', (piece) => {
             pieces.push(piece)
+            if (piece.length === 3 && piece[0] === 58) return // a comment that keeps the connection alive
             pauseMs = Math.max(pauseMs, Date.now() - last)
             last = Date.now()
           })

@@ -1,7 +1,8 @@
 // compare.mjs - are two replies the same, byte for byte?
 //
 // What two runs of one request may differ in is taken out first: the reply's id and what is made of it, the time of its
-// making, measured times, and how much came from the cache. All else, down to the order of keys and the borders of
+// making, measured times, how much came from the cache, and the empty comments between events that keep a silent
+// connection alive. All else, down to the order of keys and the borders of
 // events, has to be equal. Where only the borders of events differ (pieces of text that come together in one run and
 // apart in the other), the texts joined are compared, and the reply counts as split differently.
 
@@ -17,7 +18,7 @@ const replace = [
 
 export const withoutChance = (text) => {
   const found = id.exec(text)
-  let plain = found ? text.replaceAll(found[1], 'REPLY') : text
+  let plain = (found ? text.replaceAll(found[1], 'REPLY') : text).replace(/(^|\n\n)(?::\n\n)+/g, '$1')
   for (const [pattern, by] of replace) plain = plain.replace(pattern, by)
   return plain
 }

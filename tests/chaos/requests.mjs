@@ -77,7 +77,7 @@ export const makeRequests = (n, seed, { models, maxTokens }) => {
       if (draw.chance(20)) body.repeat_penalty = 1.2
       if (!several && draw.chance(20)) body.json_schema = schema
       if (draw.chance(15)) body.n_probs = 2
-      if (draw.chance(20)) body.ignore_eos = true
+      if (!body.json_schema && draw.chance(20)) body.ignore_eos = true
       if (draw.chance(20)) body.return_tokens = true
       return { path: '/completion', body }
     }

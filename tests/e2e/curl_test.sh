@@ -76,8 +76,10 @@ public=$url url=$admin
 get /metrics; is 200; header 'content-type: text/plain'; has '^hearth_requests_total{'; has '^# HELP hearth_generated_tokens_total '
 get /admin/models; is 200; json; has '"tiny"'
 get /admin/config; is 200; json
-post /admin/explain "{\"model\":\"tiny\",$hello}"; is 200; json
-post /admin/models/tiny/restart ''; is 200
+post /admin/explain "{\"model\":\"tiny\",$hello}"; is 200; has '"known_tokens":'
+post '/admin/explain?endpoint=/completion' '{"prompt":"Once"}'; is 200; has '"miss":'
+post '/admin/explain?endpoint=/tokenize' '{"content":"Once"}'; is 400
+post /admin/models/tiny/restart ''; is 202
 post /admin/models/none/restart ''; is 404
 url=$public
 post /v1/chat/completions "{\"model\":\"tiny\",$hello}"; is 200; expect "the reply of a new worker" "$(value 'r.choices[0].message.content')" "$whole"

@@ -59,7 +59,7 @@ ask 200 /completion -d "{\"prompt\":\"$prompt\",\"n_predict\":4}"; has '"stop_ty
 ask 200 /v1/completions -d "{\"model\":\"tiny\",\"prompt\":\"$prompt\",\"max_tokens\":4}"; has text_completion
 ask 200 /v1/models; has '"id":"tiny"'
 ask 200 /tokenize -d '{"content":"once upon"}'; has '"tokens"'
-ask 200 '/explain?endpoint=/v1/chat/completions' -d "{$chat}"; has '"knows_logits":true'
+ask 200 '/admin/explain?endpoint=/v1/chat/completions' -d "{$chat}"; has '"knows_logits":true'
 ask 404 /nothing; has not_found
 ask 405 /v1/chat/completions; has 'takes POST'
 ask 400 /v1/chat/completions -d '{'; has invalid_json

@@ -44,7 +44,7 @@ void fake_end(fake_connection *connection);
 void fake_on_gone(fake_connection *connection, void (*on_gone)(void *user_data), void *user_data);
 
 /* Above 0 while code of this file runs, the test's handler included: what fails on purpose does not fail there. */
-extern int fake_worker_depth;
+extern volatile int fake_worker_depth;
 
 /* Turn the loop until *flag, or fail the test after 20 s. */
 void fake_loop_until(struct event_base *base, const bool *flag);

@@ -344,7 +344,7 @@ static void the_configuration_is_shown_without_secrets(void **state)
     assert_string_equal(json_string_value(json_object_get(entry, "name")), "alice");
     assert_int_equal(integer_at(entry, "requests_per_minute", NULL), 60);
     assert_true(json_is_true(json_object_get(entry, "has_salt")));
-    assert_string_equal(json_string_value(json_array_get(json_object_get(page, "cors_origins"), 0)),
+    assert_string_equal(json_string_value(json_array_get(json_object_get(json_object_get(page, "cors"), "origins"), 0)),
                         "https://a.example");
     assert_int_equal(integer_at(page, "limits", "schema_bytes_max"), 256 << 10);
     assert_int_equal(integer_at(page, "supervision", "retries_max"), 3);

@@ -40,6 +40,11 @@ static void errors_have_the_shape_of_the_path_s_api(void **state)
     assert_int_equal(hth_route_dialect(hth_route_find("/completion")), HTH_API_NATIVE);
     assert_int_equal(hth_route_dialect(hth_route_find("/v1/models")), HTH_API_OPENAI);
     assert_int_equal(hth_route_dialect(NULL), HTH_API_OPENAI);
+    assert_int_equal(hth_path_dialect("/v1/messages/batches"), HTH_API_ANTHROPIC);
+    assert_int_equal(hth_path_dialect("/v1/messages/count_tokens"), HTH_API_ANTHROPIC);
+    assert_int_equal(hth_path_dialect("/v1/messages-of-others"), HTH_API_OPENAI);
+    assert_int_equal(hth_path_dialect("/nowhere"), HTH_API_OPENAI);
+    assert_int_equal(hth_path_dialect(""), HTH_API_OPENAI);
 }
 
 int main(void)

@@ -290,6 +290,54 @@ static void grammars_and_tools_go_on_too(void **state)
     go_on_all(HTH_TEST_MODELS "/hearth-tiny.gguf", cases, sizeof(cases) / sizeof(cases[0]));
 }
 
+static memory *remember_all(const hth_test_worker *worker, const char *body, const hth_buffer *known)
+{
+    frames f = ask(worker, "/v1/completions", body, known);
+    memory *m = calloc(1, sizeof(*m));
+
+    remember_frames(m, &f, f.n);
+    hth_test_heard_deinit(&f.heard);
+    return m;
+}
+
+/*
+ * A reply whose end the client has may need longer to end once more, its tokens being drawn again, than the others. What
+ * follows after all replies has not left yet.
+ */
+static void the_end_of_all_replies_comes_whichever_ends_last(void **state)
+{
+    enum { LONG = 2500 };
+    hth_test_worker worker;
+    hth_buffer body = { .text = NULL }, known = { .text = NULL };
+    memory *whole, *rest;
+
+    (void)state;
+    hth_buffer_add_text(&body, "{\"model\":\"m\",\"stream\":true,\"stream_options\":{\"include_usage\":true},"
+                               "\"logprobs\":1,\"max_tokens\":3,\"prompt\":[\"");
+    for (int i = 0; i < LONG; i++)
+        hth_buffer_add(&body, &"abcdefghijklmnopqrstuvwxyz"[i * i % 26], 1);
+    hth_buffer_add_text(&body, "\",\"" PROMPT "\"]}");
+    hth_test_worker_init(&worker, "stub:delay_us=1500");
+    worker.runtime.cache_disabled = true;
+    hth_test_worker_start(&worker);
+    whole = remember_all(&worker, body.text, NULL);
+    hth_test_worker_stop(&worker);
+    hth_frame_add_step(&known, 0, true, whole->tokens[0], whole->n_tokens[0], NULL, 0);
+    hth_test_worker_start(&worker); /* which knows nothing of the prompts: the long one takes its time */
+    rest = remember_all(&worker, body.text, &known);
+    assert_int_equal(rest->n_tokens[0], 0);
+    assert_int_equal(rest->n_tokens[1], whole->n_tokens[1]);
+    assert_non_null(strstr(rest->bytes.text, "\"index\":1,"));
+    assert_null(strstr(rest->bytes.text, "\"index\":0,"));
+    assert_non_null(strstr(rest->bytes.text, "\"usage\":{"));
+    assert_non_null(strstr(rest->bytes.text, "data: [DONE]"));
+    memory_free(whole);
+    memory_free(rest);
+    hth_buffer_deinit(&body);
+    hth_buffer_deinit(&known);
+    hth_test_worker_deinit(&worker);
+}
+
 static void expect_refused(const hth_test_worker *worker, const hth_buffer *known, const char *body)
 {
     frames f = ask(worker, "/v1/completions", body, known);
@@ -337,6 +385,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_reply_goes_on_with_the_next_byte_in_every_api),
         cmocka_unit_test(grammars_and_tools_go_on_too),
+        cmocka_unit_test(the_end_of_all_replies_comes_whichever_ends_last),
         cmocka_unit_test(what_cannot_be_known_of_a_reply_is_refused),
     };
 
