@@ -374,7 +374,11 @@ typedef struct hearth_model_options {
     hearth_load_progress_fn progress;
     void *progress_user_data;
     uint32_t n_parallel;  /* requests that run at once, in one context; 1 .. 128, default 8 */
-    uint32_t queue_max;   /* requests that may wait for their turn, 1 .. 65536, default 1024; more are HEARTH_BUSY */
+    /*
+     * Requests that may wait for their turn, 1 .. 65536, default 1024. More are HEARTH_BUSY, but for replies that were
+     * broken off elsewhere (replayed).
+     */
+    uint32_t queue_max;
     const char *strategy; /* what goes into a batch: "decode_maximal" (NULL), "prefill_priority", "balanced", or one of
                              hearth_runtime_add_strategy */
     uint32_t prefill_chunk;   /* prompt tokens that a request evaluates at once: 64, 128 or 256 (default) */
@@ -787,7 +791,8 @@ typedef struct hearth_request {
     /*
      * The reply's tokens that are known already, [n_replayed]: a reply that was broken off goes on. They go through
      * grammar, penalties and held-back text as if they had been drawn, but no callback hears of them; they count in
-     * n_predict, min_tokens and result. HEARTH_MISUSE when they cannot be a reply to this request.
+     * n_predict, min_tokens and result. What of them is in no row is evaluated token by token, as it was at first, so that
+     * what follows comes out as it would have. HEARTH_MISUSE when they cannot be a reply to this request.
      */
     const hearth_token *replayed;
     size_t n_replayed;

@@ -111,6 +111,11 @@ int hth_api_reply_http_status(const hth_api_reply *reply)
     return reply->http_status;
 }
 
+void hth_api_reply_note_begun(hth_api_reply *reply)
+{
+    reply->has_written = true;
+}
+
 int hth_api_reply_failure(const hth_api_reply *reply)
 {
     return reply->failure;

@@ -40,6 +40,8 @@ void hth_api_reply_token(hth_api_reply *reply, size_t i, const hearth_token_even
 void hth_api_reply_text(hth_api_reply *reply, size_t i, const char *text, size_t n_bytes, hth_buffer *out);
 /* hearth_done_fn. The last of all replies writes what is still to be written. */
 void hth_api_reply_done(hth_api_reply *reply, size_t i, const hearth_result *result, hth_buffer *out);
+/* The head of its stream has left before anything was written: an error will be an event. */
+void hth_api_reply_note_begun(hth_api_reply *reply);
 /* Something else went wrong: write the error, as a body or as an event. Nothing is written afterwards. */
 void hth_api_reply_fail(hth_api_reply *reply, const hth_api_error *error, hth_buffer *out);
 

@@ -15,7 +15,7 @@
 #include "cli/text_file.h"
 #include "server/worker.h"
 
-enum { SAVE_MS = 30000, IDLE_MS = 24 * 3600 * 1000 };
+enum { SAVE_MS = 30000, SILENCE_MS = 5000, IDLE_MS = 24 * 3600 * 1000 };
 
 typedef struct worker_options {
     const char *socket_path;
@@ -165,6 +165,7 @@ static hearth_status run(const worker_options *options, const char *template_tex
         .control_fd = options->control_fd,
         .http = hth_http_options_default(),
         .limits = hth_api_limits_default(),
+        .silence_ms = SILENCE_MS,
         .drain_timeout_ms = options->drain_ms,
         .save_timeout_ms = options->save_ms,
         .sandbox = !options->no_sandbox,

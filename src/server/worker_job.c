@@ -20,14 +20,15 @@
 
 #include <utlist.h>
 
+#include "api/sse.h"
 #include "base/mailbox.h"
 #include "base/os.h"
 #include "base/status.h"
 #include "server/frames.h"
 
 enum {
-    QUICK_BYTES_MAX = 16 << 10, /* longer bodies are prepared beside the loop */
-    PREPARING_MAX = 512,        /* that wait for it */
+    QUICK_BYTES_MAX = 4 << 10, /* longer bodies are prepared beside the loop: tokens of these take a millisecond */
+    PREPARING_MAX = 16384, /* that wait in one lane: when a worker died, all that it had come to the next one at once */
     PROMPTS_BYTES_MAX = 32 << 20,
     BOXES_MAX = 256, /* taken without looking at anything else */
 };
@@ -50,9 +51,11 @@ struct hth_job {
     hth_http_exchange *exchange; /* NULL: it has ended */
     hth_api_dialect dialect;
     bool is_framed;
-    bool is_preparing; /* on the other thread, or on the way there */
-    bool has_begun;    /* a stream, of frames or events */
-    bool has_head;     /* the frame */
+    bool is_preparing; /* in a lane, or on the way back */
+    bool is_running;   /* its replies were submitted */
+    uint64_t begun_ns;
+    bool has_begun; /* a stream, of frames or events */
+    bool has_head;  /* the frame */
     bool is_paused;
     size_t backlog;      /* when that was last asked for */
     atomic_bool is_gone; /* the client: what waits to be prepared need not be */
@@ -62,6 +65,21 @@ struct hth_job {
     hth_task task;
 };
 
+/* Requests that are prepared one after the other, on a thread of their own. */
+typedef enum lane_kind {
+    LANE_LARGE,       /* takes milliseconds */
+    LANE_COMPLICATED, /* grammars, tools: who knows */
+    LANES,
+} lane_kind;
+
+typedef struct lane {
+    hth_jobs *jobs;
+    lane_kind kind;
+    hth_mailbox *waiting;
+    pthread_t thread;
+    bool has_thread;
+} lane;
+
 struct hth_jobs {
     hth_jobs_options options;
     hearth_model *model; /* NULL: not loaded yet */
@@ -69,10 +87,8 @@ struct hth_jobs {
     hth_job *list;
     size_t n;
     hth_memo *prompts;
-    hth_mailbox *to_prepare;
-    hth_mailbox *prepared; /* as large: there is always room in it */
-    pthread_t preparing_thread;
-    bool has_thread;
+    lane lanes[LANES];
+    hth_mailbox *prepared; /* with room for all */
 
     /* Of the job whose news are being taken. */
     hth_buffer piece; /* what a step has released */
@@ -82,50 +98,71 @@ struct hth_jobs {
 
 static void settle(hth_job *job);
 
-/* ---- the preparing thread ---- */
+/* ---- the lanes ---- */
 
 static void *prepare(void *context)
 {
-    hth_jobs *jobs = context;
+    lane *l = context;
+    lane *complicated = &l->jobs->lanes[LANE_COMPLICATED];
     hth_job *job;
 
     hth_os_thread_name("hearth-prepare");
-    while ((job = hth_mailbox_wait(jobs->to_prepare))) {
+    while ((job = hth_mailbox_wait(l->waiting))) {
         hth_task *task = &job->task;
+        bool is_read = task->request != NULL;
 
         if (atomic_load_explicit(&job->is_gone, memory_order_relaxed))
             hth_api_fail(&task->error, HTH_API_OVERLOADED, NULL, "the client has gone");
-        else if (task->request || hth_task_read(task))
+        else if (!is_read)
+            is_read = hth_task_read(task);
+        if (is_read && l != complicated && hth_task_is_complicated(task) &&
+            hth_mailbox_put(complicated->waiting, job) == HTH_MAILBOX_OK)
+            continue;
+        if (is_read && task->error.kind == HTH_API_NO_ERROR)
             hth_task_run(task);
-        (void)hth_mailbox_put(jobs->prepared, job); /* there is room */
-        hth_post_wake(jobs->options.post);
+        (void)hth_mailbox_put(l->jobs->prepared, job); /* there is room */
+        hth_post_wake(l->jobs->options.post);
     }
     return NULL;
 }
 
 /* ---- making and ending ---- */
 
+static hearth_status open_lane(hth_jobs *jobs, lane_kind kind, hearth_error *err)
+{
+    lane *l = &jobs->lanes[kind];
+    int failed;
+
+    l->jobs = jobs;
+    l->kind = kind;
+    l->waiting = hth_mailbox_new(PREPARING_MAX);
+    if (!l->waiting)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the worker");
+    failed = pthread_create(&l->thread, NULL, prepare, l);
+    if (failed)
+        return hth_fail_errno(err, failed, "cannot start a thread");
+    l->has_thread = true;
+    return HEARTH_OK;
+}
+
 hearth_status hth_jobs_new(const hth_jobs_options *options, hth_jobs **out, hearth_error *err)
 {
     hth_jobs *jobs = calloc(1, sizeof(*jobs));
-    int failed;
+    hearth_status status = HEARTH_OK;
 
     if (jobs) {
         jobs->options = *options;
-        jobs->to_prepare = hth_mailbox_new(PREPARING_MAX);
-        jobs->prepared = hth_mailbox_new(PREPARING_MAX + 1); /* one is being prepared */
-        jobs->prompts = hth_api_prompts_new(PROMPTS_BYTES_MAX);
+        jobs->prepared = hth_mailbox_new(LANES * (PREPARING_MAX + 1)); /* those that wait, and those at work */
+        jobs->prompts = hth_prompts_new(PROMPTS_BYTES_MAX);
     }
-    if (!jobs || !jobs->to_prepare || !jobs->prepared || !jobs->prompts) {
+    if (!jobs || !jobs->prepared || !jobs->prompts)
+        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the worker");
+    for (int i = LANES - 1; i >= 0 && status == HEARTH_OK; i--) /* the first one hands over to the last */
+        status = open_lane(jobs, (lane_kind)i, err);
+    if (status != HEARTH_OK) {
         hth_jobs_free(jobs);
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the worker");
+        return status;
     }
-    failed = pthread_create(&jobs->preparing_thread, NULL, prepare, jobs);
-    if (failed) {
-        hth_jobs_free(jobs);
-        return hth_fail_errno(err, failed, "cannot start a thread");
-    }
-    jobs->has_thread = true;
     *out = jobs;
     return HEARTH_OK;
 }
@@ -165,12 +202,16 @@ static void stop(hth_jobs *jobs)
 {
     hth_job *job;
 
-    if (!jobs->has_thread)
-        return;
-    hth_mailbox_close(jobs->to_prepare);
-    pthread_join(jobs->preparing_thread, NULL);
-    jobs->has_thread = false;
-    while ((job = hth_mailbox_take(jobs->prepared, 0)))
+    for (int i = 0; i < LANES; i++) {
+        lane *l = &jobs->lanes[i];
+
+        if (l->has_thread) {
+            hth_mailbox_close(l->waiting);
+            pthread_join(l->thread, NULL);
+        }
+        l->has_thread = false;
+    }
+    while (jobs->prepared && (job = hth_mailbox_take(jobs->prepared, 0)))
         settle(job);
 }
 
@@ -192,7 +233,8 @@ void hth_jobs_free(hth_jobs *jobs)
         return;
     stop(jobs);
     wait_for_all(jobs);
-    hth_mailbox_free(jobs->to_prepare);
+    for (int i = 0; i < LANES; i++)
+        hth_mailbox_free(jobs->lanes[i].waiting);
     hth_mailbox_free(jobs->prepared);
     hth_memo_free(jobs->prompts);
     hth_buffer_deinit(&jobs->piece);
@@ -382,25 +424,6 @@ static void add_to_summary(hth_job *job, const hth_news *news)
     summary->decode_ms = stats->decode_ms;
 }
 
-/*
- * The news have left before, in another worker, but for the end of all replies, where this was the last one here but not
- * there.
- */
-static void drop_old(hth_job *job, size_t n_before)
-{
-    hth_buffer *piece = &job->jobs->piece;
-    size_t n_end = hth_api_reply_n_end_bytes(job->task.reply);
-
-    if (hth_api_reply_failure(job->task.reply) != 0 || piece->failed)
-        return;
-    if (hth_known_is_all(&job->task.known, job->task.n_replies))
-        n_end = 0;
-    if (n_end > 0)
-        memmove(piece->text + n_before, piece->text + piece->n - n_end, n_end);
-    piece->n = n_before + n_end;
-    job->jobs->step.has_ended |= n_end > 0; /* said once more: with what it ends */
-}
-
 /* One thing, for a client who is still there. */
 static void take_news(hth_job *job, const hth_news *news)
 {
@@ -429,8 +452,8 @@ static void take_news(hth_job *job, const hth_news *news)
         s->has_ended = !hth_known_has_ended(&job->task.known, news->reply);
         break;
     }
-    if (is_old)
-        drop_old(job, n_before);
+    if (is_old && hth_api_reply_failure(reply) == 0)
+        piece->n = n_before;
     if (news->kind == HTH_NEWS_DONE)
         close_step(job);
 }
@@ -521,6 +544,7 @@ static void settle(hth_job *job)
         reply_error(job, &no_memory);
     if (!job->exchange)
         hth_task_cancel(task);
+    job->is_running = job->exchange != NULL;
     if (task->n_submitted > 0)
         hth_box_open(task->box);
     free_if_over(job);
@@ -547,7 +571,7 @@ static void on_room(void *user_data)
     hth_task_pause(&job->task, false);
 }
 
-static void prepare_elsewhere(hth_job *job)
+static void prepare_elsewhere(hth_job *job, lane_kind kind)
 {
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
     hth_task *task = &job->task;
@@ -559,7 +583,7 @@ static void prepare_elsewhere(hth_job *job)
         task->bytes = task->bytes_copy;
     }
     job->is_preparing = true;
-    if ((task->request || task->bytes_copy) && hth_mailbox_put(job->jobs->to_prepare, job) == HTH_MAILBOX_OK)
+    if ((task->request || task->bytes_copy) && hth_mailbox_put(job->jobs->lanes[kind].waiting, job) == HTH_MAILBOX_OK)
         return;
     job->is_preparing = false;
     hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "too many requests wait to be prepared; try again in a second");
@@ -630,6 +654,7 @@ static hth_job *job_new(hth_jobs *jobs, hth_http_exchange *exchange, hth_task_ki
     job->jobs = jobs;
     job->exchange = exchange;
     job->dialect = hth_api_kind_dialect(api);
+    job->begun_ns = hth_os_monotonic_ns();
     job->task = (hth_task){
         .model = jobs->model,
         .post = jobs->options.post,
@@ -662,12 +687,12 @@ void hth_jobs_begin(hth_jobs *jobs, hth_http_exchange *exchange, hth_task_kind k
     }
     hth_http_watch_set(exchange, &(hth_http_watch){ .on_close = on_close, .on_room = on_room, .user_data = job });
     if (job->task.n_bytes > QUICK_BYTES_MAX || job->task.n_known > 0) {
-        prepare_elsewhere(job);
+        prepare_elsewhere(job, LANE_LARGE);
         return;
     }
     if (hth_task_read(&job->task)) {
-        if (hth_task_is_slow(&job->task)) {
-            prepare_elsewhere(job);
+        if (hth_task_is_complicated(&job->task)) {
+            prepare_elsewhere(job, LANE_COMPLICATED);
             return;
         }
         hth_task_run(&job->task);
@@ -692,18 +717,49 @@ void hth_jobs_take_news(hth_jobs *jobs)
         hth_post_wake(post); /* there may be more, but others want a turn */
 }
 
-void hth_jobs_renew_pauses(hth_jobs *jobs)
+/*
+ * Nothing has come of a stream for a while, because its prompt is long or others are before it: its head leaves now, so
+ * that nobody on the way takes the connection for dead.
+ */
+static void begin_stream(hth_job *job)
 {
+    hth_buffer *wire = &job->jobs->wire;
+
+    hth_buffer_clear(wire);
+    if (job->is_framed)
+        add_head(job, 200, true, 0);
+    else
+        hth_sse_add_comment(wire);
+    if (wire->failed)
+        return;
+    hth_api_reply_note_begun(job->task.reply);
+    job->has_begun = true;
+    hth_http_stream_begin(job->exchange, 200, job->is_framed ? HTH_FRAMES_CONTENT_TYPE : stream_type);
+    hth_http_stream_write(job->exchange, wire->text, wire->n);
+}
+
+static void renew_pause(hth_job *job)
+{
+    size_t backlog = hth_http_stream_backlog(job->exchange);
+
+    if (backlog < job->backlog)
+        hth_task_pause(&job->task, true); /* said again it means that the reader still reads */
+    job->backlog = backlog;
+}
+
+void hth_jobs_look_after(hth_jobs *jobs)
+{
+    uint64_t now_ns = hth_os_monotonic_ns();
     hth_job *job;
 
     DL_FOREACH(jobs->list, job)
     {
-        size_t backlog = job->exchange && job->is_paused ? hth_http_stream_backlog(job->exchange) : 0;
-
-        if (backlog == 0)
+        if (!job->exchange)
             continue;
-        if (backlog < job->backlog)
-            hth_task_pause(&job->task, true); /* said again it means that the reader still reads */
-        job->backlog = backlog;
+        if (job->is_paused)
+            renew_pause(job);
+        if (job->is_running && !job->has_begun && is_streamed(job) &&
+            now_ns - job->begun_ns >= hth_ms_to_ns(jobs->options.silence_ms))
+            begin_stream(job);
     }
 }

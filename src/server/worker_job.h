@@ -1,7 +1,7 @@
 /*
  * worker_job.h - one HTTP request in a worker that a model has to do with, from its first byte to the last of its reply
  *
- *   PREPARING  its task (worker_task.h) is at work, here or on the preparing thread
+ *   PREPARING  its task (worker_task.h) is at work, here or on a thread for those that take long
  *   RUNNING    news come and become bytes
  *   ENDING     the client has everything, or is gone; replies that were submitted have not ended yet
  *
@@ -20,9 +20,10 @@ typedef struct hth_jobs hth_jobs;
 typedef struct hth_jobs_options {
     const hth_api_limits *limits;
     hth_post *post;
+    uint32_t silence_ms; /* a stream begins after so long, though there is nothing to say yet */
 } hth_jobs_options;
 
-/* Starts the preparing thread. HEARTH_NO_MEMORY, HEARTH_FAILED. */
+/* Starts threads for what takes long to prepare. HEARTH_NO_MEMORY, HEARTH_IO. */
 hearth_status hth_jobs_new(const hth_jobs_options *options, hth_jobs **out, hearth_error *err);
 /* From now on there is a model, which outlives the jobs; name is what replies call it. */
 void hth_jobs_set_model(hth_jobs *jobs, hearth_model *model, const char *name);
@@ -35,8 +36,8 @@ size_t hth_jobs_n(const hth_jobs *jobs);
 void hth_jobs_begin(hth_jobs *jobs, hth_http_exchange *exchange, hth_task_kind kind, hth_api_kind api);
 /* The post is readable. */
 void hth_jobs_take_news(hth_jobs *jobs);
-/* Now and then: slow readers that do read are not given up. */
-void hth_jobs_renew_pauses(hth_jobs *jobs);
+/* Once a second: slow readers that do read are not given up, and streams begin that have nothing to say yet. */
+void hth_jobs_look_after(hth_jobs *jobs);
 
 /* A whole reply that is an error. */
 void hth_job_reply_error(hth_http_exchange *exchange, hth_api_dialect dialect, const hth_api_error *error);

@@ -2,7 +2,7 @@
  * worker_task.h - from a request's bytes to submitted requests of the library
  *
  * The part of a request's life that may take long: its JSON, its template, tokens and grammars. It runs on the event loop
- * where it is short, and on a thread beside it otherwise, so it touches nothing but the task and the model.
+ * where it is short, and on threads beside it otherwise, so it touches nothing but the task and the model.
  *
  *   read     the body is parsed; what kind of work it is, is known then
  *   run      tokenized and submitted, or answered
@@ -16,6 +16,7 @@
 #include "api/reply.h"
 #include "server/worker_known.h"
 #include "server/worker_post.h"
+#include "server/worker_prompts.h"
 
 /* What is asked for. */
 typedef enum hth_task_kind {
@@ -66,8 +67,8 @@ void hth_task_deinit(hth_task *task);
 
 /* Parse. False with task->error. */
 bool hth_task_read(hth_task *task);
-/* May the rest take longer than the event loop has time for? After hth_task_read. */
-bool hth_task_is_slow(const hth_task *task);
+/* May the rest take longer than its length tells: grammars, tools, many replies? After hth_task_read. */
+bool hth_task_is_complicated(const hth_task *task);
 /*
  * Do the rest. Afterwards there is an error, an answer, or a reply and requests that were submitted; with an error some of those
  * may have been, too. The box is not open yet.

@@ -159,6 +159,47 @@ static void who_hears_a_replayed_token_may_refuse_it(void **state)
     hearth_result_free(&rest);
 }
 
+/*
+ * Where no row is left of what a reply had evaluated, that is evaluated as it was: its logits have the same bits, so the
+ * reply goes on as if it had not been broken off.
+ */
+static void a_reply_that_goes_on_without_any_row_has_the_bits_of_the_unbroken_one(void **state)
+{
+    hearth_runtime_options options = hearth_runtime_options_default();
+    hearth_model_options model_options = hearth_model_options_default();
+    char *prompt = hth_test_prompt(400, 7);
+    hearth_request request = hth_test_greedy(prompt, 40);
+    hearth_result whole;
+
+    (void)state;
+    options.cache_disabled = true;
+    model_options.n_threads = 1;
+    model_options.n_ctx = 2048;
+    request.ignore_eos = true;
+    request.sampling.temperature = 1.5f;
+    request.logprobs = true;
+    for (uint32_t k = 0; k < 40; k += k < 4 ? 1 : 7) { /* each in a new context: nothing is there any more */
+        hearth_runtime *runtime = hth_test_runtime_open(&options);
+        hearth_model *model = hth_test_model_load(runtime, HTH_TEST_MODELS "/hearth-tiny.gguf", &model_options);
+        hearth_result rest;
+
+        request.replayed = k > 0 ? whole.tokens : NULL;
+        request.n_replayed = k;
+        rest = hth_test_complete(model, &request);
+        if (k == 0) {
+            whole = rest;
+        } else {
+            assert_memory_equal(rest.tokens, whole.tokens, 40 * sizeof(*whole.tokens));
+            assert_memory_equal(rest.logprobs + k, whole.logprobs + k, (40 - k) * sizeof(*whole.logprobs));
+            hearth_result_free(&rest);
+        }
+        hearth_model_unref(model);
+        hearth_runtime_close(runtime);
+    }
+    hearth_result_free(&whole);
+    free(prompt);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -168,6 +209,7 @@ int main(void)
                                         hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(a_reply_that_had_ended_ends_in_the_same_way_and_computes_nothing,
                                         hth_test_stub_set_up, hth_test_stub_tear_down),
+        cmocka_unit_test(a_reply_that_goes_on_without_any_row_has_the_bits_of_the_unbroken_one),
         cmocka_unit_test_setup_teardown(who_hears_a_replayed_token_may_refuse_it, hth_test_stub_set_up,
                                         hth_test_stub_tear_down),
     };

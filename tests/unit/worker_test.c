@@ -18,7 +18,7 @@
 #define PROMPT "once upon a time there was an old man who lived by the sea and he had a boat"
 #define CHAT "\"messages\":[{\"role\":\"user\",\"content\":\"" PROMPT "\"}]"
 
-enum { PATIENCE_MS = 20000 };
+enum { PATIENCE_MS = 120000 };
 
 static int set_up(void **state)
 {
@@ -86,8 +86,8 @@ static void expect_text(json_t *json_take, const char *path, const char *text)
 static void every_endpoint_answers(void **state)
 {
     const hth_test_worker *worker = *state;
-    static const char chat[] = "{\"model\":\"m\"," CHAT ",\"max_tokens\":4}";
-    static const char native[] = "{\"prompt\":\"" PROMPT "\",\"n_predict\":4}";
+    static const char chat[] = "{\"model\":\"m\"," CHAT ",\"max_tokens\":4,\"temperature\":0}";
+    static const char native[] = "{\"prompt\":\"" PROMPT "\",\"n_predict\":4,\"ignore_eos\":true}";
 
     expect_text(post(worker, "/v1/chat/completions", chat, 200), "object", "chat.completion");
     expect_text(post(worker, "/chat/completions", chat, 200), "choices.0.finish_reason", "length");
@@ -159,7 +159,8 @@ static void it_explains_what_the_cache_knows_of_a_prompt(void **state)
     assert_true(json_is_true(json_object_get(about, "knows_logits")));
     assert_string_equal(hth_test_text_at(about, "tier"), "ram");
     json_decref(about);
-    json_decref(post(worker, "/admin/explain", "{\"model\":\"m\"," CHAT "}", 200)); /* chat completions, unless it is said */
+    json_decref(
+        post(worker, "/admin/explain", "{\"model\":\"m\"," CHAT "}", 200)); /* chat completions, unless it is said */
     json_decref(post(worker, "/admin/explain?endpoint=/tokenize", body, 400));
     json_decref(post(worker, "/admin/explain?endpoint=/completion", "{\"prompt\":7}", 400));
 }
@@ -385,6 +386,34 @@ static void a_slow_reader_makes_its_reply_wait_and_gets_all_of_it(void **state)
     hth_test_worker_deinit(&worker);
     hth_status_page_free(page);
     close(page_fd);
+}
+
+/* Long before the prompt is read, and without anything to say. */
+static void a_stream_begins_though_its_first_token_is_far(void **state)
+{
+    hth_test_worker worker;
+    char *body = long_body(3000, "\"n_predict\":3,\"stream\":true"), heard[4096] = "";
+    size_t n = 0;
+    int fd;
+
+    (void)state;
+    hth_test_worker_init(&worker, "stub:delay_us=20000"); /* a minute */
+    worker.options.silence_ms = 1;
+    hth_test_worker_start(&worker);
+    fd = hth_test_worker_connect(&worker);
+    hth_test_worker_send(fd, "POST", "/completion", "", body, strlen(body));
+    while (!strstr(heard, "\r\n:\n\n")) {
+        ssize_t m = read(fd, heard + n, sizeof(heard) - 1 - n);
+
+        assert_true(m > 0);
+        n += (size_t)m;
+    }
+    assert_non_null(strstr(heard, "HTTP/1.1 200 "));
+    assert_non_null(strstr(heard, "Content-Type: text/event-stream\r\n"));
+    assert_null(strstr(heard, "data:"));
+    close(fd);
+    free(body);
+    hth_test_worker_deinit(&worker);
 }
 
 /* ---- many at once ---- */
@@ -623,6 +652,7 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_request_ends_when_its_client_goes_away, set_up_slow, tear_down),
         cmocka_unit_test(a_slow_reader_makes_its_reply_wait_and_gets_all_of_it),
+        cmocka_unit_test(a_stream_begins_though_its_first_token_is_far),
         cmocka_unit_test_setup_teardown(many_clients_are_served_at_once, set_up, tear_down),
         cmocka_unit_test(a_full_queue_is_told_with_a_time_to_come_again),
         cmocka_unit_test(a_worker_that_cannot_load_says_why),

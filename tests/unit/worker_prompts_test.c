@@ -1,0 +1,147 @@
+/*
+ * worker_prompts_test.c - prompts are found again by all that they are made of, and by nothing else
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/worker_prompts.h"
+#include "support/cmocka_all.h"
+
+typedef struct key {
+    uint8_t bytes[HTH_MEMO_KEY_BYTES];
+} key;
+
+static key key_of(hth_api_kind kind, const char *body, size_t i)
+{
+    hth_api_error error;
+    hth_api_request *request = hth_api_request_parse(kind, body, strlen(body), NULL, &error);
+    key k;
+
+    if (!request)
+        fail_msg("%s: %s", body, error.message);
+    assert_true(hth_api_prompt_key(request, i, k.bytes));
+    hth_api_request_free(request);
+    return k;
+}
+
+static bool is_same(const key *a, const key *b)
+{
+    return memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
+}
+
+#define USER(text) "{\"role\":\"user\",\"content\":\"" text "\"}"
+
+static void every_part_of_a_conversation_is_in_its_key(void **state)
+{
+    static const char *const bodies[] = {
+        "{\"messages\":[" USER("ab") "," USER("c") "]}",
+        "{\"messages\":[" USER("a") "," USER("bc") "]}",
+        "{\"messages\":[" USER("abc") "]}",
+        "{\"messages\":[{\"role\":\"system\",\"content\":\"abc\"}]}",
+        "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"text\",\"text\":"
+        "\"bc\"}]}]}",
+        "{\"messages\":[{\"role\":\"user\",\"name\":\"x\",\"content\":\"abc\"}]}",
+        "{\"messages\":[" USER("abc") "],\"cache_salt\":\"s\"}",
+        "{\"messages\":[" USER("abc") "],\"cache_salt\":\"t\"}",
+        "{\"messages\":[" USER("abc") "],\"response_format\":{\"type\":\"json_object\"}}",
+        "{\"messages\":[" USER("abc") "],\"chat_template_kwargs\":{\"a\":1}}",
+        "{\"messages\":[" USER("abc") "],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}]}",
+        "{\"messages\":[" USER("abc") "],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"g\"}}]}",
+        "{\"messages\":[" USER(
+            "abc") "],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"g\"}}],\"tool_choice\":\"required\"}",
+        "{\"messages\":[" USER(
+            "abc") "],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"g\"}}],\"parallel_tool_calls\":false}",
+        "{\"messages\":[" USER("abc") ",{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"1\",\"type\":\"function\","
+                                      "\"function\":{\"name\":\"g\",\"arguments\":\"{}\"}}]}]}",
+        "{\"messages\":[" USER("abc") ",{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"2\",\"type\":\"function\","
+                                      "\"function\":{\"name\":\"g\",\"arguments\":\"{}\"}}]}]}",
+        "{\"messages\":[" USER("abc") ",{\"role\":\"tool\",\"tool_call_id\":\"1\",\"content\":\"x\"}]}",
+        "{\"messages\":[" USER("abc") ",{\"role\":\"tool\",\"tool_call_id\":\"2\",\"content\":\"x\"}]}",
+    };
+    enum { N = sizeof(bodies) / sizeof(bodies[0]) };
+    key keys[N], again;
+
+    (void)state;
+    for (size_t i = 0; i < N; i++) {
+        keys[i] = key_of(HTH_API_CHAT, bodies[i], 0);
+        for (size_t j = 0; j < i; j++)
+            if (is_same(&keys[i], &keys[j]))
+                fail_msg("the same key for %s and %s", bodies[i], bodies[j]);
+    }
+    again = key_of(HTH_API_CHAT, "{\"temperature\":1,\"n\":3,\"stream\":true,\"messages\":[" USER("abc") "]}", 0);
+    assert_true(is_same(&again, &keys[2])); /* how it is sampled is no part of the prompt */
+}
+
+static void texts_and_tokens_have_keys_of_their_own(void **state)
+{
+    key text = key_of(HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"ab\"}", 0);
+    key tokens = key_of(HTH_API_NATIVE_COMPLETION, "{\"prompt\":[1,2,3]}", 0);
+    key others = key_of(HTH_API_NATIVE_COMPLETION, "{\"prompt\":[1,2,4]}", 0);
+    key mixed = key_of(HTH_API_NATIVE_COMPLETION, "{\"prompt\":[\"ab\",1,2,3]}", 0);
+    key second = key_of(HTH_API_COMPLETION, "{\"model\":\"m\",\"prompt\":[\"x\",\"ab\"]}", 1);
+
+    (void)state;
+    assert_false(is_same(&text, &tokens));
+    assert_false(is_same(&tokens, &others));
+    assert_false(is_same(&text, &mixed));
+    assert_true(is_same(&text, &second)); /* whichever of a request's prompts it is */
+}
+
+/* One of so many tokens, in the memory only. */
+static void keep(hth_memo *prompts, uint8_t number, size_t n_tokens)
+{
+    hth_api_prompt *prompt = hth_api_prompt_new();
+    key k = { .bytes = { number } };
+
+    prompt->n_tokens = n_tokens;
+    prompt->tokens = calloc(n_tokens, sizeof(*prompt->tokens));
+    hth_prompts_keep(prompts, k.bytes, prompt);
+    hth_api_prompt_unref(prompt);
+}
+
+static bool has(hth_memo *prompts, uint8_t number)
+{
+    key k = { .bytes = { number } };
+    hth_api_prompt *found = hth_memo_find(prompts, k.bytes);
+
+    hth_api_prompt_unref(found);
+    return found != NULL;
+}
+
+static void the_least_recently_used_makes_room(void **state)
+{
+    hth_memo *prompts = hth_prompts_new(100000);
+    key k = { .bytes = { 1 } };
+    hth_api_prompt *held;
+
+    (void)state;
+    for (uint8_t i = 0; i < 9; i++)
+        keep(prompts, i, 2000);   /* about 9 KB */
+    assert_true(has(prompts, 0)); /* now the newest */
+    held = hth_memo_find(prompts, k.bytes);
+    for (uint8_t i = 9; i < 14; i++)
+        keep(prompts, i, 2000);
+    assert_true(has(prompts, 0));
+    assert_true(has(prompts, 13));
+    assert_false(has(prompts, 2));
+    assert_false(has(prompts, 3));
+    keep(prompts, 99, 4000); /* larger than an eighth */
+    assert_false(has(prompts, 99));
+    keep(prompts, 13, 1000); /* made a second time */
+    assert_true(has(prompts, 13));
+    hth_memo_free(prompts);
+    assert_int_equal(held->n_tokens, 2000); /* it stays for who holds it */
+    hth_api_prompt_unref(held);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_part_of_a_conversation_is_in_its_key),
+        cmocka_unit_test(texts_and_tokens_have_keys_of_their_own),
+        cmocka_unit_test(the_least_recently_used_makes_room),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
