@@ -390,9 +390,11 @@ static bool read_address(const loader *l, const char *shown, const char **text, 
 /* Can only this machine reach it? */
 static bool is_private(const hth_server_address *address)
 {
+    static const char digits[] = "0123456789.";
     const char *host = address->host;
 
-    return !host || strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0 || strncmp(host, "127.", 4) == 0;
+    return !host || strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0 ||
+           (strncmp(host, "127.", 4) == 0 && !host[strspn(host, digits)]);
 }
 
 static bool is_same(const hth_server_address *a, const hth_server_address *b)

@@ -20,6 +20,7 @@
 
 #include "base/os.h"
 #include "base/status.h"
+#include "server/descriptors.h"
 #include "server/front_inside.h"
 #include "server/notify.h"
 
@@ -64,13 +65,20 @@ static bool use_options(hth_front *front, const hth_server_options *options, boo
     return true;
 }
 
-static hth_http_options http_options(const hth_server_options *options)
+static hth_http_options http_options(const hth_front *front, const hth_server_options *options)
 {
+    uint32_t n_connections = hth_descriptors_for(options->connections_max, options->requests_max);
+
+    if (n_connections < options->connections_max)
+        hth_warn(&front->log,
+                 "the system's limit of open files allows %u connections and not %u (limits.connections_max): raise it "
+                 "(LimitNOFILE=, ulimit -n)",
+                 n_connections, options->connections_max);
     return (hth_http_options){
         .headers_bytes_max = options->headers_bytes_max,
         .body_bytes_max = options->body_bytes_max,
         .bodies_bytes_max = options->bodies_bytes_max,
-        .connections_max = options->connections_max,
+        .connections_max = n_connections,
         .idle_timeout_ms = options->idle_timeout_ms,
         .request_timeout_ms = options->request_timeout_ms,
         .write_timeout_ms = options->write_timeout_ms,
@@ -148,7 +156,7 @@ bool hth_front_reload(hth_front *front, hearth_error *err)
         (void)hth_fail(err, HEARTH_NO_MEMORY, "no memory for the new configuration; the old one stays");
         return false;
     }
-    http = http_options(options);
+    http = http_options(front, options);
     hth_http_server_set_options(front->http, &http);
     front->log.level = options->log_level;
     hth_server_log_level_set(front->server_log, options->log_level);
@@ -307,13 +315,14 @@ static hearth_status make_base(hth_front *front, hearth_error *err)
 
 static hearth_status make_parts(hth_front *front, const hth_server_options *options, hearth_error *err)
 {
-    const hth_http_options http = http_options(options);
+    hth_http_options http;
     hearth_status status;
 
     status = hth_server_log_new(options->log_file, options->log_format, options->log_level, &front->server_log, err);
     if (status != HEARTH_OK)
         return status;
     front->log = (hth_log){ .level = options->log_level, .write = hth_server_log_fn, .user_data = front->server_log };
+    http = http_options(front, options);
     front->metrics = hth_metrics_new();
     front->keys = hth_keys_new();
     if (!front->metrics || !front->keys || !use_options(front, options, true))

@@ -547,5 +547,5 @@ const char *hth_front_protocol_error(int status, const char *why, const char *pa
     hth_api_fail(&error, kind, NULL, "%s", why);
     hth_buffer_clear(&front->protocol_error);
     hth_api_error_write(hth_path_dialect(path), &error, &front->protocol_error);
-    return hth_buffer_text(&front->protocol_error);
+    return front->protocol_error.failed ? NULL : hth_buffer_text(&front->protocol_error);
 }

@@ -15,8 +15,12 @@ serve -m "tiny=$tiny" --start on-demand --admin 127.0.0.1:0 --cors-origin '*' --
 admin=http://127.0.0.1:$(sed -n 2p "$work/port")
 
 # One body that has all the memory of bodies: others are told to come again.
-( head -c 600000 /dev/zero; exec sleep 3 ) | curl -s -o /dev/null -T - -X POST "$url/v1/messages/count_tokens" &
+ask 200 "$url/v1/messages/count_tokens" -d "$count"
+mkfifo "$work/body"
+curl -s -o /dev/null -T - -X POST "$url/v1/messages/count_tokens" <"$work/body" &
 holder=$!
+exec 3>"$work/body"
+head -c 600000 /dev/zero >&3
 for _ in $(seq 100); do
   code=$(curl -s -o "$work/reply" -w '%{http_code}' "$url/v1/messages/count_tokens" -d "$count")
   [ "$code" != 503 ] && [ "$code" != 529 ] || break
@@ -24,6 +28,7 @@ for _ in $(seq 100); do
 done
 kill "$holder"
 wait "$holder" || true
+exec 3>&-
 case $code in 503|529) ;; *) fail "a body beyond the memory of bodies gives $code" ;; esac
 grep -q overloaded "$work/reply" || fail "the refusal is no API's: $(cat "$work/reply")"
 for _ in $(seq 100); do
@@ -77,4 +82,20 @@ ask 401 "$url/v1/models"
 config 0.0.0.0 'allow_public_without_keys = true'
 reload 'was read anew'
 ask 200 "$url/v1/models"
+serve_stop
+
+# Who leaves before the end of a reply has used its tokens.
+rm -f "$work/keys"
+key=$("$hearth" key new --name b --tokens-per-minute 10 --file "$work/keys" 2>/dev/null)
+serve -m slow=stub:delay_us=20000 --keys "$work/keys"
+curl -sN -m 2 -H "Authorization: Bearer $key" "$url/v1/completions" \
+  -d '{"model":"slow","prompt":"Once upon a time there was a king","stream":true,"max_tokens":1000}' >"$work/stream" || true
+grep -q '^data: ' "$work/stream" || fail "no stream came"
+for _ in $(seq 100); do
+  code=$(curl -s -o "$work/reply" -w '%{http_code}' -H "Authorization: Bearer $key" "$url/v1/completions" \
+    -d '{"model":"slow","prompt":"Once","max_tokens":1}')
+  [ "$code" != 429 ] || break
+  sleep 0.05
+done
+expect "what a key gets that has used its tokens" "$code" 429
 serve_stop

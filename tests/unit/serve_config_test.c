@@ -526,6 +526,7 @@ static void a_public_address_needs_keys_or_an_order(void **state)
                    "'0.0.0.0:8080' can be reached from other machines, but no keys are asked for");
     assert_refused("listen = '[::]:8080'; model m { path = 'stub:' }", "can be reached from other machines");
     assert_refused("listen = example.org:8080; model m { path = 'stub:' }", "can be reached from other machines");
+    assert_refused("listen = 127.example.org:8080; model m { path = 'stub:' }", "can be reached from other machines");
     assert_refused("keys = k; admin = 10.0.0.1:9090; model m { path = 'stub:' }", "asks for no key");
     hth_serve_set_free(&good_set_of("listen = 0.0.0.0:1; keys = k; model m { path = 'stub:' }")->options);
     hth_serve_set_free(
