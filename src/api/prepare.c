@@ -139,8 +139,6 @@ static hth_api_prompt *make_prompt(hearth_model *model, const hth_api_request *r
         return NULL;
     }
     if (!request->is_chat || render(model, request, &prompt->chat, error)) {
-        if (request->is_chat)
-            (void)hearth_chat_parser_new(model, &prompt->chat, &prompt->parser, NULL); /* each reply tries again then */
         piece.text = prompt->chat.text;
         if (join_pieces(model, request->is_chat ? &of_chat : &request->prompts[i], &prompt->tokens, &prompt->n_tokens,
                         error))
@@ -156,7 +154,25 @@ static bool is_empty(const hth_api_text_prompt *prompt)
     return prompt->n_pieces == 1 && prompt->pieces[0].text && !*prompt->pieces[0].text;
 }
 
-static bool make_prompts(hearth_model *model, const hth_api_request *request, hth_api_prompt *const *known,
+static hth_api_prompt *find_or_make_prompt(hearth_model *model, const hth_api_request *request, size_t i,
+                                           hth_memo *memory, hth_api_error *error)
+{
+    uint8_t key[HTH_MEMO_KEY_BYTES];
+    bool has_key = memory && hth_api_prompt_key(request, i, key);
+    hth_api_prompt *prompt = has_key ? hth_memo_find(memory, key) : NULL;
+
+    if (prompt)
+        return prompt;
+    prompt = make_prompt(model, request, i, error);
+    if (!prompt || !has_key)
+        return prompt;
+    if (request->is_chat)
+        (void)hearth_chat_parser_new(model, &prompt->chat, &prompt->parser, NULL); /* each reply makes its own then */
+    hth_api_prompts_keep(memory, key, prompt);
+    return prompt;
+}
+
+static bool make_prompts(hearth_model *model, const hth_api_request *request, hth_memo *memory,
                          hth_api_prepared *prepared, hth_api_error *error)
 {
     size_t n = request->is_chat ? 1 : request->n_prompts;
@@ -169,7 +185,7 @@ static bool make_prompts(hearth_model *model, const hth_api_request *request, ht
     for (size_t i = 0; i < n; i++) {
         if (!request->is_chat && is_empty(&request->prompts[i]))
             continue;
-        prepared->prompts[i] = known && known[i] ? hth_api_prompt_ref(known[i]) : make_prompt(model, request, i, error);
+        prepared->prompts[i] = find_or_make_prompt(model, request, i, memory, error);
         if (!prepared->prompts[i])
             return false;
     }
@@ -234,13 +250,13 @@ static void make_requests(hearth_model *model, const hth_api_request *request, u
     }
 }
 
-bool hth_api_prepare(hearth_model *model, const hth_api_request *request, uint64_t seed, hth_api_prompt *const *known,
+bool hth_api_prepare(hearth_model *model, const hth_api_request *request, uint64_t seed, hth_memo *memory,
                      hth_api_prepared *out, hth_api_error *error)
 {
     hth_api_prepared prepared = { .n_requests = 0 };
 
     *error = (hth_api_error){ .kind = HTH_API_NO_ERROR };
-    if (!make_prompts(model, request, known, &prepared, error) || !join_stops(request, &prepared, error)) {
+    if (!make_prompts(model, request, memory, &prepared, error) || !join_stops(request, &prepared, error)) {
         hth_api_prepared_deinit(&prepared);
         return false;
     }

@@ -21,10 +21,9 @@ typedef struct hth_api_prepared {
  * Fill *out, to be released with hth_api_prepared_deinit before request. seed is used where the client gave none: a
  * different one for each request. Callbacks and timeouts are the caller's to set. Prompts are tokens
  * (n_tokens of a request says how many), but for an empty text, which hearth_submit refuses. False with error filled. Renders and
- * tokenizes, so it may take milliseconds, but for prompts that are known: [n_prompts], 1 of a conversation, of which those
- * that are not NULL are used (borrowed); NULL: none is. Any thread.
+ * tokenizes, so it may take milliseconds, unless memory (NULL: none) has the prompts; any thread.
  */
-bool hth_api_prepare(hearth_model *model, const hth_api_request *request, uint64_t seed, hth_api_prompt *const *known,
+bool hth_api_prepare(hearth_model *model, const hth_api_request *request, uint64_t seed, hth_memo *memory,
                      hth_api_prepared *out, hth_api_error *error);
 void hth_api_prepared_deinit(hth_api_prepared *prepared); /* accepts zeros */
 

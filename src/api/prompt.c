@@ -36,7 +36,7 @@ void hth_api_prompt_unref(hth_api_prompt *prompt)
     free(prompt);
 }
 
-size_t hth_api_prompt_bytes(const hth_api_prompt *prompt)
+static size_t bytes_of(const hth_api_prompt *prompt)
 {
     const hearth_chat_prompt *chat = &prompt->chat;
     size_t n = sizeof(*prompt) + prompt->n_tokens * sizeof(*prompt->tokens) + chat->n_bytes;
@@ -121,7 +121,7 @@ bool hth_api_prompt_key(const hth_api_request *request, size_t i, uint8_t key[HT
     add_text(sha, request->options.cache_salt);
     add_number(sha, request->is_chat);
     if (request->is_chat) {
-        /* Templates may show the time. One that shows more than minutes is given the time of a moment ago. */
+        /* Templates may show the time. Of those that show more than minutes, the prompt of a minute is taken. */
         add_number(sha, hth_os_unix_seconds() / 60);
         add_conversation(sha, &request->conversation);
     } else {
@@ -130,4 +130,28 @@ bool hth_api_prompt_key(const hth_api_request *request, size_t i, uint8_t key[HT
     hth_sha256_peek(sha, key);
     hth_sha256_free(sha);
     return true;
+}
+
+/* ---- the memory ---- */
+
+static void ref_kept(void *prompt)
+{
+    (void)hth_api_prompt_ref(prompt); /* which is what was given */
+}
+
+static void unref_kept(void *prompt)
+{
+    hth_api_prompt_unref(prompt);
+}
+
+hth_memo *hth_api_prompts_new(size_t bytes_max)
+{
+    static const hth_memo_kind kind = { .ref = ref_kept, .unref = unref_kept };
+
+    return hth_memo_new(bytes_max, &kind);
+}
+
+void hth_api_prompts_keep(hth_memo *prompts, const uint8_t key[HTH_MEMO_KEY_BYTES], hth_api_prompt *prompt)
+{
+    hth_memo_keep(prompts, key, prompt, bytes_of(prompt));
 }

@@ -1,10 +1,10 @@
 /*
- * prompt.h - a prompt that is ready to be evaluated, and what names it
+ * prompt.h - a prompt that is ready to be evaluated, and a memory of those that were made lately
  *
  * Rendering a conversation and cutting it into tokens costs as much as all the rest of a request whose rows are known, and
- * gives the same each time. So a prompt is shared once it is made, and has a key by which it is found again: a digest of
- * everything that it is made of, the conversation with its tools and options, or the pieces of text, and the request's
- * salt, so that it shows in nobody's times what another tenant has asked.
+ * gives the same each time. A prompt is found again by a digest of everything that it is made of: the conversation with its
+ * tools and options, or the pieces of text, and the request's salt, so that it shows in nobody's times what another
+ * tenant has asked.
  */
 #ifndef HTH_API_PROMPT_H
 #define HTH_API_PROMPT_H
@@ -16,7 +16,7 @@
 
 typedef struct hth_api_prompt {
     hearth_chat_prompt chat;    /* of a conversation; zeros otherwise */
-    hearth_chat_parser *parser; /* of a conversation, to make others like it; NULL: without memory for it */
+    hearth_chat_parser *parser; /* to make others like it; NULL: there is none */
     hearth_token *tokens;       /* [n_tokens] */
     size_t n_tokens;
     atomic_uint references;
@@ -26,10 +26,13 @@ typedef struct hth_api_prompt {
 hth_api_prompt *hth_api_prompt_new(void);
 hth_api_prompt *hth_api_prompt_ref(hth_api_prompt *prompt);
 void hth_api_prompt_unref(hth_api_prompt *prompt); /* accepts NULL */
-/* Memory that it takes, about. */
-size_t hth_api_prompt_bytes(const hth_api_prompt *prompt);
 
-/* What names prompt i of a request, in this process. False without memory. */
+/* What names prompt i of a request, with options.cache_salt. False without memory. */
 bool hth_api_prompt_key(const hth_api_request *request, size_t i, uint8_t key[HTH_MEMO_KEY_BYTES]);
+
+/* A memory of one model's prompts, for hth_memo_find and hth_memo_free. NULL without memory. */
+hth_memo *hth_api_prompts_new(size_t bytes_max);
+/* Keep one until others need its room. One that is larger than an eighth of it is not kept. */
+void hth_api_prompts_keep(hth_memo *prompts, const uint8_t key[HTH_MEMO_KEY_BYTES], hth_api_prompt *prompt);
 
 #endif

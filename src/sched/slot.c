@@ -504,19 +504,24 @@ void hth_slot_restore(hth_slot *slot, hth_pool *pool, uint64_t until_ns)
 
 /* ---- batches ---- */
 
-/*
- * Tokens of the reply are evaluated one by one, also those that are known already because it goes on here: so they were
- * when they were drawn, and in a batch of another size they might come out with other bits. For the same reason the
- * prompt's last chunk ends with the prompt.
- */
 hearth_plan_item hth_slot_plan_item(const hth_slot *slot)
 {
     uint32_t n_known = hth_sequence_n_tokens(slot->seat->sequence);
     uint32_t n_prompt = slot->request->n_prompt;
+    bool is_decode = n_known >= n_prompt;
+    uint32_t n_ready = slot->n_tokens - n_known;
 
+    /*
+     * What is known of a reply and is not in the cache is evaluated as it was when it was drawn, since many rows at once
+     * have other bits than single ones: a chunk ends where the prompt does, and then it goes token by token.
+     */
+    if (is_decode && n_ready > 1)
+        n_ready = 1;
+    else if (!is_decode && slot->n_tokens > n_prompt)
+        n_ready = n_prompt - n_known;
     return (hearth_plan_item){
-        .is_decode = n_known >= n_prompt,
-        .n_ready = n_known >= n_prompt ? 1 : n_prompt - n_known,
+        .is_decode = is_decode,
+        .n_ready = n_ready,
         .position = n_known,
     };
 }

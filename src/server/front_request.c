@@ -366,6 +366,7 @@ static void relay(request *r)
                         .dialect = hth_route_dialect(r->route),
                         .generates = r->route->kind == HTH_ROUTE_GENERATE,
                         .id = r->id,
+                        .request_id = r->record.request_id,
                         .traceparent = r->traceparent,
                         .salt = r->use ? hth_key_use_key(r->use)->salt : NULL,
                         .on_over = on_relayed,

@@ -59,7 +59,8 @@ typedef struct hth_relay_request {
     const char *target;      /* path and query for the worker */
     hth_api_dialect dialect; /* of errors */
     bool generates;          /* ask for frames, and go on in a new worker */
-    const char *id;          /* letters and digits, unique: the reply's, and the request's in logs */
+    const char *id;          /* letters and digits, unique: the reply's */
+    const char *request_id;  /* for logs, here and in the worker; NULL: id */
     const char *traceparent; /* NULL: none */
     const char *salt;        /* of the client's key; NULL: none */
     /*

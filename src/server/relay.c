@@ -53,7 +53,7 @@ static void fail_for_good(hth_relay *relay, const hth_api_error *error)
 {
     if (!relay->has_begun)
         hth_http_header_add(relay->exchange, "x-should-retry", "false");
-    hth_warn(relay->proxy->options.log, "request %s: given up: %s", relay->id, error->message);
+    hth_warn(relay->proxy->options.log, "request %s: given up: %s", relay->request_id, error->message);
     hth_relay_fail(relay, error);
 }
 
@@ -342,8 +342,8 @@ static void give_up_call(hth_relay *relay, const char *what)
 {
     hth_upstream_cancel(relay->call);
     relay->call = NULL;
-    hth_warn(relay->proxy->options.log, "request %s: the worker of model '%s' sent something that is no %s", relay->id,
-             relay->model->name, what);
+    hth_warn(relay->proxy->options.log, "request %s: the worker of model '%s' sent something that is no %s",
+             relay->request_id, relay->model->name, what);
     broken(relay);
 }
 
@@ -492,8 +492,8 @@ static void broken(hth_relay *relay)
     hth_relay_leave_line(relay);
     relay->n_breaks++;
     relay->is_unjudged = !is_anothers_turn;
-    hth_info(relay->proxy->options.log, "request %s: the connection to the worker of model '%s' broke", relay->id,
-             model->name);
+    hth_info(relay->proxy->options.log, "request %s: the connection to the worker of model '%s' broke",
+             relay->request_id, model->name);
     hth_supervisor_note_broken(relay->proxy->options.supervisor, model->name, relay->generation);
     if (relay->is_known_lost) {
         fail_with(relay, HTH_API_OVERLOADED,
@@ -565,7 +565,7 @@ static void run(hth_relay *relay, const char *socket_path, uint64_t generation)
     if (strcmp(relay->method, "POST") == 0) /* elsewhere it means nothing, and HEAD with one is no HEAD for libcurl */
         request.body[1] = hth_http_body(relay->exchange, &request.body_bytes[1]);
     add_header(&request, headers, "Content-Type", type ? type : "application/json");
-    add_header(&request, headers, HTH_HEADER_REQUEST_ID, relay->id);
+    add_header(&request, headers, HTH_HEADER_REQUEST_ID, relay->request_id);
     add_header(&request, headers, "traceparent", relay->traceparent);
     add_header(&request, headers, HTH_HEADER_SALT, relay->salt);
     if (relay->generates) {
@@ -584,7 +584,7 @@ static void run(hth_relay *relay, const char *socket_path, uint64_t generation)
     relay->state = HTH_RELAY_RUNNING;
     relay->n_runs++;
     if (relay->n_runs > 1)
-        hth_info(relay->proxy->options.log, "request %s: goes on in another worker of model '%s'", relay->id,
+        hth_info(relay->proxy->options.log, "request %s: goes on in another worker of model '%s'", relay->request_id,
                  relay->model->name);
     if (hth_upstream_begin(relay->proxy->options.upstream, &request, &watch, &relay->call, &err) != HEARTH_OK)
         hth_relay_fail_status(relay, &err);

@@ -219,7 +219,7 @@ static void stop_if_drained(worker *w)
 static void drain(worker *w)
 {
     uint32_t ms = w->options->drain_timeout_ms;
-    const struct timeval limit = { .tv_sec = ms / 1000, .tv_usec = (int)(ms % 1000) * 1000 };
+    const struct timeval limit = { .tv_sec = ms / 1000, .tv_usec = 1000 * (suseconds_t)(ms % 1000) };
 
     if (w->is_draining)
         return;
@@ -333,7 +333,7 @@ static void on_turn(evutil_socket_t fd, short what, void *user_data)
 
 static hearth_status make_events(worker *w, hearth_error *err)
 {
-    const struct timeval turn = { .tv_usec = HTH_STATUS_TURN_MS * 1000 };
+    const struct timeval turn = { .tv_usec = 1000 * (suseconds_t)HTH_STATUS_TURN_MS };
     int control = w->options->control_fd;
 
     w->on_term = evsignal_new(w->base, SIGTERM, on_signal, w);

@@ -152,8 +152,8 @@ hearth_status hth_jobs_new(const hth_jobs_options *options, hth_jobs **out, hear
 
     if (jobs) {
         jobs->options = *options;
-        jobs->prepared = hth_mailbox_new(LANES * (PREPARING_MAX + 1)); /* those that wait, and those at work */
-        jobs->prompts = hth_prompts_new(PROMPTS_BYTES_MAX);
+        jobs->prepared = hth_mailbox_new(LANES * (size_t)(PREPARING_MAX + 1)); /* those that wait, and those at work */
+        jobs->prompts = hth_api_prompts_new(PROMPTS_BYTES_MAX);
     }
     if (!jobs || !jobs->prepared || !jobs->prompts)
         status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the worker");
@@ -424,6 +424,25 @@ static void add_to_summary(hth_job *job, const hth_news *news)
     summary->decode_ms = stats->decode_ms;
 }
 
+/*
+ * The news have left before, in another worker, but for the end of all replies, where this was the last one here but not
+ * there.
+ */
+static void drop_old(hth_job *job, size_t n_before)
+{
+    hth_buffer *piece = &job->jobs->piece;
+    size_t n_end = hth_api_reply_n_end_bytes(job->task.reply);
+
+    if (hth_api_reply_failure(job->task.reply) != 0 || piece->failed)
+        return;
+    if (hth_known_is_all(&job->task.known, job->task.n_replies))
+        n_end = 0;
+    if (n_end > 0)
+        memmove(piece->text + n_before, piece->text + piece->n - n_end, n_end);
+    piece->n = n_before + n_end;
+    job->jobs->step.has_ended |= n_end > 0; /* said once more: with what it ends */
+}
+
 /* One thing, for a client who is still there. */
 static void take_news(hth_job *job, const hth_news *news)
 {
@@ -452,8 +471,8 @@ static void take_news(hth_job *job, const hth_news *news)
         s->has_ended = !hth_known_has_ended(&job->task.known, news->reply);
         break;
     }
-    if (is_old && hth_api_reply_failure(reply) == 0)
-        piece->n = n_before;
+    if (is_old)
+        drop_old(job, n_before);
     if (news->kind == HTH_NEWS_DONE)
         close_step(job);
 }

@@ -95,35 +95,10 @@ static bool join_salts(hth_task *task)
     return true;
 }
 
-/* The prompt of a request, looked for among those that were made lately. */
-typedef struct search {
-    uint8_t key[HTH_MEMO_KEY_BYTES];
-    bool has_key;
-} search;
-
 static bool prepare(hth_task *task)
 {
-    const hth_api_request *request = task->request;
-    size_t n = request->is_chat ? 1 : request->n_prompts;
-    hth_api_prompt *known[HTH_API_REPLIES_MAX] = { NULL };
-    search searches[HTH_API_REPLIES_MAX];
-    bool is_prepared;
-
-    assert(n <= HTH_API_REPLIES_MAX);
-    if (!join_salts(task))
-        return false;
-    for (size_t i = 0; i < n; i++) {
-        searches[i].has_key = hth_api_prompt_key(request, i, searches[i].key);
-        if (searches[i].has_key)
-            known[i] = hth_memo_find(task->prompts, searches[i].key);
-    }
-    is_prepared = hth_api_prepare(task->model, request, task->seed, known, &task->prepared, &task->error);
-    for (size_t i = 0; i < n; i++) {
-        if (is_prepared && !known[i] && searches[i].has_key && task->prepared.prompts[i])
-            hth_prompts_keep(task->prompts, searches[i].key, task->prepared.prompts[i]);
-        hth_api_prompt_unref(known[i]);
-    }
-    return is_prepared;
+    return join_salts(task) &&
+           hth_api_prepare(task->model, task->request, task->seed, task->prompts, &task->prepared, &task->error);
 }
 
 /* ---- submitting ---- */

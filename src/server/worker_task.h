@@ -16,7 +16,6 @@
 #include "api/reply.h"
 #include "server/worker_known.h"
 #include "server/worker_post.h"
-#include "server/worker_prompts.h"
 
 /* What is asked for. */
 typedef enum hth_task_kind {

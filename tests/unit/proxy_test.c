@@ -150,7 +150,7 @@ static void a_worker_is_told_what_it_needs(void **state)
     header(stage, 0, HTH_HEADER_ID, value, sizeof(value));
     assert_string_equal(value, "id0");
     header(stage, 0, HTH_HEADER_REQUEST_ID, value, sizeof(value));
-    assert_string_equal(value, "id0");
+    assert_string_equal(value, "of-the-client");
     header(stage, 0, HTH_HEADER_SALT, value, sizeof(value));
     assert_string_equal(value, "salt");
     header(stage, 0, "traceparent", value, sizeof(value));
