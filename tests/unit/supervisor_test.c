@@ -656,22 +656,28 @@ static void a_worker_has_what_it_needs_and_nothing_else(void **state)
     assert_int_equal(close(spare), 0);
 }
 
-static void the_sockets_folder_is_private_and_goes_with_the_server(void **state)
+static void the_sockets_folders_are_private_and_go_with_the_server(void **state)
 {
     fixture *f = *state;
-    asker a = asker_of(f);
+    asker a = asker_of(f), b = asker_of(f);
     struct stat st;
 
     (void)snprintf(f->path, sizeof(f->path), "%s/run", f->directory);
     f->options.runtime_directory = f->path;
     (void)add(f, "m", WORDS("ready"));
+    (void)add(f, "other", WORDS("ready"));
     start(f);
     want(f, "m", 0, &a);
-    run_until(f, a.n_ready == 1);
+    want(f, "other", 0, &b);
+    run_until(f, a.n_ready == 1 && b.n_ready == 1);
     assert_memory_equal(a.socket_path, f->path, strlen(f->path));
-    *strrchr(a.socket_path, '/') = '\0';
-    assert_int_equal(stat(a.socket_path, &st), 0);
-    assert_int_equal(st.st_mode & 0777, 0700);
+    for (int i = 0; i < 2; i++) {
+        *strrchr(a.socket_path, '/') = '\0';
+        *strrchr(b.socket_path, '/') = '\0';
+        assert_int_equal(stat(a.socket_path, &st), 0);
+        assert_int_equal(st.st_mode & 0777, 0700);
+        assert_true((strcmp(a.socket_path, b.socket_path) == 0) == (i == 1)); /* each process has its own */
+    }
     hth_supervisor_free(f->supervisor);
     f->supervisor = NULL;
     assert_false(exists(a.socket_path));
@@ -942,7 +948,7 @@ int main(void)
         test(what_is_no_text_is_made_printable),
         test(lines_of_the_control_socket_that_make_no_sense_do_no_harm),
         test(a_worker_has_what_it_needs_and_nothing_else),
-        test(the_sockets_folder_is_private_and_goes_with_the_server),
+        test(the_sockets_folders_are_private_and_go_with_the_server),
         test(a_runtime_directory_that_is_too_long_for_sockets_is_refused),
         test(workers_are_stopped_in_order_and_those_who_wait_are_told),
         test(a_worker_that_does_not_end_when_asked_is_killed),
