@@ -373,7 +373,7 @@ typedef struct hearth_model_options {
     const char *chat_template;               /* Jinja source to use instead of the model's own; NULL: the model's */
     hearth_load_progress_fn progress;
     void *progress_user_data;
-    uint32_t n_parallel;  /* requests that run at once, in one context; 1 .. 128, default 8 */
+    uint32_t n_parallel; /* requests that run at once, in one context; 1 .. 128, default 8 */
     /*
      * Requests that may wait for their turn, 1 .. 65536, default 1024. More are HEARTH_BUSY, but for replies that were
      * broken off elsewhere (replayed).

@@ -404,6 +404,17 @@ static void refuse_path(request *r)
     refuse(r, &error, 0, NULL);
 }
 
+/* Without keys, any page that the user of this machine looks at could have a model work for it. */
+static void refuse_foreign(request *r)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    hth_api_fail(&error, HTH_API_FORBIDDEN, NULL,
+                 "pages of '%.100s' may not use this server; 'cors.origins' lists those that may",
+                 hth_http_header(r->exchange, "Origin"));
+    refuse(r, &error, 0, "forbidden");
+}
+
 static void refuse_method(request *r)
 {
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
@@ -494,6 +505,7 @@ void hth_front_handle(hth_http_exchange *exchange, void *user_data)
     static const char no_memory[] = "{\"error\":{\"message\":\"no memory for the request\",\"type\":\"server_error\"}}";
     hth_front *front = user_data;
     request *r = calloc(1, sizeof(*r));
+    bool is_allowed;
     size_t n_body = 0;
 
     if (!r) {
@@ -523,14 +535,20 @@ void hth_front_handle(hth_http_exchange *exchange, void *user_data)
     if (r->options->options->log_prompts && n_body > 0)
         hth_info(&front->log, "request %s: body: %.*s", r->record.request_id, n_body < INT_MAX ? (int)n_body : INT_MAX,
                  hth_http_body(exchange, &n_body));
-    if (hth_http_tag(exchange) != HTH_FRONT_ADMIN && hth_cors_add(r->options->options, exchange) &&
-        strcmp(r->method, "OPTIONS") == 0) {
+    if (hth_http_tag(exchange) == HTH_FRONT_ADMIN) {
+        serve(r);
+        return;
+    }
+    is_allowed = hth_cors_add(r->options->options, exchange);
+    if (is_allowed && strcmp(r->method, "OPTIONS") == 0) {
         hth_buffer nothing = { .text = NULL };
 
         answer(r, 204, NULL, &nothing);
-        return;
+    } else if (!is_allowed && !has_keys(r) && hth_cors_is_foreign(exchange)) {
+        refuse_foreign(r);
+    } else {
+        serve(r);
     }
-    serve(r);
 }
 
 const char *hth_front_protocol_error(int status, const char *why, const char *path, void *user_data)

@@ -364,6 +364,8 @@ static hearth_status set_up(worker *w, hearth_error *err)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for an event loop");
     if (options->status_fd >= 0)
         status = hth_status_page_open(options->status_fd, &w->page, err);
+    if (w->page)
+        hth_status_page_loop_turns(w->page); /* from here on, also while it loads */
     if (status == HEARTH_OK)
         status = hth_post_new(&w->post, err);
     jobs.post = w->post;

@@ -126,7 +126,9 @@ get /v1/chat/completions -X OPTIONS -H 'Origin: https://a.example' -H 'Access-Co
 header 'access-control-allow-origin: https://a.example'
 post /v1/chat/completions "{\"model\":\"tiny\",$hello}" -H 'Origin: https://a.example'; is 200; header 'access-control-allow-origin: https://a.example'
 post /v1/chat/completions "{\"model\":\"tiny\",$hello}" -H 'Origin: https://b.example'
+is 403
 ! grep -qi '^access-control-allow-origin: https://b' "$work/head" || fail "pages of every origin may call"
+post /v1/chat/completions "{\"model\":\"tiny\",$hello}" -H "Origin: $url"; is 200
 serve_stop
 [ ! -e "$work/hearth.sock" ] || fail "the socket stays when the server is gone"
 
