@@ -124,7 +124,7 @@ try {
       throw new Error(`request ${requests[i].index} fails in peace: ${reply.error ?? reply.status} ${reply.text.slice(-500)}\n${requests[i].path} ${requests[i].body}`)
 
   // Tormented. More deaths than a request has by chance are allowed for, and so are deaths one after the other.
-  server = await serve('chaos', ['--hang-ms', String(options['hang-ms']), '--retries-max', '100', '--healthy-ms', '100'])
+  server = await serve('chaos', ['--hang-ms', String(options['hang-ms']), '--start-timeout-ms', '5000', '--retries-max', '100', '--healthy-ms', '100'])
   const filesBefore = openFiles(server.pid)
   tormentor = torment(server, { seed: options.seed, pauseMs: options['pause-ms'], hangMs: options['hang-ms'] })
   const chaosBegin = Date.now()
