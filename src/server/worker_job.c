@@ -103,7 +103,7 @@ static void settle(hth_job *job);
 static void *prepare(void *context)
 {
     lane *l = context;
-    lane *complicated = &l->jobs->lanes[LANE_COMPLICATED];
+    hth_jobs *jobs = l->jobs;
     hth_job *job;
 
     hth_os_thread_name("hearth-prepare");
@@ -115,13 +115,13 @@ static void *prepare(void *context)
             hth_api_fail(&task->error, HTH_API_OVERLOADED, NULL, "the client has gone");
         else if (!is_read)
             is_read = hth_task_read(task);
-        if (is_read && l != complicated && hth_task_is_complicated(task) &&
-            hth_mailbox_put(complicated->waiting, job) == HTH_MAILBOX_OK)
+        if (is_read && l->kind != LANE_COMPLICATED && hth_task_is_complicated(task) &&
+            hth_mailbox_put(jobs->lanes[LANE_COMPLICATED].waiting, job) == HTH_MAILBOX_OK)
             continue;
         if (is_read && task->error.kind == HTH_API_NO_ERROR)
             hth_task_run(task);
-        (void)hth_mailbox_put(l->jobs->prepared, job); /* there is room */
-        hth_post_wake(l->jobs->options.post);
+        (void)hth_mailbox_put(jobs->prepared, job); /* there is room */
+        hth_post_wake(jobs->options.post);
     }
     return NULL;
 }

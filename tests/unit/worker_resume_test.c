@@ -214,7 +214,7 @@ static void expect_to_go_on_from_anywhere(const hth_test_worker *worker, const c
     assert_true(n_tokens >= 3);
     assert_int_equal(m->summary.n_reply_tokens, n_tokens);
     /* All but END; of long replies not every place in the middle. */
-    for (size_t n = 0; n < whole.n; n += n > 8 && n + 12 < whole.n ? 4 : 1)
+    for (size_t n = 0; n<whole.n; n += n> 8 && n + 12 < whole.n ? 4 : 1)
         go_on(worker, target, body, &whole, n, m);
     hth_test_heard_deinit(&whole.heard);
     memory_free(m);

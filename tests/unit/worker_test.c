@@ -159,7 +159,8 @@ static void it_explains_what_the_cache_knows_of_a_prompt(void **state)
     assert_true(json_is_true(json_object_get(about, "knows_logits")));
     assert_string_equal(hth_test_text_at(about, "tier"), "ram");
     json_decref(about);
-    json_decref(post(worker, "/admin/explain", "{\"model\":\"m\"," CHAT "}", 200)); /* chat completions, unless it is said */
+    json_decref(
+        post(worker, "/admin/explain", "{\"model\":\"m\"," CHAT "}", 200)); /* chat completions, unless it is said */
     json_decref(post(worker, "/admin/explain?endpoint=/tokenize", body, 400));
     json_decref(post(worker, "/admin/explain?endpoint=/completion", "{\"prompt\":7}", 400));
 }
