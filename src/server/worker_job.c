@@ -150,12 +150,12 @@ hearth_status hth_jobs_new(const hth_jobs_options *options, hth_jobs **out, hear
     hth_jobs *jobs = calloc(1, sizeof(*jobs));
     hearth_status status = HEARTH_OK;
 
-    if (jobs) {
-        jobs->options = *options;
-        jobs->prepared = hth_mailbox_new(LANES * (size_t)(PREPARING_MAX + 1)); /* those that wait, and those at work */
-        jobs->prompts = hth_api_prompts_new(PROMPTS_BYTES_MAX);
-    }
-    if (!jobs || !jobs->prepared || !jobs->prompts)
+    if (!jobs)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the worker");
+    jobs->options = *options;
+    jobs->prepared = hth_mailbox_new(LANES * (size_t)(PREPARING_MAX + 1)); /* those that wait, and those at work */
+    jobs->prompts = hth_api_prompts_new(PROMPTS_BYTES_MAX);
+    if (!jobs->prepared || !jobs->prompts)
         status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the worker");
     for (int i = LANES - 1; i >= 0 && status == HEARTH_OK; i--) /* the first one hands over to the last */
         status = open_lane(jobs, (lane_kind)i, err);
