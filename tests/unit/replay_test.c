@@ -97,6 +97,30 @@ static void replayed_tokens_are_told_as_they_were_when_they_were_drawn(void **st
     free(prompt);
 }
 
+/* Many rows in one evaluation have other bits than single ones, and a chunk over the prompt's end others than one up to it. */
+static void replayed_tokens_that_are_not_cached_are_evaluated_one_by_one_behind_the_prompt(void **state)
+{
+    enum { N_KNOWN = 100 };
+    const hth_test_stub *f = *state;
+    char *prompt = hth_test_prompt(70, 5);
+    hearth_request request = hth_test_greedy(prompt, N_KNOWN + 1);
+    hearth_result whole, rest;
+
+    request.ignore_eos = true;
+    whole = hth_test_complete(f->model, &request);
+    assert_int_equal(whole.stats.completion_tokens, N_KNOWN + 1);
+    request.replayed = whole.tokens;
+    request.n_replayed = N_KNOWN;
+    request.cache_salt = "somewhere that nothing of it is known";
+    rest = hth_test_complete(f->model, &request);
+    assert_string_equal(rest.text, whole.text);
+    assert_int_equal(rest.stats.cached_tokens, 0);
+    assert_int_equal(rest.stats.n_prefill_evaluations + rest.stats.n_decode_evaluations, 1 + N_KNOWN);
+    hearth_result_free(&rest);
+    hearth_result_free(&whole);
+    free(prompt);
+}
+
 static void the_prompt_that_is_echoed_is_told_again_too(void **state)
 {
     const hth_test_stub *f = *state;
@@ -204,6 +228,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(replayed_tokens_are_told_as_they_were_when_they_were_drawn,
+                                        hth_test_stub_set_up, hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(replayed_tokens_that_are_not_cached_are_evaluated_one_by_one_behind_the_prompt,
                                         hth_test_stub_set_up, hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(the_prompt_that_is_echoed_is_told_again_too, hth_test_stub_set_up,
                                         hth_test_stub_tear_down),
