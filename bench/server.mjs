@@ -247,9 +247,9 @@ const overhead = async () => {
     const socket = readdirSync(run, { recursive: true }).map(String).find((name) => name.endsWith('.sock'))
     if (!socket) throw new Error(`no worker's socket in ${run}`)
     const direct = `unix:${join(run, socket)}:/completion`
-    for (const [name, body] of [['whole reply of 1 token', { n_predict: 1 }], ['stream of 16 tokens', { n_predict: 16, stream: true }]]) {
+    for (const [name, n, body] of [['whole reply of 1 token', 5000, { n_predict: 1 }], ['stream of 16 tokens', 300, { n_predict: 16, stream: true }]]) {
       const file = bodyFile({ prompt: prompt(64, 3), ...body })
-      const [worker, front] = load(file, [direct, url(server)], ['--alternate', '-n', quick ? 20 : 5000, '-w', 20])
+      const [worker, front] = load(file, [direct, url(server)], ['--alternate', '-n', quick ? 20 : n, '-w', 20])
       detail(`${name}: worker ${JSON.stringify(worker)}, front ${JSON.stringify(front)}`)
       number(`${name}: to its first byte, more than the worker alone takes (${three(worker.first_byte_us.p50)} µs)`, front.first_byte_us.p50 - worker.first_byte_us.p50, 'µs', 'at most', 60)
       number(`${name}: to its end, more than the worker alone takes (${three(worker.reply_us.p50)} µs)`, front.reply_us.p50 - worker.reply_us.p50, 'µs', body.stream ? undefined : 'at most', body.stream ? undefined : 60)

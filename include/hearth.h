@@ -373,8 +373,12 @@ typedef struct hearth_model_options {
     const char *chat_template;               /* Jinja source to use instead of the model's own; NULL: the model's */
     hearth_load_progress_fn progress;
     void *progress_user_data;
-    uint32_t n_parallel;  /* requests that run at once, in one context; 1 .. 128, default 8 */
-    uint32_t queue_max;   /* requests that may wait for their turn, 1 .. 65536, default 1024; more are HEARTH_BUSY */
+    uint32_t n_parallel; /* requests that run at once, in one context; 1 .. 128, default 8 */
+    /*
+     * Requests that may wait for their turn, 1 .. 65536, default 1024. More are HEARTH_BUSY, but for replies that were
+     * broken off elsewhere (replayed).
+     */
+    uint32_t queue_max;
     const char *strategy; /* what goes into a batch: "decode_maximal" (NULL), "prefill_priority", "balanced", or one of
                              hearth_runtime_add_strategy */
     uint32_t prefill_chunk;   /* prompt tokens that a request evaluates at once: 64, 128 or 256 (default) */

@@ -390,9 +390,11 @@ static bool read_address(const loader *l, const char *shown, const char **text, 
 /* Can only this machine reach it? */
 static bool is_private(const hth_server_address *address)
 {
+    static const char digits[] = "0123456789.";
     const char *host = address->host;
 
-    return !host || strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0 || strncmp(host, "127.", 4) == 0;
+    return !host || strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0 ||
+           (strncmp(host, "127.", 4) == 0 && !host[strspn(host, digits)]);
 }
 
 static bool is_same(const hth_server_address *a, const hth_server_address *b)
@@ -459,6 +461,10 @@ static void check_server(const loader *l)
     if (!server->tls_certificate != !server->tls_key)
         hth_problems_add(l->problems, "TLS needs both a certificate and its key; %s is missing",
                          server->tls_certificate ? "tls.key (--tls-key)" : "tls.certificate (--tls-certificate)");
+    if (server->bodies_bytes_max < server->body_bytes_max)
+        hth_problems_add(l->problems,
+                         "limits.bodies_bytes_max (--bodies-bytes-max) has to be as large as limits.body_bytes_max "
+                         "(--body-bytes-max): one request could not be read otherwise");
     if (server->log_prompts)
         hth_problems_warn(l->problems, "bodies of requests go into the log, prompts included (log.prompts)");
 }

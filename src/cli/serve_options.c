@@ -256,6 +256,8 @@ static const hth_option_table worker_limit_table = TABLE(worker_limit_rows);
 
 static const hth_option limit_rows[] = {
     { .kind = HTH_OPTION_TABLE, .table = &worker_limit_table, .offset = AT(server) },
+    { "bodies-bytes-max", 0, HTH_OPTION_SIZE, "SIZE", "memory of all requests' bodies together; more are 503",
+      .offset = AT(server.bodies_bytes_max), .low = 1 << 20, .key = "bodies_bytes_max" },
     { "connections-max", 0, HTH_OPTION_U32, "N", "open connections; the system's limit of open files counts, too",
       .offset = AT(server.connections_max), .low = 1, .high = 1 << 20, .key = "connections_max" },
     { "requests-max", 0, HTH_OPTION_U32, "N", "requests at once, waiting ones included; more are 503",

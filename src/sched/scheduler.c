@@ -332,7 +332,8 @@ static hearth_status check_submit_locked(hth_scheduler *scheduler, hth_slot *con
         return hth_fail(err, HEARTH_MISUSE,
                         "n is %zu; this model takes at most %zu requests at once, its n_parallel and its queue_max", n,
                         n_max);
-    if (scheduler->n_known + n > n_max)
+    /* A reply that goes on had its place before it was broken off; those who came since do not take it. */
+    if (scheduler->n_known + n > n_max && first->n_replayed == 0)
         return refuse_busy(scheduler, err);
     if (session_is_busy_locked(scheduler, first->keyspace.fingerprint, first->session))
         return hth_fail(err, HEARTH_BUSY,

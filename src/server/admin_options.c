@@ -74,13 +74,14 @@ static json_t *key_json(const hth_server_key *key)
 
 static json_t *limits_json(const hth_server_options *options)
 {
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "headers_bytes_max",
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "headers_bytes_max",
                      count_json(options->headers_bytes_max), "body_bytes_max", count_json(options->body_bytes_max),
-                     "json_depth_max", count_json(options->json_depth_max), "messages_max",
-                     count_json(options->messages_max), "schema_bytes_max", count_json(options->schema_bytes_max),
-                     "connections_max", count_json(options->connections_max), "requests_max",
-                     count_json(options->requests_max), "idle_timeout_ms", count_json(options->idle_timeout_ms),
-                     "request_timeout_ms", count_json(options->request_timeout_ms), "write_timeout_ms",
+                     "bodies_bytes_max", count_json(options->bodies_bytes_max), "json_depth_max",
+                     count_json(options->json_depth_max), "messages_max", count_json(options->messages_max),
+                     "schema_bytes_max", count_json(options->schema_bytes_max), "connections_max",
+                     count_json(options->connections_max), "requests_max", count_json(options->requests_max),
+                     "idle_timeout_ms", count_json(options->idle_timeout_ms), "request_timeout_ms",
+                     count_json(options->request_timeout_ms), "write_timeout_ms",
                      count_json(options->write_timeout_ms));
 }
 

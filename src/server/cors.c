@@ -37,3 +37,11 @@ bool hth_cors_add(const hth_server_options *options, hth_http_exchange *exchange
     }
     return true;
 }
+
+bool hth_cors_is_foreign(const hth_http_exchange *exchange)
+{
+    const char *origin = hth_http_header(exchange, "Origin"), *host = hth_http_header(exchange, "Host");
+    const char *authority = origin ? strstr(origin, "://") : NULL;
+
+    return origin && (!authority || !host || strcasecmp(authority + 3, host) != 0);
+}

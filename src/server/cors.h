@@ -9,5 +9,7 @@
 
 /* Add the headers of https://fetch.spec.whatwg.org/#http-cors-protocol. False: the request's origin may not, or has none. */
 bool hth_cors_add(const hth_server_options *options, hth_http_exchange *exchange);
+/* Does the request come from a page of another origin than the server's own? Browsers say so, others do not. */
+bool hth_cors_is_foreign(const hth_http_exchange *exchange);
 
 #endif

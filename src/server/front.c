@@ -20,10 +20,15 @@
 
 #include "base/os.h"
 #include "base/status.h"
+#include "server/descriptors.h"
 #include "server/front_inside.h"
 #include "server/notify.h"
 
-enum { SAVE_TIMEOUT_MS = 60000 }; /* for the workers' shutdown saves */
+enum {
+    SAVE_TIMEOUT_MS = 60000, /* for the workers' shutdown saves */
+    LAST_REPLIES_MS = 5000,  /* for clients to take what they are still owed then */
+    LAST_LOOK_MS = 10,
+};
 
 /* ---- sets of options ---- */
 
@@ -60,12 +65,20 @@ static bool use_options(hth_front *front, const hth_server_options *options, boo
     return true;
 }
 
-static hth_http_options http_options(const hth_server_options *options)
+static hth_http_options http_options(const hth_front *front, const hth_server_options *options)
 {
+    uint32_t n_connections = hth_descriptors_for(options->connections_max, options->requests_max);
+
+    if (n_connections < options->connections_max)
+        hth_warn(&front->log,
+                 "the system's limit of open files allows %u connections and not %u (limits.connections_max): raise it "
+                 "(LimitNOFILE=, ulimit -n)",
+                 n_connections, options->connections_max);
     return (hth_http_options){
         .headers_bytes_max = options->headers_bytes_max,
         .body_bytes_max = options->body_bytes_max,
-        .connections_max = options->connections_max,
+        .bodies_bytes_max = options->bodies_bytes_max,
+        .connections_max = n_connections,
         .idle_timeout_ms = options->idle_timeout_ms,
         .request_timeout_ms = options->request_timeout_ms,
         .write_timeout_ms = options->write_timeout_ms,
@@ -83,15 +96,32 @@ static bool is_same_address(const hth_server_address *a, const hth_server_addres
     return is_same_text(a->host, b->host) && is_same_text(a->path, b->path) && a->port == b->port;
 }
 
-/* Listeners stay as they are for the life of the process. */
 static bool listens_alike(const hth_server_options *a, const hth_server_options *b)
 {
     if (a->n_listen != b->n_listen || !is_same_address(&a->admin, &b->admin) ||
-        !a->tls_certificate != !b->tls_certificate)
+        !is_same_text(a->tls_certificate, b->tls_certificate) || !is_same_text(a->tls_key, b->tls_key))
         return false;
     for (size_t i = 0; i < a->n_listen; i++)
         if (!is_same_address(&a->listen[i], &b->listen[i]))
             return false;
+    return true;
+}
+
+/*
+ * Listeners stay as they are for the life of the process. A set that was found safe without keys because it has other
+ * addresses would open those that are still listened on to everybody.
+ */
+static bool check_listeners(const hth_front *front, const hth_server_options *options, hearth_error *err)
+{
+    if (listens_alike(front->first_options, options))
+        return true;
+    if (options->n_keys == 0 && front->options->options->n_keys > 0 && !options->allow_public_without_keys) {
+        (void)hth_fail(err, HEARTH_MISUSE,
+                       "keys are taken away, and addresses changed, which a reload cannot do: the old addresses would "
+                       "ask for no key; start the server anew"); /* false says it */
+        return false;
+    }
+    hth_warn(&front->log, "addresses to listen on, and the files of TLS, change when the server is started anew");
     return true;
 }
 
@@ -101,6 +131,10 @@ bool hth_front_reload(hth_front *front, hearth_error *err)
     hth_http_options http;
     hearth_error problem;
 
+    if (front->is_draining) {
+        (void)hth_fail(err, HEARTH_BUSY, "the server is shutting down"); /* false says it */
+        return false;
+    }
     if (hth_server_log_reopen(front->server_log, &problem) != HEARTH_OK)
         hth_warn(&front->log, "%s; the log stays where it was", problem.message);
     if (!front->hooks->reload)
@@ -108,9 +142,10 @@ bool hth_front_reload(hth_front *front, hearth_error *err)
     options = front->hooks->reload(front->hooks->user_data, err);
     if (!options)
         return false;
-    if (!listens_alike(front->options->options, options))
-        hth_warn(&front->log,
-                 "addresses to listen on, and whether they have TLS, change when the server is started anew");
+    if (!check_listeners(front, options, err)) {
+        front->hooks->release(options, front->hooks->user_data);
+        return false;
+    }
     if (front->tls && hth_tls_reload(front->tls, &problem) != HEARTH_OK)
         hth_warn(&front->log, "%s; the old certificate stays in use", problem.message);
     /* The supervisor reads the set without holding it: it is told of the new one before the old one goes. */
@@ -121,7 +156,7 @@ bool hth_front_reload(hth_front *front, hearth_error *err)
         (void)hth_fail(err, HEARTH_NO_MEMORY, "no memory for the new configuration; the old one stays");
         return false;
     }
-    http = http_options(options);
+    http = http_options(front, options);
     hth_http_server_set_options(front->http, &http);
     front->log.level = options->log_level;
     hth_server_log_level_set(front->server_log, options->log_level);
@@ -132,11 +167,23 @@ bool hth_front_reload(hth_front *front, hearth_error *err)
 
 /* ---- the end ---- */
 
+/* Workers have ended: so does the front once clients have their last replies, or take none. */
+static void end_when_taken(hth_front *front)
+{
+    const struct timeval delay = { .tv_usec = LAST_LOOK_MS * 1000 };
+
+    if (hth_http_server_owes_replies(front->http) && hth_os_monotonic_ns() < front->end_by_ns &&
+        evtimer_add(front->end_timer, &delay) == 0)
+        return;
+    (void)event_base_loopbreak(front->base); /* fails only without a base */
+}
+
 static void on_workers_stopped(void *user_data)
 {
     hth_front *front = user_data;
 
-    (void)event_base_loopbreak(front->base); /* fails only without a base */
+    front->end_by_ns = hth_os_monotonic_ns() + hth_ms_to_ns(LAST_REPLIES_MS);
+    end_when_taken(front);
 }
 
 static void stop_workers(hth_front *front)
@@ -144,6 +191,7 @@ static void stop_workers(hth_front *front)
     if (front->is_stopping)
         return;
     front->is_stopping = true;
+    (void)evtimer_del(front->end_timer); /* an event of ours */
     hth_info(&front->log, "stopping: workers save what they hold");
     hth_supervisor_stop(front->supervisor, SAVE_TIMEOUT_MS, on_workers_stopped, front);
 }
@@ -155,19 +203,29 @@ void hth_front_note_over(hth_front *front)
         stop_workers(front);
 }
 
-static void on_drain_timeout(int fd, short what, void *user_data)
+static void end_requests(hth_front *front)
 {
-    hth_front *front = user_data;
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
 
-    (void)fd;
-    (void)what;
     hth_warn(&front->log, "%zu requests did not finish in time and are ended", front->n_requests);
     hth_api_fail(&error, HTH_API_OVERLOADED, NULL,
                  "the server is shutting down, and this request took too long to be waited for");
     error.retry_after_s = 5;
     hth_proxy_end_all(front->proxy, &error);
     stop_workers(front);
+}
+
+/* Of two phases, one after the other: requests finish, and replies are taken. */
+static void on_timer(int fd, short what, void *user_data)
+{
+    hth_front *front = user_data;
+
+    (void)fd;
+    (void)what;
+    if (front->is_stopping)
+        end_when_taken(front);
+    else
+        end_requests(front);
 }
 
 void hth_front_drain(hth_front *front)
@@ -185,8 +243,8 @@ void hth_front_drain(hth_front *front)
         return;
     }
     hth_info(&front->log, "stopping: %zu requests may finish within %u ms", front->n_requests, ms);
-    if (evtimer_add(front->drain_timer, &timeout) != 0)
-        on_drain_timeout(-1, 0, front); /* no memory for waiting */
+    if (evtimer_add(front->end_timer, &timeout) != 0)
+        end_requests(front); /* no memory for waiting */
 }
 
 static void on_signal(evutil_socket_t number, short what, void *user_data)
@@ -196,10 +254,12 @@ static void on_signal(evutil_socket_t number, short what, void *user_data)
 
     (void)what;
     if (number == SIGHUP) {
-        hth_notify("RELOADING=1");
+        if (!front->is_draining)
+            hth_notify("RELOADING=1");
         if (!hth_front_reload(front, &err))
             hth_log_line(&front->log, HEARTH_LOG_ERROR, "hearth", "the configuration stays as it was: %s", err.message);
-        hth_notify("READY=1");
+        if (!front->is_draining)
+            hth_notify("READY=1");
     } else if (!front->is_draining) {
         hth_front_drain(front);
     } else {
@@ -249,19 +309,20 @@ static hearth_status make_base(hth_front *front, hearth_error *err)
         if (!front->signals[i] || evsignal_add(front->signals[i], NULL) != 0)
             return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the event loop's signals");
     }
-    front->drain_timer = evtimer_new(front->base, on_drain_timeout, front);
-    return front->drain_timer ? HEARTH_OK : hth_fail(err, HEARTH_NO_MEMORY, "no memory for the event loop's timers");
+    front->end_timer = evtimer_new(front->base, on_timer, front);
+    return front->end_timer ? HEARTH_OK : hth_fail(err, HEARTH_NO_MEMORY, "no memory for the event loop's timers");
 }
 
 static hearth_status make_parts(hth_front *front, const hth_server_options *options, hearth_error *err)
 {
-    const hth_http_options http = http_options(options);
+    hth_http_options http;
     hearth_status status;
 
     status = hth_server_log_new(options->log_file, options->log_format, options->log_level, &front->server_log, err);
     if (status != HEARTH_OK)
         return status;
     front->log = (hth_log){ .level = options->log_level, .write = hth_server_log_fn, .user_data = front->server_log };
+    http = http_options(front, options);
     front->metrics = hth_metrics_new();
     front->keys = hth_keys_new();
     if (!front->metrics || !front->keys || !use_options(front, options, true))
@@ -337,8 +398,8 @@ static void front_deinit(hth_front *front)
     for (size_t i = 0; i < sizeof(front->signals) / sizeof(front->signals[0]); i++)
         if (front->signals[i])
             event_free(front->signals[i]);
-    if (front->drain_timer)
-        event_free(front->drain_timer);
+    if (front->end_timer)
+        event_free(front->end_timer);
     if (front->base)
         event_base_free(front->base);
     hth_server_log_free(front->server_log);
@@ -346,7 +407,7 @@ static void front_deinit(hth_front *front)
 
 hearth_status hth_front_run(const hth_server_options *options, const hth_front_hooks *hooks, hearth_error *err)
 {
-    hth_front front = { .hooks = hooks, .started_s = (int64_t)time(NULL) };
+    hth_front front = { .hooks = hooks, .first_options = options, .started_s = (int64_t)time(NULL) };
     uint64_t random;
     hearth_status status;
 

@@ -27,7 +27,8 @@ typedef struct hth_front_options {
 typedef struct hth_front {
     struct event_base *base;
     const hth_front_hooks *hooks;
-    hth_front_options *options; /* in force */
+    const hth_server_options *first_options; /* of the start: what is listened on */
+    hth_front_options *options;              /* in force */
     hth_server_log *server_log;
     hth_log log;
     hth_metrics *metrics;
@@ -45,7 +46,8 @@ typedef struct hth_front {
     bool is_stopping; /* the workers were told */
     bool was_killed;  /* a second signal */
     struct event *signals[3];
-    struct event *drain_timer;
+    struct event *end_timer;   /* while it drains, and again when workers have ended */
+    uint64_t end_by_ns;        /* then */
     hth_buffer protocol_error; /* the last one written */
 } hth_front;
 

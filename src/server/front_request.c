@@ -24,6 +24,8 @@
 #include "server/routes.h"
 #include "server/trace.h"
 
+enum { BYTES_A_TOKEN = 4 }; /* a guess, of text */
+
 /* A request from its first byte in the front to its line in the log. What the record points to is here. */
 typedef struct request {
     hth_front *front;
@@ -44,6 +46,17 @@ typedef struct request {
 
 /* ---- ends ---- */
 
+/*
+ * What its key has used. Who leaves before the end has had tokens all the same: those of the reply are known, those of the
+ * prompt are guessed.
+ */
+static uint64_t n_tokens_used(const hth_record *record)
+{
+    if (record->has_summary)
+        return (uint64_t)record->summary.n_prompt_tokens + record->summary.n_reply_tokens;
+    return record->n_tokens_out > 0 ? record->n_tokens_out + record->bytes_in / BYTES_A_TOKEN : 0;
+}
+
 /* It is over and was answered: tell logs, metrics and the key's limits. */
 static void end(request *r)
 {
@@ -51,8 +64,7 @@ static void end(request *r)
     hth_record *record = &r->record;
 
     if (r->is_counted)
-        hth_key_use_end(r->use, hth_os_monotonic_ns(),
-                        record->has_summary ? record->summary.n_prompt_tokens + record->summary.n_reply_tokens : 0);
+        hth_key_use_end(r->use, hth_os_monotonic_ns(), n_tokens_used(record));
     hth_metrics_note(front->metrics, record);
     if (!r->options->options->no_access_log)
         hth_server_log_request(front->server_log, record);
@@ -96,6 +108,7 @@ static void on_relayed(const hth_record *record, void *user_data)
     r->record.is_stream = record->is_stream;
     r->record.has_summary = record->has_summary;
     r->record.summary = record->summary;
+    r->record.n_tokens_out = record->n_tokens_out;
     r->record.bytes_out = record->bytes_out;
     r->record.duration_ms = record->duration_ms;
     r->record.first_byte_ms = record->first_byte_ms;
@@ -353,6 +366,7 @@ static void relay(request *r)
                         .dialect = hth_route_dialect(r->route),
                         .generates = r->route->kind == HTH_ROUTE_GENERATE,
                         .id = r->id,
+                        .request_id = r->record.request_id,
                         .traceparent = r->traceparent,
                         .salt = r->use ? hth_key_use_key(r->use)->salt : NULL,
                         .on_over = on_relayed,
@@ -390,6 +404,17 @@ static void refuse_path(request *r)
     refuse(r, &error, 0, NULL);
 }
 
+/* Without keys, any page that the user of this machine looks at could have a model work for it. */
+static void refuse_foreign(request *r)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    hth_api_fail(&error, HTH_API_FORBIDDEN, NULL,
+                 "pages of '%.100s' may not use this server; 'cors.origins' lists those that may",
+                 hth_http_header(r->exchange, "Origin"));
+    refuse(r, &error, 0, "forbidden");
+}
+
 static void refuse_method(request *r)
 {
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
@@ -402,6 +427,16 @@ static void refuse_method(request *r)
 static bool is_method(const request *r, const char *method)
 {
     return strcmp(r->method, method) == 0 || (strcmp(method, "GET") == 0 && strcmp(r->method, "HEAD") == 0);
+}
+
+/* Pages in an operator's browser reach what he reaches: whose they are, nobody knows there. */
+static void refuse_page(request *r)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    hth_api_fail(&error, HTH_API_FORBIDDEN, NULL,
+                 "the operators' address takes nothing from pages in browsers, which the header Origin tells");
+    refuse(r, &error, 0, "forbidden");
 }
 
 static void serve(request *r)
@@ -419,6 +454,10 @@ static void serve(request *r)
     }
     if (route->kind == HTH_ROUTE_HEALTH) {
         operate(r);
+        return;
+    }
+    if (is_admins && hth_http_header(r->exchange, "Origin")) {
+        refuse_page(r);
         return;
     }
     /* Who reaches the operators' listener needs no key. */
@@ -466,6 +505,7 @@ void hth_front_handle(hth_http_exchange *exchange, void *user_data)
     static const char no_memory[] = "{\"error\":{\"message\":\"no memory for the request\",\"type\":\"server_error\"}}";
     hth_front *front = user_data;
     request *r = calloc(1, sizeof(*r));
+    bool is_allowed;
     size_t n_body = 0;
 
     if (!r) {
@@ -495,13 +535,20 @@ void hth_front_handle(hth_http_exchange *exchange, void *user_data)
     if (r->options->options->log_prompts && n_body > 0)
         hth_info(&front->log, "request %s: body: %.*s", r->record.request_id, n_body < INT_MAX ? (int)n_body : INT_MAX,
                  hth_http_body(exchange, &n_body));
-    if (hth_cors_add(r->options->options, exchange) && strcmp(r->method, "OPTIONS") == 0) {
+    if (hth_http_tag(exchange) == HTH_FRONT_ADMIN) {
+        serve(r);
+        return;
+    }
+    is_allowed = hth_cors_add(r->options->options, exchange);
+    if (is_allowed && strcmp(r->method, "OPTIONS") == 0) {
         hth_buffer nothing = { .text = NULL };
 
         answer(r, 204, NULL, &nothing);
-        return;
+    } else if (!is_allowed && !has_keys(r) && hth_cors_is_foreign(exchange)) {
+        refuse_foreign(r);
+    } else {
+        serve(r);
     }
-    serve(r);
 }
 
 const char *hth_front_protocol_error(int status, const char *why, const char *path, void *user_data)
@@ -510,11 +557,13 @@ const char *hth_front_protocol_error(int status, const char *why, const char *pa
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
     hth_api_error_kind kind = status == 413 || status == 431 ? HTH_API_TOO_LARGE
                             : status == 408                  ? HTH_API_TIMED_OUT
+                            : status == 501                  ? HTH_API_UNSUPPORTED
+                            : status == 503                  ? HTH_API_OVERLOADED
                                                              : HTH_API_INVALID_VALUE;
 
     hth_metrics_note_refused(front->metrics, "protocol");
     hth_api_fail(&error, kind, NULL, "%s", why);
     hth_buffer_clear(&front->protocol_error);
     hth_api_error_write(hth_path_dialect(path), &error, &front->protocol_error);
-    return hth_buffer_text(&front->protocol_error);
+    return front->protocol_error.failed ? NULL : hth_buffer_text(&front->protocol_error);
 }

@@ -297,6 +297,11 @@ void hth_http_server_drain(hth_http_server *server)
     }
 }
 
+bool hth_http_server_owes_replies(const hth_http_server *server)
+{
+    return !TAILQ_EMPTY(&server->waiting[HTH_HTTP_WAIT_WRITE]);
+}
+
 hth_http_numbers hth_http_server_numbers(const hth_http_server *server)
 {
     return server->numbers;

@@ -91,6 +91,9 @@ void hth_http_listener_close(hth_http_listener *listener); /* established connec
 /* Close connections as they become idle, and answer with "Connection: close" from now on: the server is stopping. */
 void hth_http_server_drain(hth_http_server *server);
 
+/* Is there a reply that is complete, or begun, and that its client has not taken yet? */
+bool hth_http_server_owes_replies(const hth_http_server *server);
+
 typedef struct hth_http_numbers {
     uint32_t n_connections;
     uint32_t n_exchanges; /* pending */

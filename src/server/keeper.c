@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -237,6 +238,42 @@ static void suspect_rows(hth_keeper *keeper)
     hth_status_page_suspects_add(keeper->page, (const uint8_t(*)[32])status.restoring, status.n_restoring);
 }
 
+/*
+ * The process' socket has a folder of its own, in which the process may make and remove files: what took it over could
+ * else put its own socket in the place of another model's.
+ */
+static hearth_status make_socket_folder(hth_keeper *keeper, hearth_error *err)
+{
+    int n = snprintf(keeper->socket_path, sizeof(keeper->socket_path), "%s/%u-%llu/s", keeper->world->directory,
+                     keeper->slot, (unsigned long long)keeper->generation);
+    char *slash;
+    bool is_made;
+
+    if (n < 0 || (size_t)n >= sizeof(keeper->socket_path)) {
+        keeper->socket_path[0] = '\0';
+        return hth_fail(err, HEARTH_MISUSE, "the runtime directory '%s' is too long for sockets in it",
+                        keeper->world->directory);
+    }
+    slash = strrchr(keeper->socket_path, '/');
+    *slash = '\0';
+    is_made = mkdir(keeper->socket_path, 0700) == 0 || errno == EEXIST; /* of a start that failed */
+    *slash = '/';
+    return is_made ? HEARTH_OK
+                   : hth_fail_errno(err, errno, "cannot make a folder for a socket in '%s'", keeper->world->directory);
+}
+
+static void remove_socket(hth_keeper *keeper)
+{
+    char *slash = strrchr(keeper->socket_path, '/');
+
+    if (!slash)
+        return;
+    (void)unlink(keeper->socket_path); /* mostly gone already */
+    *slash = '\0';
+    (void)rmdir(keeper->socket_path); /* what somebody else put there stays */
+    *slash = '/';
+}
+
 /* The process has ended; say what it died of, and give it up. */
 static void bury(hth_keeper *keeper, bool was_asked)
 {
@@ -256,7 +293,7 @@ static void bury(hth_keeper *keeper, bool was_asked)
 out:
     hth_worker_process_free(keeper->process);
     keeper->process = NULL;
-    (void)unlink(keeper->socket_path); /* mostly gone already */
+    remove_socket(keeper);
 }
 
 void hth_keeper_reap(hth_keeper *keeper)
@@ -340,14 +377,10 @@ static void tell_ready(evutil_socket_t fd, short what, void *user_data)
 
 static hearth_status start_process(hth_keeper *keeper, hearth_error *err)
 {
-    hearth_status status;
-    int n;
+    hearth_status status = make_socket_folder(keeper, err);
 
-    n = snprintf(keeper->socket_path, sizeof(keeper->socket_path), "%s/%u-%llu.sock", keeper->world->directory,
-                 keeper->slot, (unsigned long long)keeper->generation);
-    if (n < 0 || (size_t)n >= sizeof(keeper->socket_path))
-        return hth_fail(err, HEARTH_MISUSE, "the runtime directory '%s' is too long for sockets in it",
-                        keeper->world->directory);
+    if (status != HEARTH_OK)
+        return status;
     if (!keeper->page) {
         status = hth_status_page_new(&keeper->page, &keeper->status_fd, err);
         if (status != HEARTH_OK)
@@ -388,6 +421,7 @@ void hth_keeper_start(hth_keeper *keeper)
     keeper->start_again = false;
     keeper->verdict[0] = '\0';
     if (start_process(keeper, &err) != HEARTH_OK) {
+        remove_socket(keeper);
         keeper->n_deaths++;
         remember_death(keeper, err.message, "");
         pause_before_next(keeper, 0);
@@ -663,10 +697,8 @@ void hth_keeper_free(hth_keeper *keeper)
     if (!keeper)
         return;
     hth_waiters_drop(&keeper->waiters);
-    if (keeper->process) {
-        hth_worker_process_free(keeper->process);
-        (void)unlink(keeper->socket_path); /* mostly gone already */
-    }
+    hth_worker_process_free(keeper->process);
+    remove_socket(keeper);
     drop_ram(keeper);
     hth_status_page_free(keeper->page);
     if (keeper->status_fd >= 0)

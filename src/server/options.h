@@ -58,6 +58,7 @@ typedef struct hth_server_options {
     /* Limits of requests. */
     uint64_t headers_bytes_max;
     uint64_t body_bytes_max;
+    uint64_t bodies_bytes_max; /* of all requests that are read or served; more are 503 */
     uint32_t json_depth_max;
     uint32_t messages_max;
     uint32_t schema_bytes_max; /* of schemas and grammars */
@@ -92,6 +93,7 @@ static inline hth_server_options hth_server_options_default(void)
     return (hth_server_options){
         .headers_bytes_max = 32 << 10,
         .body_bytes_max = 32 << 20,
+        .bodies_bytes_max = 1 << 30,
         .json_depth_max = 64,
         .messages_max = 16384,
         .schema_bytes_max = 256 << 10,

@@ -221,7 +221,7 @@ static const char *copy_text(char **at, const char *text)
 static hth_relay *relay_new(hth_proxy *proxy, hth_http_exchange *exchange, const hth_relay_request *request)
 {
     size_t n_text = text_bytes(request->method) + text_bytes(request->target) + text_bytes(request->id) +
-                    text_bytes(request->traceparent) + text_bytes(request->salt);
+                    text_bytes(request->request_id) + text_bytes(request->traceparent) + text_bytes(request->salt);
     hth_relay *relay = calloc(1, sizeof(*relay) + n_text);
     hth_proxy_model *model = relay ? model_ref(proxy, request->model) : NULL;
     char *at;
@@ -239,6 +239,7 @@ static hth_relay *relay_new(hth_proxy *proxy, hth_http_exchange *exchange, const
     relay->method = copy_text(&at, request->method);
     relay->target = copy_text(&at, request->target);
     relay->id = copy_text(&at, request->id);
+    relay->request_id = request->request_id ? copy_text(&at, request->request_id) : relay->id;
     relay->traceparent = copy_text(&at, request->traceparent);
     relay->salt = copy_text(&at, request->salt);
     relay->dialect = request->dialect;

@@ -59,12 +59,13 @@ typedef struct hth_relay_request {
     const char *target;      /* path and query for the worker */
     hth_api_dialect dialect; /* of errors */
     bool generates;          /* ask for frames, and go on in a new worker */
-    const char *id;          /* letters and digits, unique: the reply's, and the request's in logs */
+    const char *id;          /* letters and digits, unique: the reply's */
+    const char *request_id;  /* for logs, here and in the worker; NULL: id */
     const char *traceparent; /* NULL: none */
     const char *salt;        /* of the client's key; NULL: none */
     /*
      * The relay is over, the exchange has ended. record's fields that the proxy knows are filled: status, is_stream,
-     * summary, bytes_out, first_byte_ms, duration_ms, n_resumed. Called once, from the event loop or, without memory, from
+     * summary, n_tokens_out, bytes_out, first_byte_ms, duration_ms, n_resumed. Called once, from the event loop or, without memory, from
      * within hth_proxy_relay.
      */
     void (*on_over)(const hth_record *record, void *user_data);

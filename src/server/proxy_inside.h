@@ -57,8 +57,8 @@ struct hth_relay {
     void *user_data;
 
     /* The request. */
-    hth_http_exchange *exchange;                           /* NULL: it has ended */
-    const char *method, *target, *id, *traceparent, *salt; /* in text */
+    hth_http_exchange *exchange;                                        /* NULL: it has ended */
+    const char *method, *target, *id, *request_id, *traceparent, *salt; /* in text */
     hth_api_dialect dialect;
     bool generates;
     uint64_t seed;

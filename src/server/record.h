@@ -19,6 +19,7 @@ typedef struct hth_record {
     bool is_stream;
     bool has_summary; /* a model generated */
     hth_frame_summary summary;
+    uint64_t n_tokens_out; /* of the reply as far as it came, also where there is no summary */
     uint64_t bytes_in;
     uint64_t bytes_out;
     double duration_ms;

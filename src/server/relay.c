@@ -28,6 +28,7 @@ enum {
     KNOWN_BYTES_MAX = 64 << 20,        /* 16 million tokens */
     PART_BYTES_KEPT = 64 << 10,        /* memory of frames in pieces that is not given back at once */
     HEADERS_MAX = 12,
+    STATUS_MAX = 599, /* libcurl takes any of three digits */
 };
 
 static void broken(hth_relay *relay);
@@ -52,7 +53,7 @@ static void fail_for_good(hth_relay *relay, const hth_api_error *error)
 {
     if (!relay->has_begun)
         hth_http_header_add(relay->exchange, "x-should-retry", "false");
-    hth_warn(relay->proxy->options.log, "request %s: given up: %s", relay->id, error->message);
+    hth_warn(relay->proxy->options.log, "request %s: given up: %s", relay->request_id, error->message);
     hth_relay_fail(relay, error);
 }
 
@@ -258,6 +259,7 @@ static void add_to_body(hth_relay *relay, const void *bytes, size_t n)
 static void take_step(hth_relay *relay, const hth_frame *frame)
 {
     relay->n_new_tokens += frame->n_tokens;
+    relay->record.n_tokens_out += frame->n_tokens;
     if (relay->n_new_tokens >= CLEARED_TOKENS && is_suspect(relay)) {
         relay->is_cleared = true;
         hth_relay_leave_line(relay);
@@ -336,12 +338,12 @@ static bool take(hth_relay *relay, const hth_frame *frame)
 }
 
 /* What the worker says is not to be trusted. */
-static void give_up_call(hth_relay *relay)
+static void give_up_call(hth_relay *relay, const char *what)
 {
     hth_upstream_cancel(relay->call);
     relay->call = NULL;
-    hth_warn(relay->proxy->options.log, "request %s: the worker of model '%s' sent something that is no frame",
-             relay->id, relay->model->name);
+    hth_warn(relay->proxy->options.log, "request %s: the worker of model '%s' sent something that is no %s",
+             relay->request_id, relay->model->name, what);
     broken(relay);
 }
 
@@ -365,7 +367,7 @@ static void take_frames(hth_relay *relay, const char *bytes, size_t n)
         bytes += n_used;
         n -= n_used;
         if (result == HTH_FRAME_BAD || (result == HTH_FRAME_OK && !take(relay, &frame))) {
-            give_up_call(relay);
+            give_up_call(relay, "frame");
             return;
         }
     }
@@ -373,7 +375,8 @@ static void take_frames(hth_relay *relay, const char *bytes, size_t n)
         return; /* it has ended, one way or another */
     if (!is_joined && n > 0) {
         hth_buffer_add(&relay->part, bytes, n);
-    } else if (is_joined && !relay->part.failed) {
+    } else if (is_joined && !relay->part.failed && bytes != relay->part.text) {
+        /* Only where a frame was taken: one that comes in many pieces would cost its square. */
         memmove(relay->part.text, bytes, n);
         relay->part.n = n;
     }
@@ -421,6 +424,10 @@ static void on_head(int status, const char *content_type, uint32_t retry_after_s
 {
     hth_relay *relay = user_data;
 
+    if (status > STATUS_MAX) {
+        give_up_call(relay, "reply");
+        return;
+    }
     relay->is_framed = relay->generates && strcmp(content_type, HTH_FRAMES_CONTENT_TYPE) == 0;
     if (relay->is_framed)
         return;
@@ -485,8 +492,8 @@ static void broken(hth_relay *relay)
     hth_relay_leave_line(relay);
     relay->n_breaks++;
     relay->is_unjudged = !is_anothers_turn;
-    hth_info(relay->proxy->options.log, "request %s: the connection to the worker of model '%s' broke", relay->id,
-             model->name);
+    hth_info(relay->proxy->options.log, "request %s: the connection to the worker of model '%s' broke",
+             relay->request_id, model->name);
     hth_supervisor_note_broken(relay->proxy->options.supervisor, model->name, relay->generation);
     if (relay->is_known_lost) {
         fail_with(relay, HTH_API_OVERLOADED,
@@ -555,9 +562,10 @@ static void run(hth_relay *relay, const char *socket_path, uint64_t generation)
         fail_without_memory(relay);
         return;
     }
-    request.body[1] = hth_http_body(relay->exchange, &request.body_bytes[1]);
+    if (strcmp(relay->method, "POST") == 0) /* elsewhere it means nothing, and HEAD with one is no HEAD for libcurl */
+        request.body[1] = hth_http_body(relay->exchange, &request.body_bytes[1]);
     add_header(&request, headers, "Content-Type", type ? type : "application/json");
-    add_header(&request, headers, HTH_HEADER_REQUEST_ID, relay->id);
+    add_header(&request, headers, HTH_HEADER_REQUEST_ID, relay->request_id);
     add_header(&request, headers, "traceparent", relay->traceparent);
     add_header(&request, headers, HTH_HEADER_SALT, relay->salt);
     if (relay->generates) {
@@ -576,7 +584,7 @@ static void run(hth_relay *relay, const char *socket_path, uint64_t generation)
     relay->state = HTH_RELAY_RUNNING;
     relay->n_runs++;
     if (relay->n_runs > 1)
-        hth_info(relay->proxy->options.log, "request %s: goes on in another worker of model '%s'", relay->id,
+        hth_info(relay->proxy->options.log, "request %s: goes on in another worker of model '%s'", relay->request_id,
                  relay->model->name);
     if (hth_upstream_begin(relay->proxy->options.upstream, &request, &watch, &relay->call, &err) != HEARTH_OK)
         hth_relay_fail_status(relay, &err);

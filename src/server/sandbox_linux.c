@@ -159,23 +159,33 @@ static void allow_folders(ruleset *set, const char *list)
     }
 }
 
+/*
+ * What libraries and devices' drivers read of the system's settings. Not all of them: the server's own are there, too,
+ * with its keys.
+ */
+static void allow_settings(ruleset *set)
+{
+    static const char *const readable[] = {
+        "/etc/ld.so.cache",     "/etc/ld.so.conf",      "/etc/ld.so.conf.d",
+        "/etc/ld.so.preload",   "/etc/localtime",       "/etc/timezone",
+        "/etc/locale.alias",    "/etc/passwd",          "/etc/group",
+        "/etc/nsswitch.conf",   "/etc/machine-id",      "/etc/alternatives",
+        "/etc/crypto-policies", "/etc/ssl/openssl.cnf", "/etc/pki/tls/openssl.cnf",
+        "/etc/OpenCL",          "/etc/vulkan",          "/etc/glvnd",
+        "/etc/nvidia",          "/etc/libnl",           "/etc/drirc",
+    };
+
+    for (size_t i = 0; i < sizeof(readable) / sizeof(readable[0]); i++)
+        allow(set, readable[i], FS_TO_READ);
+}
+
 static void allow_system(ruleset *set)
 {
-    static const char *const readable[] = { "/usr",
-                                            "/lib",
-                                            "/lib32",
-                                            "/lib64",
-                                            "/bin",
-                                            "/sbin",
-                                            "/opt",
-                                            "/etc",
-                                            "/proc",
-                                            "/sys",
-                                            "/run/opengl-driver",
-                                            "/nix/store",
-                                            "/gnu/store",
-                                            "/dev/random",
-                                            "/dev/urandom" };
+    static const char *const readable[] = {
+        "/usr",       "/lib",       "/lib32",      "/lib64",      "/bin",
+        "/sbin",      "/opt",       "/proc",       "/sys",        "/run/opengl-driver",
+        "/nix/store", "/gnu/store", "/dev/random", "/dev/urandom"
+    };
     static const char *const writable[] = { "/dev/null", "/dev/zero", "/dev/full", "/dev/shm",
                                             "/dev/dri",  "/dev/kfd",  "/dev/dxg",  "/dev/accel" };
     size_t i;
@@ -184,6 +194,7 @@ static void allow_system(ruleset *set)
         allow(set, readable[i], FS_TO_READ);
     for (i = 0; i < sizeof(writable) / sizeof(writable[0]); i++)
         allow(set, writable[i], FS_TO_WRITE);
+    allow_settings(set);
     allow_like(set, "/dev/nvidia*", FS_TO_READ | FS_WRITE_FILE);
     allow_program(set);
     allow_folders(set, getenv("LD_LIBRARY_PATH"));

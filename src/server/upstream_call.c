@@ -15,6 +15,7 @@
 enum {
     READ_BYTES = 16 << 10,         /* at once; memory of every running call */
     RELEASED_BYTES_MAX = 64 << 10, /* that still come */
+    HEAD_BYTES_MAX = 64 << 10,     /* of a reply, with what follows a chunked body: libcurl 7.88 keeps all of it */
 };
 
 /* ---- libcurl calls back ---- */
@@ -63,6 +64,9 @@ static size_t on_header(char *line, size_t size, size_t n, void *user_data)
     hth_upstream_call *call = user_data;
 
     (void)size; /* always 1 */
+    call->n_head_bytes += n;
+    if (call->n_head_bytes > HEAD_BYTES_MAX)
+        return 0;
     if (!call->has_head && (line[0] == '\r' || line[0] == '\n'))
         tell_head(call);
     return call->is_cut ? 0 : n;
@@ -310,6 +314,7 @@ bool hth_upstream_call_set(hth_upstream_call *call, const hth_upstream_request *
     call->is_watched = false;
     call->was_seen = false;
     call->n_busy_tries = 0;
+    call->n_head_bytes = 0;
     call->n_released_bytes = 0;
     call->open_errno = 0;
     call->error_text[0] = '\0';

@@ -66,6 +66,7 @@ struct hth_upstream_call {
     bool was_seen;   /* a released call: by one look */
     uint32_t n_busy_tries;
     int open_errno; /* of its connection; 0: it did not fail there */
+    size_t n_head_bytes;
     size_t n_released_bytes;
     char error_text[CURL_ERROR_SIZE];
 };

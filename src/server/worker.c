@@ -51,7 +51,6 @@ typedef struct worker {
     unsigned n_turns;
     int told_percent;
     bool is_draining;
-    bool is_orphaned;
     hearth_status status; /* of the serving */
     hearth_error *err;
 
@@ -185,7 +184,7 @@ static void loaded(worker *w)
 
     pthread_join(w->loading_thread, NULL);
     w->is_loading = false;
-    if (w->load_status != HEARTH_OK && atomic_load(&w->stops_loading)) {
+    if (atomic_load(&w->stops_loading)) { /* told to stop: nobody was served, and nobody will be */
         end_with(w, HEARTH_OK, NULL);
         return;
     }
@@ -250,7 +249,7 @@ static void on_drained(evutil_socket_t fd, short what, void *user_data)
 
     (void)fd;
     (void)what;
-    if (!w->is_loading) /* else when that has ended */
+    if (!w->is_loading) /* else when loading has ended, which was told to stop */
         end_with(w, HEARTH_OK, NULL);
 }
 
@@ -264,7 +263,6 @@ static void on_control(evutil_socket_t fd, short what, void *user_data)
     if (n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN)))
         return; /* the front says nothing yet */
     (void)event_del(w->on_control);
-    w->is_orphaned = true;
     atomic_store(&w->stops_loading, true);
     w->is_draining = true;
     if (!w->is_loading)
@@ -296,8 +294,6 @@ static void on_news(evutil_socket_t fd, short what, void *user_data)
     hth_jobs_take_news(w->self.jobs);
     if (w->is_loading && atomic_load(&w->has_loaded))
         loaded(w);
-    if (w->is_orphaned)
-        end_with(w, HEARTH_OK, NULL);
     stop_if_drained(w);
 }
 
@@ -407,6 +403,10 @@ static void tear_down(worker *w)
 {
     struct event *events[] = { w->on_term, w->on_int, w->on_turn, w->on_news, w->on_drained, w->on_control };
 
+    if (w->is_loading) { /* the loop failed */
+        atomic_store(&w->stops_loading, true);
+        pthread_join(w->loading_thread, NULL);
+    }
     hth_http_listener_close(w->listener);
     hth_http_server_free(w->http); /* whose requests are cancelled with this */
     hth_jobs_free(w->self.jobs);   /* once what was cancelled has ended, which is soon */

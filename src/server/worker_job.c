@@ -28,7 +28,7 @@
 
 enum {
     QUICK_BYTES_MAX = 4 << 10, /* longer bodies are prepared beside the loop: tokens of these take a millisecond */
-    PREPARING_MAX = 512,       /* that wait in one lane */
+    PREPARING_MAX = 16384, /* that wait in one lane: when a worker died, all that it had come to the next one at once */
     PROMPTS_BYTES_MAX = 32 << 20,
     BOXES_MAX = 256, /* taken without looking at anything else */
 };

@@ -8,6 +8,7 @@
 
 const id = /"((?:chatcmpl|cmpl|msg)[-_][A-Za-z0-9]+)"/
 const replace = [
+  [/^:\n\n/gm, ''], // comments, which keep a silent stream alive
   [/"created":\d+/g, '"created":0'],
   [/"timings":\{[^}]*\}/g, '"timings":{}'],
   [/"(cached_tokens|cache_read_input_tokens|cache_creation_input_tokens|tokens_cached)":\d+/g, '"$1":0'],

@@ -1,12 +1,12 @@
 #!/bin/sh
 # Streams whose workers are killed, stopped and starved, compared byte for byte with the same in peace:
-# tests/chaos/chaos.mjs. In short 100 streams; STREAMS=1000 is the long form. KEEP=DIRECTORY keeps what was written.
+# tests/chaos/chaos.mjs. In short 50 streams; STREAMS=1000 is the long form. KEEP=DIRECTORY keeps what was written.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve.sh"
 directory=${KEEP:-$work/chaos}
 mkdir -p "$directory"
 node "$source/tests/chaos/chaos.mjs" --hearth "$hearth" --model "$tiny" --work "$directory" \
-  --template "$(template CohereForAI-c4ai-command-r-plus-tool_use.jinja)" --streams "${STREAMS:-100}" \
+  --template "$(template CohereForAI-c4ai-command-r-plus-tool_use.jinja)" --streams "${STREAMS:-50}" \
   ${HTH_SEED:+--seed "$HTH_SEED"} || fail "see above"
 left=$(serve_processes)
 [ -z "$left" ] || fail "processes outlived the servers: $left"

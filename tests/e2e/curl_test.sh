@@ -79,7 +79,7 @@ get /admin/config; is 200; json
 post /admin/explain "{\"model\":\"tiny\",$hello}"; is 200; has '"known_tokens":'
 post '/admin/explain?endpoint=/completion' '{"prompt":"Once"}'; is 200; has '"miss":'
 post '/admin/explain?endpoint=/tokenize' '{"content":"Once"}'; is 400
-post /admin/models/tiny/restart ''; is 200
+post /admin/models/tiny/restart ''; is 202
 post /admin/models/none/restart ''; is 404
 url=$public
 post /v1/chat/completions "{\"model\":\"tiny\",$hello}"; is 200; expect "the reply of a new worker" "$(value 'r.choices[0].message.content')" "$whole"
@@ -126,7 +126,9 @@ get /v1/chat/completions -X OPTIONS -H 'Origin: https://a.example' -H 'Access-Co
 header 'access-control-allow-origin: https://a.example'
 post /v1/chat/completions "{\"model\":\"tiny\",$hello}" -H 'Origin: https://a.example'; is 200; header 'access-control-allow-origin: https://a.example'
 post /v1/chat/completions "{\"model\":\"tiny\",$hello}" -H 'Origin: https://b.example'
+is 403
 ! grep -qi '^access-control-allow-origin: https://b' "$work/head" || fail "pages of every origin may call"
+post /v1/chat/completions "{\"model\":\"tiny\",$hello}" -H "Origin: $url"; is 200
 serve_stop
 [ ! -e "$work/hearth.sock" ] || fail "the socket stays when the server is gone"
 

@@ -363,6 +363,7 @@ static void relay(hth_http_exchange *exchange, void *user_data)
         .dialect = stage->dialect,
         .generates = stage->generates,
         .id = id,
+        .request_id = "of-the-client",
         .traceparent = "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01",
         .salt = "salt",
         .on_over = on_over,

@@ -2,7 +2,7 @@
 //
 //   node torture.mjs --hearth PROGRAM --model FILE --work DIRECTORY [--idle N] [--seed S] [--memory 0]
 //
-// One server with a small model (tiny) and a slow one (the stub). Thousands of idle connections, requests in pieces, many
+// One server with a small model (tiny) and the stub, slow and brisk. Thousands of idle connections, requests in pieces, many
 // at once, broken, endless, half-closed, and replies that nobody reads: each has to end in the way that HTTP knows for it,
 // and a normal client has to be served all the while. What an idle connection costs the front is measured (--memory 0
 // leaves the claim out, where the program is instrumented).
@@ -46,7 +46,7 @@ const serve = (name, more) => {
   mkdirSync(directory, { recursive: true })
   return start({
     program: options.hearth, portFile: join(directory, 'port'),
-    args: ['-m', `tiny=${options.model}`, '-m', 'slow=stub:delay_us=20000', '--cache', join(directory, 'kv'), '--ram', '32M',
+    args: ['-m', `tiny=${options.model}`, '-m', 'slow=stub:delay_us=20000', '-m', 'brisk=stub:delay_us=500', '--cache', join(directory, 'kv'), '--ram', '32M',
       '--runtime-directory', join(directory, 'run'), '--log-file', join(directory, 'log'), '--no-access-log', '--n-parallel', '64', ...more],
   })
 }
@@ -272,7 +272,7 @@ await check('a hundred slow streams are served, and others beside them', async (
   const all = Promise.all(Array.from({ length: 100 }, async () => {
     const socket = await connect()
     let text = ''
-    socket.write(request('POST', '/v1/completions', body({ ...endless, max_tokens: 30 })))
+    socket.write(request('POST', '/v1/completions', body({ ...endless, model: 'brisk', max_tokens: 30 })))
     socket.on('data', (piece) => {
       text += piece
       socket.pause() // a piece, and then a rest

@@ -150,7 +150,7 @@ static void a_worker_is_told_what_it_needs(void **state)
     header(stage, 0, HTH_HEADER_ID, value, sizeof(value));
     assert_string_equal(value, "id0");
     header(stage, 0, HTH_HEADER_REQUEST_ID, value, sizeof(value));
-    assert_string_equal(value, "id0");
+    assert_string_equal(value, "of-the-client");
     header(stage, 0, HTH_HEADER_SALT, value, sizeof(value));
     assert_string_equal(value, "salt");
     header(stage, 0, "traceparent", value, sizeof(value));
@@ -757,6 +757,10 @@ static void a_client_that_leaves_ends_its_request_in_the_worker(void **state)
         hth_test_client_close(&client);
         hth_test_http_until(&stage->http, worker_saw_end && stage->n_over == i + 1);
         assert_int_equal(stage->record.status, 499);
+        assert_false(stage->record.has_summary);
+        /* Most cuts leave a step or more of the stream whole. */
+        if (i == 3 || i == 5)
+            assert_true(stage->record.n_tokens_out >= 1 && stage->record.n_tokens_out <= 9);
         assert_int_equal(hth_upstream_counts(stage->upstream).n_calls, 0);
     }
 }
@@ -1012,6 +1016,31 @@ static void what_generates_nothing_is_passed_on_as_it_is(void **state)
     client_reply_deinit(&reply);
 }
 
+static void a_body_goes_with_post_only(void **state)
+{
+    static const char no_body[] = "HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n";
+    static const char *const methods[] = { "GET", "HEAD" };
+    relay_stage *stage = *state;
+
+    stage->generates = false;
+    stage->supervisor.handler = answer_plainly;
+    for (size_t i = 0; i < 2; i++) {
+        hth_test_client client;
+        char text[128];
+
+        begin_with(stage, &stream);
+        stage->runs[0].cut = i == 1 ? strlen(no_body) : 0;
+        (void)snprintf(text, sizeof(text), "%s /props HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}", methods[i]);
+        hth_test_client_open(&client, &stage->http);
+        hth_test_client_say(&client, text);
+        hth_test_http_until(&stage->http, stage->n_over == i + 1);
+        assert_int_equal(strncmp(stage->heads[0], methods[i], strlen(methods[i])), 0);
+        assert_string_equal(stage->bodies[0], "");
+        assert_int_equal(stage->record.status, 200);
+        hth_test_client_close(&client);
+    }
+}
+
 static void and_again_where_it_breaks(void **state)
 {
     relay_stage *stage = *state;
@@ -1079,6 +1108,31 @@ static void a_worker_that_answers_without_frames_is_believed(void **state)
     assert_int_equal(reply.status, 200);
     assert_string_equal(hth_buffer_text(&reply.body), "{\"tokens\":1}");
     assert_false(stage->record.has_summary);
+    client_reply_deinit(&reply);
+}
+
+static void answer_with_no_status(fake_connection *connection, const fake_request *request, void *user_data)
+{
+    static const char large_status[] = "HTTP/1.1 999 Beyond\r\nContent-Length: 2\r\n\r\n{}";
+
+    (void)note_run(user_data, request);
+    fake_write(connection, large_status, sizeof(large_status) - 1);
+}
+
+static void a_status_that_is_none_is_no_reply(void **state)
+{
+    relay_stage *stage = *state;
+    client_reply reply = { .status = 0 };
+
+    stage->supervisor.handler = answer_with_no_status;
+    stage->supervisor.fate = FATE_WELL;
+    for (int generates = 0; generates < 2; generates++) {
+        stage->generates = generates == 1;
+        begin_with(stage, &stream);
+        exchange_whole(stage, &reply);
+        assert_int_equal(reply.status, 500);
+        assert_int_equal(stage->record.status, 500);
+    }
     client_reply_deinit(&reply);
 }
 
@@ -1158,9 +1212,11 @@ int main(void)
         STAGED(a_silent_stream_gets_comments),
         STAGED(all_can_be_ended_at_once),
         STAGED(what_generates_nothing_is_passed_on_as_it_is),
+        STAGED(a_body_goes_with_post_only),
         STAGED(and_again_where_it_breaks),
         STAGED(a_large_reply_streams_and_a_part_of_it_is_seen_to_be_one),
         STAGED(a_worker_that_answers_without_frames_is_believed),
+        STAGED(a_status_that_is_none_is_no_reply),
         STAGED(many_streams_survive_workers_that_die_at_random),
 #undef STAGED
     };

@@ -160,6 +160,7 @@ static void try_files(fixture *f)
     require(can_open("/etc/passwd", O_RDONLY) && can_open("/dev/null", O_RDWR) && can_open("/dev/urandom", O_RDONLY));
     require(can_open("/proc/self/status", O_RDONLY) && can_open("/proc/meminfo", O_RDONLY));
     require(!can_open("/etc/passwd", O_WRONLY));
+    require(!can_open("/etc/hosts", O_RDONLY) && !can_open("/etc/hearth", O_RDONLY)); /* where a server's keys may be */
 
     /* All that the cache does to files. */
     (void)snprintf(path, sizeof(path), "%s/ab", f->cache);

@@ -115,7 +115,8 @@ static const char everything[] =
     "tls { certificate = \"cert.pem\"; key = /keys/key.pem }\n"
     "cors { origins = [\"https://a.example\", \"https://b.example\"] }\n"
     "limits { headers_bytes_max = 16kb; body_bytes_max = 8mb; json_depth_max = 32; messages_max = 100;\n"
-    "         schema_bytes_max = 65536; connections_max = 100; requests_max = 50; idle_timeout_ms = 1min\n"
+    "         schema_bytes_max = 65536; connections_max = 100; requests_max = 50; bodies_bytes_max = 64mb; "
+    "idle_timeout_ms = 1min\n"
     "         request_timeout_ms = 10s; write_timeout_ms = 500 }\n"
     "supervision { runtime_directory = /run/hearth; hang_ms = 0; start_timeout_ms = 1h; wait_timeout_ms = 2s;\n"
     "              drain_timeout_ms = 5s; retries_max = 0; no_sandbox = true }\n"
@@ -153,6 +154,7 @@ static void every_key_goes_where_it_belongs(void **state)
     assert_int_equal(o->json_depth_max, 32);
     assert_int_equal(o->messages_max, 100);
     assert_int_equal(o->schema_bytes_max, 65536);
+    assert_int_equal(o->bodies_bytes_max, 64 << 20);
     assert_int_equal(o->connections_max, 100);
     assert_int_equal(o->requests_max, 50);
     assert_int_equal(o->idle_timeout_ms, 60000);
@@ -525,6 +527,7 @@ static void a_public_address_needs_keys_or_an_order(void **state)
                    "'0.0.0.0:8080' can be reached from other machines, but no keys are asked for");
     assert_refused("listen = '[::]:8080'; model m { path = 'stub:' }", "can be reached from other machines");
     assert_refused("listen = example.org:8080; model m { path = 'stub:' }", "can be reached from other machines");
+    assert_refused("listen = 127.example.org:8080; model m { path = 'stub:' }", "can be reached from other machines");
     assert_refused("keys = k; admin = 10.0.0.1:9090; model m { path = 'stub:' }", "asks for no key");
     hth_serve_set_free(&good_set_of("listen = 0.0.0.0:1; keys = k; model m { path = 'stub:' }")->options);
     hth_serve_set_free(

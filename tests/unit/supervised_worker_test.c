@@ -86,6 +86,13 @@ static hth_worker_view view(const fixture *f)
     return out;
 }
 
+/* Never a group: a worker that has ended has pid 0. */
+static void send_signal(int pid, int number)
+{
+    assert_true(pid > 0);
+    assert_int_equal(kill(pid, number), 0);
+}
+
 #define run_until(f, condition)                                                            \
     do {                                                                                   \
         uint64_t end_ns = hth_os_monotonic_ns() + UINT64_C(120000000000);                  \
@@ -190,7 +197,7 @@ static void a_worker_that_was_killed_is_back_with_its_cache(void **state)
     assert_int_equal(v.status.tick_ns, 0);
     assert_string_equal(v.status.info.name, "tiny");
 
-    assert_int_equal(kill(v.pid, SIGKILL), 0);
+    send_signal(v.pid, SIGKILL);
     b = ask(f, a.generation);
     assert_true(b.is_ready);
     assert_int_equal(b.generation, a.generation + 1);
@@ -208,7 +215,7 @@ static void a_worker_that_is_stopped_by_a_signal_is_replaced(void **state)
     f->options.hang_ms = 1500;
     start(f);
     a = ask(f, 0);
-    assert_int_equal(kill(view(f).pid, SIGSTOP), 0);
+    send_signal(view(f).pid, SIGSTOP);
     run_until(f, view(f).n_hangs == 1);
     b = ask(f, a.generation);
     assert_true(b.is_ready);

@@ -102,6 +102,13 @@ static void start(fixture *f)
         fail_msg("%s", err.message);
 }
 
+/* Never a group: a worker that has ended has pid 0. */
+static void send_signal(int pid, int number)
+{
+    assert_true(pid > 0);
+    assert_int_equal(kill(pid, number), 0);
+}
+
 static hth_worker_view view(const fixture *f, size_t i)
 {
     hth_worker_view out;
@@ -354,7 +361,7 @@ static void a_request_whose_worker_died_gets_the_next_one(void **state)
     start(f);
     want(f, "m", 0, &a);
     run_until(f, a.n_ready == 1);
-    assert_int_equal(kill(view(f, 0).pid, SIGKILL), 0);
+    send_signal(view(f, 0).pid, SIGKILL);
     hth_supervisor_note_broken(f->supervisor, "m", a.generation);
     want(f, "m", a.generation, &b);
     run_until(f, b.n_ready == 1);
@@ -459,7 +466,7 @@ static void a_grandchild_does_not_outlive_its_worker(void **state)
     (void)add(f, "m", WORDS(word, "ready"));
     start(f);
     run_until(f, read(fd, &byte, 1) == 1);
-    assert_int_equal(kill(view(f, 0).pid, SIGKILL), 0);
+    send_signal(view(f, 0).pid, SIGKILL);
     run_until(f, view(f, 0).n_deaths == 1);
     f->options.n_models = 0; /* so that no other one comes */
     hth_supervisor_reconfigure(f->supervisor, &f->options);
@@ -489,7 +496,7 @@ static void an_event_loop_that_stands_still_ends_the_worker(void **state)
     (void)add(f, "m", WORDS("ready"));
     start(f);
     run_until(f, is_in(f, 0, HTH_WORKER_READY));
-    assert_int_equal(kill(view(f, 0).pid, SIGSTOP), 0);
+    send_signal(view(f, 0).pid, SIGSTOP);
     run_until(f, view(f, 0).n_hangs == 1);
     want(f, "m", 1, &a);
     run_until(f, a.n_ready == 1);
@@ -508,9 +515,9 @@ static void a_front_that_was_held_up_itself_kills_nobody_for_it(void **state)
     for (int i = 0; i < 2; i++) { /* as if both had been frozen */
         int pid = view(f, 0).pid;
 
-        assert_int_equal(kill(pid, SIGSTOP), 0);
+        send_signal(pid, SIGSTOP);
         (void)usleep(1700000);
-        assert_int_equal(kill(pid, SIGCONT), 0);
+        send_signal(pid, SIGCONT);
         assert_true(event_base_loop(f->base, EVLOOP_ONCE) >= 0);
     }
     assert_int_equal(view(f, 0).n_hangs, 0);
@@ -537,7 +544,7 @@ static void a_worker_whose_connection_broke_and_that_stands_still_is_killed_soon
     start(f);
     want(f, "m", 0, &a);
     run_until(f, a.n_ready == 1);
-    assert_int_equal(kill(view(f, 0).pid, SIGSTOP), 0);
+    send_signal(view(f, 0).pid, SIGSTOP);
     hth_supervisor_note_broken(f->supervisor, "m", 1);
     want(f, "m", 1, &b);
     run_until(f, b.n_ready == 1);
@@ -573,7 +580,7 @@ static void asking_again_from_within_the_callback_works(void **state)
     want(f, "m", 0, &a);
     run_until(f, a.n_ready == 1);
     assert_int_equal(view(f, 0).n_waiters, 1);
-    assert_int_equal(kill(view(f, 0).pid, SIGKILL), 0);
+    send_signal(view(f, 0).pid, SIGKILL);
     run_until(f, a.n_ready == 2);
     assert_int_equal(a.generation, 2);
 }
@@ -649,22 +656,28 @@ static void a_worker_has_what_it_needs_and_nothing_else(void **state)
     assert_int_equal(close(spare), 0);
 }
 
-static void the_sockets_folder_is_private_and_goes_with_the_server(void **state)
+static void the_sockets_folders_are_private_and_go_with_the_server(void **state)
 {
     fixture *f = *state;
-    asker a = asker_of(f);
+    asker a = asker_of(f), b = asker_of(f);
     struct stat st;
 
     (void)snprintf(f->path, sizeof(f->path), "%s/run", f->directory);
     f->options.runtime_directory = f->path;
     (void)add(f, "m", WORDS("ready"));
+    (void)add(f, "other", WORDS("ready"));
     start(f);
     want(f, "m", 0, &a);
-    run_until(f, a.n_ready == 1);
+    want(f, "other", 0, &b);
+    run_until(f, a.n_ready == 1 && b.n_ready == 1);
     assert_memory_equal(a.socket_path, f->path, strlen(f->path));
-    *strrchr(a.socket_path, '/') = '\0';
-    assert_int_equal(stat(a.socket_path, &st), 0);
-    assert_int_equal(st.st_mode & 0777, 0700);
+    for (int i = 0; i < 2; i++) {
+        *strrchr(a.socket_path, '/') = '\0';
+        *strrchr(b.socket_path, '/') = '\0';
+        assert_int_equal(stat(a.socket_path, &st), 0);
+        assert_int_equal(st.st_mode & 0777, 0700);
+        assert_true((strcmp(a.socket_path, b.socket_path) == 0) == (i == 1)); /* each process has its own */
+    }
     hth_supervisor_free(f->supervisor);
     f->supervisor = NULL;
     assert_false(exists(a.socket_path));
@@ -826,7 +839,7 @@ static void workers_do_not_outlive_a_front_that_is_killed(void **state)
     assert_int_equal(fcntl(fd, F_SETFL, 0), 0); /* wait from here on */
     while (read(fd, &byte, 1) != 1)             /* 0 while nobody has it open yet */
         (void)usleep(10000);
-    assert_int_equal(kill(pid, SIGKILL), 0);
+    send_signal(pid, SIGKILL);
     assert_int_equal(waitpid(pid, &wait_status, 0), pid);
     assert_int_equal(read(fd, &byte, 1), 0); /* the worker held the other end */
     assert_int_equal(close(fd), 0);
@@ -935,7 +948,7 @@ int main(void)
         test(what_is_no_text_is_made_printable),
         test(lines_of_the_control_socket_that_make_no_sense_do_no_harm),
         test(a_worker_has_what_it_needs_and_nothing_else),
-        test(the_sockets_folder_is_private_and_goes_with_the_server),
+        test(the_sockets_folders_are_private_and_go_with_the_server),
         test(a_runtime_directory_that_is_too_long_for_sockets_is_refused),
         test(workers_are_stopped_in_order_and_those_who_wait_are_told),
         test(a_worker_that_does_not_end_when_asked_is_killed),

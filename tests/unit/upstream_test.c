@@ -172,6 +172,11 @@ static void answer(fake_connection *connection, const fake_request *request, voi
         fake_end(connection);
     } else if (is_for(request, "/cut_silence")) {
         fake_end(connection);
+    } else if (is_for(request, "/endless_head")) {
+        fake_write_text(connection, "HTTP/1.1 200 OK\r\n");
+        for (int i = 0; i < 4096; i++)
+            fake_write_text(connection, "X-More: and more, and more, and more, and more\r\n");
+        fake_write_text(connection, "Content-Length: 2\r\n\r\n{}");
     } else if (is_for(request, "/noise")) {
         fake_write_text(connection, "what?\r\n\r\n");
         fake_end(connection);
@@ -229,7 +234,8 @@ static void a_reply_comes_with_its_head_and_its_bytes(void **state)
     call_outcome whole = { .call = NULL }, chunks = { .call = NULL }, busy = { .call = NULL };
 
     ask(*state, "/whole", &whole);
-    if (whole.result) fail_msg("%s", whole.err.message);
+    if (whole.result)
+        fail_msg("%s", whole.err.message);
     assert_int_equal(whole.status, 200);
     assert_string_equal(whole.content_type, "application/json");
     assert_string_equal(hth_buffer_text(&whole.bytes), "whole");
@@ -348,7 +354,9 @@ static void what_would_be_another_request_is_refused(void **state)
 
 static void a_connection_that_breaks_off_is_a_failure_that_is_told(void **state)
 {
-    static const char *const targets[] = { "/cut", "/cut_length", "/cut_head", "/cut_silence", "/noise" };
+    static const char *const targets[] = {
+        "/cut", "/cut_length", "/cut_head", "/cut_silence", "/noise", "/endless_head"
+    };
 
     for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
         call_outcome outcome = { .call = NULL };

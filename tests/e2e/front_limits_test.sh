@@ -1,0 +1,101 @@
+#!/bin/sh
+# What the front holds to: memory for bodies, who reaches the operators' address, keys across a reload, and the last reply.
+. "$(dirname "$0")/lib.sh"
+. "$source/tests/e2e/serve.sh"
+
+# ask STATUS CURL-ARGUMENTS...
+ask() {
+  expected=$1; shift
+  code=$(curl -s -o "$work/reply" -D "$work/head" -w '%{http_code}' "$@") || true
+  [ "$code" = "$expected" ] || fail "$* gives $code and not $expected: $(cat "$work/reply")"
+}
+count='{"model":"tiny","messages":[{"role":"user","content":"Hello"}]}'
+
+serve -m "tiny=$tiny" --start on-demand --admin 127.0.0.1:0 --cors-origin '*' --body-bytes-max 1M --bodies-bytes-max 1M
+admin=http://127.0.0.1:$(sed -n 2p "$work/port")
+
+# One body that has all the memory of bodies: others are told to come again.
+ask 200 "$url/v1/messages/count_tokens" -d "$count"
+mkfifo "$work/body"
+curl -s -o /dev/null -T - -X POST "$url/v1/messages/count_tokens" <"$work/body" &
+holder=$!
+exec 3>"$work/body"
+head -c 600000 /dev/zero >&3
+for _ in $(seq 100); do
+  code=$(curl -s -o "$work/reply" -w '%{http_code}' "$url/v1/messages/count_tokens" -d "$count")
+  [ "$code" != 503 ] && [ "$code" != 529 ] || break
+  sleep 0.05
+done
+kill "$holder"
+wait "$holder" || true
+exec 3>&-
+case $code in 503|529) ;; *) fail "a body beyond the memory of bodies gives $code" ;; esac
+grep -q overloaded "$work/reply" || fail "the refusal is no API's: $(cat "$work/reply")"
+for _ in $(seq 100); do
+  code=$(curl -s -o "$work/reply" -w '%{http_code}' "$url/v1/messages/count_tokens" -d "$count")
+  [ "$code" != 200 ] || break
+  sleep 0.05
+done
+expect "what a request gives after it" "$code" 200
+
+# A page in a browser cannot give orders at the operators' address, whatever pages may call the API.
+ask 403 -X POST -H 'Origin: http://evil.example' "$admin/admin/drain"
+ask 403 -X OPTIONS -H 'Origin: http://evil.example' -H 'Access-Control-Request-Method: POST' "$admin/admin/models"
+! grep -qi access-control "$work/head" || fail "the operators' address allows calls from pages"
+ask 200 -H 'Origin: http://app.example' "$url/v1/models"
+grep -qi '^access-control-allow-origin: http://app.example' "$work/head" || fail "the API does not allow calls from pages"
+ask 200 "$admin/admin/models"
+
+# An order to end is answered, though nothing has to be waited for.
+serve_stop
+serve -m "tiny=$tiny" --start on-demand --admin 127.0.0.1:0 2>/dev/null
+admin=http://127.0.0.1:$(sed -n 2p "$work/port")
+ask 202 -X POST "$admin/admin/drain"
+status=0; wait "$server_pid" || status=$?
+server_pid=
+expect "how the server ended" "$status" 0
+
+# Other addresses do not come with a reload, so keys that stand before the old ones do not go with it.
+"$hearth" key new --name a --file "$work/keys" >"$work/key"
+config() { printf 'listen = "%s:0"\n%s\nmodel tiny { path = "%s"; start = on-demand }\n' "$1" "$2" "$tiny" >"$work/hearth.conf"; }
+config 0.0.0.0 "keys = \"$work/keys\""
+rm -f "$work/port"
+"$hearth" serve --config "$work/hearth.conf" --port-file "$work/port" --runtime-directory "$work/run" 2>"$work/log" &
+server_pid=$!
+until [ -s "$work/port" ]; do sleep 0.05; done
+url=http://127.0.0.1:$(head -n 1 "$work/port")
+ask 401 "$url/v1/models"
+reload() { # TEXT: that the log has then
+  kill -HUP "$server_pid"
+  for _ in $(seq 100); do if grep -q "$1" "$work/log"; then return; fi; sleep 0.05; done
+  fail "the log does not say '$1': $(cat "$work/log")"
+}
+config 127.0.0.1 ''
+reload 'keys are taken away, and addresses changed'
+ask 401 "$url/v1/models"
+config 127.0.0.1 "keys = \"$work/keys\""
+reload 'was read anew'
+config 127.0.0.1 ''
+: >"$work/log"
+reload 'keys are taken away, and addresses changed'
+ask 401 "$url/v1/models"
+config 0.0.0.0 'allow_public_without_keys = true'
+reload 'was read anew'
+ask 200 "$url/v1/models"
+serve_stop
+
+# Who leaves before the end of a reply has used its tokens.
+rm -f "$work/keys"
+key=$("$hearth" key new --name b --tokens-per-minute 10 --file "$work/keys" 2>/dev/null)
+serve -m slow=stub:delay_us=20000 --keys "$work/keys"
+curl -sN -m 2 -H "Authorization: Bearer $key" "$url/v1/completions" \
+  -d '{"model":"slow","prompt":"Once upon a time there was a king","stream":true,"max_tokens":1000}' >"$work/stream" || true
+grep -q '^data: ' "$work/stream" || fail "no stream came"
+for _ in $(seq 100); do
+  code=$(curl -s -o "$work/reply" -w '%{http_code}' -H "Authorization: Bearer $key" "$url/v1/completions" \
+    -d '{"model":"slow","prompt":"Once","max_tokens":1}')
+  [ "$code" != 429 ] || break
+  sleep 0.05
+done
+expect "what a key gets that has used its tokens" "$code" 429
+serve_stop
