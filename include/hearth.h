@@ -819,7 +819,8 @@ static inline hearth_request hearth_request_default(void)
 
 /*
  * Put a request into the model's queue; everything in request is copied. id_out (may be NULL) receives its id, unique
- * in the runtime and never 0; it is there before the first callback runs. The callbacks run on the model's scheduler thread, on_done last and always.
+ * in the runtime and never 0; it is there before the first callback runs, and may have changed where the queue refuses
+ * the request, too. The callbacks run on the model's scheduler thread, on_done last and always.
  *
  * With request->n > 1 the one prompt gets so many replies, computed together: they are requests of their own with the
  * ids *id_out .. *id_out + n-1, the seeds seed .. seed + n-1, and a result each. All are accepted, or none.

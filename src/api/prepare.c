@@ -120,7 +120,8 @@ static bool join_pieces(hearth_model *model, const hth_api_text_prompt *prompt, 
         if (!grown)
             return no_memory(error);
         *out = grown;
-        memcpy(grown + n, piece->tokens, piece->n_tokens * sizeof(*grown));
+        if (piece->n_tokens > 0)
+            memcpy(grown + n, piece->tokens, piece->n_tokens * sizeof(*grown));
         n += piece->n_tokens;
     }
     *n_out = n;

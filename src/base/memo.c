@@ -41,7 +41,7 @@ hth_memo *hth_memo_new(size_t bytes_max, const hth_memo_kind *kind)
 
 static void remove_locked(hth_memo *memo, kept *one)
 {
-    HASH_DEL(memo->by_key, one);
+    HASH_DEL(memo->by_key, one); /* NOLINT(clang-analyzer-core.NullDereference): what is in the table has neighbours */
     memo->bytes -= one->bytes;
     memo->kind->unref(one->object);
     free(one);
@@ -95,6 +95,6 @@ void hth_memo_keep(hth_memo *memo, const uint8_t key[HTH_MEMO_KEY_BYTES], void *
     HASH_ADD(hh, memo->by_key, key, HTH_MEMO_KEY_BYTES, one);
     memo->bytes += bytes;
     while (memo->bytes > memo->bytes_max)
-        remove_locked(memo, memo->by_key);
+        remove_locked(memo, memo->by_key); /* NOLINT(clang-analyzer-unix.Malloc): the table has another first one now */
     pthread_mutex_unlock(&memo->lock);
 }

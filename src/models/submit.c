@@ -216,7 +216,7 @@ hearth_status hearth_submit(hearth_model *model, const hearth_request *request, 
 {
     hearth_request given;
     hth_slot *slots[HTH_REPLIES_MAX] = { NULL };
-    uint64_t id = 0, id_before = id_out ? *id_out : 0;
+    uint64_t id = 0;
     hearth_status status = hth_read_request(request, &given, err);
 
     if (status == HEARTH_OK)
@@ -232,8 +232,6 @@ hearth_status hearth_submit(hearth_model *model, const hearth_request *request, 
         for (uint32_t i = 0; i < given.n; i++)
             hth_slot_free(slots[i]);
     hth_model_leave(model);
-    if (status != HEARTH_OK && id_out)
-        *id_out = id_before;
     return status;
 }
 

@@ -6,6 +6,7 @@
  * whatever ends the connection then only marks it, and go_on frees it when the step is over.
  */
 #include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -99,6 +100,40 @@ static void on_output(struct evbuffer *output, const struct evbuffer_cb_info *ch
     (void)output;
     if (wait_of(connection) != connection->wait || (change->n_deleted > 0 && connection->wait == HTH_HTTP_WAIT_WRITE))
         wait_anew(connection);
+}
+
+/* ---- writing ---- */
+
+/* What is to be written from now on leaves as the client takes it. False: the connection is broken. */
+static bool write_later(hth_http_connection *connection)
+{
+    connection->writes_later = true;
+    return bufferevent_enable(connection->bev, EV_WRITE) == 0;
+}
+
+/*
+ * Write what waits. Most replies leave whole with one call, without the event loop having to watch the socket for it (two
+ * system calls more, and a turn of the loop). False: the connection is broken.
+ */
+static bool write_now(hth_http_connection *connection)
+{
+    struct evbuffer *output = bufferevent_get_output(connection->bev);
+    int n;
+
+    if (connection->writes_later || evbuffer_get_length(output) == 0)
+        return true;
+    /* The buffer's end that the library alone takes from. */
+    (void)evbuffer_unfreeze(output, 1);
+    n = evbuffer_write(output, bufferevent_getfd(connection->bev));
+    (void)evbuffer_freeze(output, 1);
+    if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
+        return false;
+    return evbuffer_get_length(output) == 0 || write_later(connection);
+}
+
+bool hth_http_connection_write_later(hth_http_connection *connection)
+{
+    return connection->writes_later || write_later(connection);
 }
 
 /* ---- its end ---- */
@@ -223,7 +258,7 @@ static bool begin_body(hth_http_connection *connection)
     if (head->body_bytes > connection->body_bytes_max)
         return refuse(connection, 413, "the request's body is larger than this server takes");
     if (head->expects_continue && (head->is_chunked || head->body_bytes > 0) && evbuffer_get_length(input) == 0 &&
-        bufferevent_write(connection->bev, "HTTP/1.1 100 Continue\r\n\r\n", 25) != 0)
+        (bufferevent_write(connection->bev, "HTTP/1.1 100 Continue\r\n\r\n", 25) != 0 || !write_later(connection)))
         return refuse(connection, 503, no_memory);
     set_state(connection, HTH_HTTP_BODY);
     return true;
@@ -402,7 +437,7 @@ void hth_http_connection_end_exchange(hth_http_connection *connection, bool is_c
 
 void hth_http_connection_flush(hth_http_connection *connection, bool is_cut)
 {
-    if (is_cut) {
+    if (is_cut || !write_now(connection)) {
         hth_http_connection_cut(connection);
         return;
     }
@@ -410,8 +445,13 @@ void hth_http_connection_flush(hth_http_connection *connection, bool is_cut)
     if (connection->server->is_draining)
         connection->closes = true;
     set_state(connection, HTH_HTTP_FLUSH);
-    if (n_unsent(connection) == 0 && !connection->is_going_on)
-        hth_http_connection_go_on(connection);
+    if (n_unsent(connection) > 0 || connection->is_going_on)
+        return;
+    /* Who replied is not to meet the next request's handler before it is done with this one. */
+    if (connection->closes || evbuffer_get_length(bufferevent_get_input(connection->bev)) > 0)
+        bufferevent_trigger(connection->bev, EV_WRITE, BEV_TRIG_DEFER_CALLBACKS);
+    else
+        set_state(connection, HTH_HTTP_IDLE);
 }
 
 /* ---- steps ---- */
@@ -483,7 +523,10 @@ static void on_written(struct bufferevent *bev, void *user_data)
 {
     hth_http_connection *connection = user_data;
 
-    (void)bev;
+    if (connection->writes_later && !connection->is_tls && n_unsent(connection) == 0) {
+        connection->writes_later = false;
+        (void)bufferevent_disable(bev, EV_WRITE); /* cannot fail for a socket */
+    }
     if (connection->is_backlogged && connection->exchange && n_unsent(connection) < HTH_HTTP_BACKLOG_MAX / 2) {
         hth_http_watch watch = connection->exchange->watch;
 
@@ -586,6 +629,7 @@ hth_http_connection *hth_http_connection_new_take(hth_http_server *server, int f
         .headers_bytes_max = server->options.headers_bytes_max,
         .body_bytes_max = server->options.body_bytes_max,
         .tag = tag,
+        .is_tls = tls != NULL,
         .state = tls ? HTH_HTTP_HANDSHAKE : HTH_HTTP_IDLE,
         .wait = HTH_HTTP_WAIT_NONE,
     };
@@ -595,7 +639,9 @@ hth_http_connection *hth_http_connection_new_take(hth_http_server *server, int f
     wait_anew(connection);
     bufferevent_setcb(bev, on_read, on_written, on_event, connection);
     bufferevent_setwatermark(bev, EV_WRITE, HTH_HTTP_BACKLOG_MAX / 2 - 1, 0);
-    if (bufferevent_enable(bev, EV_READ | EV_WRITE) != 0) {
+    /* A bufferevent of TLS has to write by itself. */
+    if (bufferevent_enable(bev, EV_READ) != 0 ||
+        (tls ? !write_later(connection) : bufferevent_disable(bev, EV_WRITE) != 0)) {
         hth_http_connection_cut(connection);
         return NULL;
     }

@@ -312,7 +312,8 @@ void hth_http_stream_begin(hth_http_exchange *exchange, int status, const char *
     how = is_bodyless(status) ? FRAMING_NONE : exchange->is_chunked ? FRAMING_CHUNKS : FRAMING_END;
     if (connection->server->is_draining || how == FRAMING_END)
         connection->closes = true;
-    if (!write_head(connection, exchange, status, content_type, how, 0, 0))
+    if (!write_head(connection, exchange, status, content_type, how, 0, 0) ||
+        !hth_http_connection_write_later(connection))
         fail_later(connection);
 }
 
@@ -334,7 +335,7 @@ void hth_http_stream_write(hth_http_exchange *exchange, const void *bytes, size_
     } else {
         is_written = evbuffer_add(output, bytes, n) == 0;
     }
-    if (!is_written)
+    if (!is_written || !hth_http_connection_write_later(connection))
         fail_later(connection);
     if (evbuffer_get_length(output) >= HTH_HTTP_BACKLOG_MAX)
         connection->is_backlogged = true;

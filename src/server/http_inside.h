@@ -79,6 +79,8 @@ struct hth_http_connection {
     bool is_going_on;   /* inside hth_http_connection_go_on */
     bool is_dead;       /* freed when that returns */
     bool is_backlogged; /* on_room is owed */
+    bool is_tls;
+    bool writes_later; /* the event loop writes; always with TLS */
     char peer[INET6_ADDRSTRLEN];
 };
 
@@ -156,6 +158,8 @@ void hth_http_connection_end_exchange(hth_http_connection *connection, bool is_c
 void hth_http_connection_flush(hth_http_connection *connection, bool is_cut);
 /* As far as it goes; not while it does already. */
 void hth_http_connection_go_on(hth_http_connection *connection);
+/* What is added to its output leaves as the client takes it, and not only with the reply's end. False: it is broken. */
+bool hth_http_connection_write_later(hth_http_connection *connection);
 /* For the server's sweep: how long a wait may be. */
 uint64_t hth_http_wait_ms(const hth_http_options *options, hth_http_wait wait);
 

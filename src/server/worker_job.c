@@ -103,7 +103,7 @@ static void settle(hth_job *job);
 static void *prepare(void *context)
 {
     lane *l = context;
-    lane *complicated = &l->jobs->lanes[LANE_COMPLICATED];
+    hth_jobs *jobs = l->jobs;
     hth_job *job;
 
     hth_os_thread_name("hearth-prepare");
@@ -115,13 +115,13 @@ static void *prepare(void *context)
             hth_api_fail(&task->error, HTH_API_OVERLOADED, NULL, "the client has gone");
         else if (!is_read)
             is_read = hth_task_read(task);
-        if (is_read && l != complicated && hth_task_is_complicated(task) &&
-            hth_mailbox_put(complicated->waiting, job) == HTH_MAILBOX_OK)
+        if (is_read && l->kind != LANE_COMPLICATED && hth_task_is_complicated(task) &&
+            hth_mailbox_put(jobs->lanes[LANE_COMPLICATED].waiting, job) == HTH_MAILBOX_OK)
             continue;
         if (is_read && task->error.kind == HTH_API_NO_ERROR)
             hth_task_run(task);
-        (void)hth_mailbox_put(l->jobs->prepared, job); /* there is room */
-        hth_post_wake(l->jobs->options.post);
+        (void)hth_mailbox_put(jobs->prepared, job); /* there is room */
+        hth_post_wake(jobs->options.post);
     }
     return NULL;
 }
@@ -150,12 +150,12 @@ hearth_status hth_jobs_new(const hth_jobs_options *options, hth_jobs **out, hear
     hth_jobs *jobs = calloc(1, sizeof(*jobs));
     hearth_status status = HEARTH_OK;
 
-    if (jobs) {
-        jobs->options = *options;
-        jobs->prepared = hth_mailbox_new(LANES * (size_t)(PREPARING_MAX + 1)); /* those that wait, and those at work */
-        jobs->prompts = hth_api_prompts_new(PROMPTS_BYTES_MAX);
-    }
-    if (!jobs || !jobs->prepared || !jobs->prompts)
+    if (!jobs)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the worker");
+    jobs->options = *options;
+    jobs->prepared = hth_mailbox_new(LANES * (size_t)(PREPARING_MAX + 1)); /* those that wait, and those at work */
+    jobs->prompts = hth_api_prompts_new(PROMPTS_BYTES_MAX);
+    if (!jobs->prepared || !jobs->prompts)
         status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the worker");
     for (int i = LANES - 1; i >= 0 && status == HEARTH_OK; i--) /* the first one hands over to the last */
         status = open_lane(jobs, (lane_kind)i, err);
