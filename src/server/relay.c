@@ -171,7 +171,7 @@ void hth_relay_ask(hth_relay *relay, uint64_t after)
     hearth_error err;
 
     relay->state = HTH_RELAY_WAITING;
-    relay->waiter = (hth_worker_waiter){ .on_ready = on_ready, .on_failed = on_failed };
+    relay->waiter = (hth_worker_waiter){ .on_ready = on_ready, .on_failed = on_failed, .since_ns = relay->begun_ns };
     if (hth_supervisor_want(relay->proxy->options.supervisor, relay->model->name, after, &relay->waiter, &err) !=
         HEARTH_OK)
         hth_relay_fail_status(relay, &err);

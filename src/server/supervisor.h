@@ -54,7 +54,7 @@ void hth_supervisor_stop(hth_supervisor *supervisor, uint32_t timeout_ms, void (
 
 typedef struct hth_waiters hth_waiters;
 
-/* One who waits for a worker; embedded in the waiting object, zeros but for the callbacks. */
+/* One who waits for a worker; embedded in the waiting object, zeros but for the callbacks and since_ns. */
 typedef struct hth_worker_waiter hth_worker_waiter;
 struct hth_worker_waiter {
     /*
@@ -67,6 +67,8 @@ struct hth_worker_waiter {
      * away; the message says why.
      */
     void (*on_failed)(hth_worker_waiter *waiter, const hearth_error *err);
+    /* Who began to want one earlier is told first; a request whose worker died goes before those that came after it. */
+    uint64_t since_ns;
     /* The supervisor's, until one of the two was called or the waiter was cancelled. */
     hth_worker_waiter *next;
     hth_worker_waiter **link; /* NULL: it waits for nothing */

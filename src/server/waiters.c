@@ -15,15 +15,34 @@ void hth_waiters_init(hth_waiters *waiters)
     *waiters = (hth_waiters){ .end = &waiters->first };
 }
 
-void hth_waiters_add(hth_waiters *waiters, hth_worker_waiter *waiter)
+static void insert(hth_waiters *waiters, hth_worker_waiter **at, hth_worker_waiter *waiter)
 {
     assert(!waiter->link);
     waiter->list = waiters;
-    waiter->next = NULL;
-    waiter->link = waiters->end;
-    *waiters->end = waiter;
-    waiters->end = &waiter->next;
+    waiter->next = *at;
+    waiter->link = at;
+    if (waiter->next)
+        waiter->next->link = &waiter->next;
+    else
+        waiters->end = &waiter->next;
+    *at = waiter;
     waiters->n++;
+}
+
+/*
+ * When a worker dies, its requests come back in the order in which their connections are found to be broken, which says
+ * nothing: the first come would be served when it happens to be, and never where workers die often.
+ */
+void hth_waiters_add(hth_waiters *waiters, hth_worker_waiter *waiter)
+{
+    hth_worker_waiter **at = waiters->end;
+
+    if (waiters->n > 0 && waiter->since_ns < waiters->newest_ns)
+        for (at = &waiters->first; *at && (*at)->since_ns <= waiter->since_ns; at = &(*at)->next)
+            continue;
+    if (waiters->n == 0 || waiter->since_ns > waiters->newest_ns)
+        waiters->newest_ns = waiter->since_ns;
+    insert(waiters, at, waiter);
 }
 
 void hth_worker_waiter_cancel(hth_worker_waiter *waiter)
@@ -59,7 +78,7 @@ void hth_waiters_tell_ready(hth_waiters *waiters, const char *socket_path, uint6
         if (waiter->after < generation)
             waiter->on_ready(waiter, socket_path, generation);
         else
-            hth_waiters_add(waiters, waiter);
+            insert(waiters, waiters->end, waiter);
     }
 }
 
@@ -71,7 +90,7 @@ void hth_waiters_tell_failed(hth_waiters *waiters, uint64_t after, const hearth_
         if (waiter->after >= after)
             waiter->on_failed(waiter, err);
         else
-            hth_waiters_add(waiters, waiter);
+            insert(waiters, waiters->end, waiter);
     }
 }
 
@@ -92,7 +111,7 @@ void hth_waiters_tell_late(hth_waiters *waiters, uint64_t now_ns, const hearth_e
         if (waiter->until_ns <= now_ns)
             waiter->on_failed(waiter, err);
         else
-            hth_waiters_add(waiters, waiter);
+            insert(waiters, waiters->end, waiter);
     }
 }
 

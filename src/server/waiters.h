@@ -9,11 +9,12 @@
 struct hth_waiters {
     hth_worker_waiter *first;
     hth_worker_waiter **end; /* the link behind the last one */
+    uint64_t newest_ns;      /* no less than the since_ns of any that waits */
     uint32_t n;
 };
 
 void hth_waiters_init(hth_waiters *waiters);
-/* Put at the end; until_ns and after are set. */
+/* Put before those who began later, else at the end; until_ns and after are set. */
 void hth_waiters_add(hth_waiters *waiters, hth_worker_waiter *waiter);
 /* Tell all who want a generation like that one. A callback may add, cancel and, by what it does, end the worker:
  * is_still_ready is asked before each. */
