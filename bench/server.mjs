@@ -244,7 +244,7 @@ const overhead = async () => {
   try {
     head('hearth-tiny: what the front costs, one request at a time, front and worker in turns')
     const run = join(server.directory, 'run')
-    const socket = readdirSync(run, { recursive: true }).map(String).find((name) => name.endsWith('.sock'))
+    const socket = readdirSync(run, { recursive: true }).map(String).find((name) => name.endsWith('/s'))
     if (!socket) throw new Error(`no worker's socket in ${run}`)
     const direct = `unix:${join(run, socket)}:/completion`
     for (const [name, n, body] of [['whole reply of 1 token', 5000, { n_predict: 1 }], ['stream of 16 tokens', 300, { n_predict: 16, stream: true }]]) {
