@@ -170,7 +170,7 @@ bool hth_front_reload(hth_front *front, hearth_error *err)
 /* Workers have ended: so does the front once clients have their last replies, or take none. */
 static void end_when_taken(hth_front *front)
 {
-    const struct timeval delay = { .tv_usec = LAST_LOOK_MS * 1000 };
+    const struct timeval delay = { .tv_usec = (suseconds_t)LAST_LOOK_MS * 1000 };
 
     if (hth_http_server_owes_replies(front->http) && hth_os_monotonic_ns() < front->end_by_ns &&
         evtimer_add(front->end_timer, &delay) == 0)
@@ -231,7 +231,7 @@ static void on_timer(int fd, short what, void *user_data)
 void hth_front_drain(hth_front *front)
 {
     const uint32_t ms = front->options->options->drain_timeout_ms;
-    const struct timeval timeout = { .tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * 1000 };
+    const struct timeval timeout = { .tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * (suseconds_t)1000 };
 
     if (front->is_draining)
         return;

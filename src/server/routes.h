@@ -23,9 +23,9 @@ typedef enum hth_route_kind {
 typedef struct hth_route {
     const char *path;     /* what comes; of a MODEL and an ADMIN its beginning */
     const char *endpoint; /* how logs and metrics name it, the same for paths that are one thing */
+    const char *method;   /* "POST"; an ADMIN's pages decide themselves: NULL */
     hth_route_kind kind;
-    const char *method; /* "POST"; an ADMIN's pages decide themselves: NULL */
-    hth_api_kind api;   /* of GENERATE and ASK */
+    hth_api_kind api; /* of GENERATE and ASK */
 } hth_route;
 
 /* The route of a path; NULL: there is none. */
