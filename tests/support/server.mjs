@@ -57,7 +57,7 @@ export const start = async ({ program, args, portFile, env, startMs = 120000, po
   child.on('error', (error) => (server.log += String(error)))
   process.on('exit', () => server.exit ?? child.kill('SIGKILL'))
   for (const end = Date.now() + startMs; Date.now() < end && !server.exit; await sleep(pollMs)) {
-    if (server.port === 0) server.port = existsSync(portFile) ? Number(readFileSync(portFile, 'utf8')) : 0
+    if (server.port === 0) server.port = existsSync(portFile) ? Number(readFileSync(portFile, 'utf8').split('\n')[0]) : 0
     const answer = server.port ? await ask(server, 'GET', '/ready').catch(() => null) : null
     if (answer?.status === 200) return server
   }
