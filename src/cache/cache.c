@@ -155,12 +155,12 @@ static void close_levels(hth_cache *cache)
     cache->n_levels = 0;
 }
 
-/* The tiers know by themselves now that the row is not there. */
-static void forget_taken_away(const hth_row_id *id, void *user_data)
+/* The tier knows by itself now that the row is not there. */
+static void forget_taken_away(const hth_row_id *id, size_t tier, void *user_data)
 {
     hth_cache *cache = user_data;
 
-    hth_rejected_forget(&cache->rejected, id);
+    hth_rejected_forget_in(&cache->rejected, id, cache->levels[tier].tier);
 }
 
 static void open_writer(hth_cache *cache, const hth_cache_options *options)

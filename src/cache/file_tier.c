@@ -1140,8 +1140,10 @@ static int set_aside(hth_file_tier *tier, const taken_row *row)
     return rc;
 }
 
-bool hth_file_tier_quarantine_if(hth_file_tier *tier, const hth_row_id *id, hth_file_tier_judge_fn is_bad,
-                                 void *user_data, const char *reason)
+typedef enum removal { REMOVAL_FAILED, REMOVAL_NEEDLESS, REMOVAL_DONE } removal;
+
+static removal quarantine(hth_file_tier *tier, const hth_row_id *id, hth_file_tier_judge_fn is_bad, void *user_data,
+                          const char *reason)
 {
     char name[HTH_ROW_FILE_NAME_BYTES];
     verdict judged;
@@ -1149,16 +1151,16 @@ bool hth_file_tier_quarantine_if(hth_file_tier *tier, const hth_row_id *id, hth_
     int rc;
 
     if (!take_row(tier, id, &row))
-        return false;
+        return REMOVAL_FAILED;
     hth_fs_step(tier->fs, "taken");
     judged = judge_file(tier, &row, is_bad, user_data);
     if (judged == VERDICT_GONE) {
         end_gone(tier, &row, NULL);
-        return false;
+        return REMOVAL_NEEDLESS;
     }
     if (judged != VERDICT_BAD) {
         end_kept(tier, &row);
-        return false;
+        return judged == VERDICT_SOUND ? REMOVAL_NEEDLESS : REMOVAL_FAILED;
     }
     rc = set_aside(tier, &row);
     hth_row_file_name(id, name);
@@ -1171,10 +1173,16 @@ bool hth_file_tier_quarantine_if(hth_file_tier *tier, const hth_row_id *id, hth_
         (void)hth_fail_errno(&why, -rc, "the bad row '%s' cannot be removed", row.path);
         hth_warn(tier->log, "%s", why.message);
         end_kept(tier, &row);
-        return false;
+        return REMOVAL_FAILED;
     }
     end_gone(tier, &row, &(hth_gone){ .reason = HTH_GONE_DAMAGED, .time = hth_os_unix_seconds() });
-    return rc == 0;
+    return rc == 0 ? REMOVAL_DONE : REMOVAL_NEEDLESS;
+}
+
+bool hth_file_tier_quarantine_if(hth_file_tier *tier, const hth_row_id *id, hth_file_tier_judge_fn is_bad,
+                                 void *user_data, const char *reason)
+{
+    return quarantine(tier, id, is_bad, user_data, reason) == REMOVAL_DONE;
 }
 
 static bool is_unsound(const hth_row_id *id, const uint8_t *bytes, size_t n_bytes)
@@ -1201,9 +1209,9 @@ static bool is_suspect(const hth_row_id *id, const uint8_t *bytes, size_t n_byte
            was_seen(tier, id, &st);
 }
 
-void hth_file_tier_quarantine(hth_file_tier *tier, const hth_row_id *id, const char *reason)
+bool hth_file_tier_quarantine(hth_file_tier *tier, const hth_row_id *id, const char *reason)
 {
-    (void)hth_file_tier_quarantine_if(tier, id, is_suspect, tier, reason); /* it has said what it did */
+    return quarantine(tier, id, is_suspect, tier, reason) != REMOVAL_FAILED;
 }
 
 static hearth_status remove_row(hth_file_tier *tier, const hth_row_id *id, const hth_gone *gone, hearth_error *err)

@@ -115,9 +115,10 @@ hearth_status hth_file_tier_publish(hth_file_tier *tier, const hth_row_meta *met
 /*
  * Move a row that failed its checks, or that the engine refused, to the quarantine folder and out of the index. reason
  * goes to the log. A file that is sound and not the one that this tier read last under the name stays: somebody
- * replaced it meanwhile. So does one that another process is writing or removing.
+ * replaced it meanwhile. So does one that another process is writing or removing. False when the bad row may be there
+ * still: the device failed, or somebody else has it.
  */
-void hth_file_tier_quarantine(hth_file_tier *tier, const hth_row_id *id, const char *reason);
+bool hth_file_tier_quarantine(hth_file_tier *tier, const hth_row_id *id, const char *reason);
 
 /* Is a whole file, read again while nobody else may change it, to be set aside? */
 typedef bool (*hth_file_tier_judge_fn)(const hth_row_id *id, const uint8_t *bytes, size_t n_bytes, void *user_data);

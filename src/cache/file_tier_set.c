@@ -517,10 +517,13 @@ hearth_status hth_file_tier_set_publish(hth_file_tier_set *set, const hth_row_me
 
 /* ---- taking away ---- */
 
-void hth_file_tier_set_quarantine(hth_file_tier_set *set, const hth_row_id *id, const char *reason)
+bool hth_file_tier_set_quarantine(hth_file_tier_set *set, const hth_row_id *id, const char *reason)
 {
+    bool all = true;
+
     for (size_t i = 0; i < set->n; i++)
-        hth_file_tier_quarantine(set->roots[i], id, reason);
+        all = hth_file_tier_quarantine(set->roots[i], id, reason) && all;
+    return all;
 }
 
 void hth_file_tier_set_quarantine_if(hth_file_tier_set *set, const hth_row_id *id, hth_file_tier_judge_fn is_bad,

@@ -70,8 +70,8 @@ size_t hth_file_tier_set_with_room(const hth_file_tier_set *set, uint64_t n_byte
 /* The next root is tried where one is full or fails; the status is that of the last. */
 hearth_status hth_file_tier_set_publish(hth_file_tier_set *set, const hth_row_meta *meta, const uint8_t *bytes,
                                         size_t n_bytes, bool *published_out, hearth_error *err);
-/* In every root that has it. */
-void hth_file_tier_set_quarantine(hth_file_tier_set *set, const hth_row_id *id, const char *reason);
+/* In every root that has it; false when one may have the bad row still. */
+bool hth_file_tier_set_quarantine(hth_file_tier_set *set, const hth_row_id *id, const char *reason);
 void hth_file_tier_set_quarantine_if(hth_file_tier_set *set, const hth_row_id *id, hth_file_tier_judge_fn is_bad,
                                      void *user_data, const char *reason);
 hearth_status hth_file_tier_set_remove(hth_file_tier_set *set, const hth_row_id *id, hearth_error *err);

@@ -61,6 +61,19 @@ void hth_rejected_add(hth_rejected *rejected, const hth_row_id *id, hearth_tier 
     pthread_mutex_unlock(&rejected->lock);
 }
 
+void hth_rejected_forget_in(hth_rejected *rejected, const hth_row_id *id, hearth_tier tier)
+{
+    size_t i;
+
+    if (n_of(rejected) == 0)
+        return;
+    pthread_mutex_lock(&rejected->lock);
+    i = find_locked(rejected, id, tier);
+    if (i < n_of(rejected))
+        remove_locked(rejected, i);
+    pthread_mutex_unlock(&rejected->lock);
+}
+
 void hth_rejected_forget(hth_rejected *rejected, const hth_row_id *id)
 {
     if (n_of(rejected) == 0)

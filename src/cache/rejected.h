@@ -3,7 +3,7 @@
  *
  * A row that failed its checks is quarantined by a writer thread, a row whose file is gone leaves the index with the
  * next maintenance. Until then it is remembered here, so that what is computed instead is saved. A full list forgets
- * its oldest, which is then found bad once more.
+ * its oldest, which is then found bad once more. A row that cannot be set aside, because the device fails, stays in it.
  */
 #ifndef HTH_CACHE_REJECTED_H
 #define HTH_CACHE_REJECTED_H
@@ -34,5 +34,7 @@ bool hth_rejected_has(hth_rejected *rejected, const hth_row_id *id, hearth_tier 
 void hth_rejected_add(hth_rejected *rejected, const hth_row_id *id, hearth_tier tier);
 /* The row was saved anew: forget it in every tier. */
 void hth_rejected_forget(hth_rejected *rejected, const hth_row_id *id);
+/* The tier itself knows now that the row is not there. */
+void hth_rejected_forget_in(hth_rejected *rejected, const hth_row_id *id, hearth_tier tier);
 
 #endif

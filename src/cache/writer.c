@@ -197,12 +197,23 @@ static hearth_status remove_from(hth_file_tier_set *tier, const job *next)
                                : hth_file_tier_set_remove(tier, &next->id, NULL);
 }
 
+static void tell_taken_away(const hth_writer *writer, const hth_row_id *id, size_t tier)
+{
+    if (writer->options.on_taken_away)
+        writer->options.on_taken_away(id, tier, writer->options.user_data);
+}
+
 static void remove_row(hth_writer *writer, const job *next)
 {
     bool removed = false;
 
-    for (size_t i = 0; i < writer->options.n_tiers; i++) /* not there, as a rule, in some */
-        removed = remove_from(writer->options.tiers[i], next) == HEARTH_OK || removed;
+    for (size_t i = 0; i < writer->options.n_tiers; i++) {
+        hearth_status status = remove_from(writer->options.tiers[i], next);
+
+        removed = status == HEARTH_OK || removed;
+        if (status == HEARTH_OK || status == HEARTH_NOT_FOUND) /* not there, as a rule, in some */
+            tell_taken_away(writer, &next->id, i);
+    }
     if (removed)
         hth_count(writer->options.counters, HTH_COUNT_ROWS_REMOVED, 1);
 }
@@ -227,12 +238,11 @@ static void run_job(worker *self, job *next)
         hth_ram_tier_unpin(writer->options.ram, next->row);
         break;
     case JOB_QUARANTINE:
-        hth_file_tier_set_quarantine(writer->options.tiers[next->tier], &next->id, next->reason);
+        if (hth_file_tier_set_quarantine(writer->options.tiers[next->tier], &next->id, next->reason))
+            tell_taken_away(writer, &next->id, next->tier);
         break;
     case JOB_REMOVE: remove_row(writer, next); break;
     }
-    if (!next->row && writer->options.on_taken_away)
-        writer->options.on_taken_away(&next->id, writer->options.user_data);
     free(next);
 
     pthread_mutex_lock(&writer->lock);

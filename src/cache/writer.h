@@ -32,8 +32,11 @@ typedef struct hth_writer_options {
     size_t n_tiers;                                 /* at least 1 */
     unsigned n_threads;                             /* 1 .. HTH_WRITER_THREADS_MAX */
     hth_writer_limits limits;
-    /* Told on a writer's thread that a row was set aside or removed, as far as it could be. May be NULL. */
-    void (*on_taken_away)(const hth_row_id *id, void *user_data);
+    /*
+     * Told on a writer's thread that a tier has the row no more that was to be set aside or removed. Not told where
+     * that failed. May be NULL.
+     */
+    void (*on_taken_away)(const hth_row_id *id, size_t tier, void *user_data);
     void *user_data;
     hth_counters *counters;
     const hth_signing_key *key; /* rows have room for a signature and get it before they are written; NULL: none */
