@@ -368,6 +368,17 @@ static void run_target(load *l, size_t index)
     free(polled);
 }
 
+/* A server closes a connection that had no request while another one had its turn: that is no failure. */
+static void connection_renew(connection *c)
+{
+    char byte;
+
+    if (recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0)
+        return;
+    (void)close(c->fd); /* nothing was written that could be lost */
+    connection_open(c);
+}
+
 /* One request at a time, the targets in turn. */
 static void run_in_turns(load *l)
 {
@@ -379,6 +390,7 @@ static void run_in_turns(load *l)
         for (size_t i = 0; i < l->n_targets; i++) {
             connection *c = &l->connections[i * l->n_connections];
 
+            connection_renew(c);
             connection_begin(c, l, n_begun);
             is_active = c->is_active;
             while (c->is_active) {

@@ -345,6 +345,8 @@ static hearth_status make_parts(hth_front *front, const hth_server_options *opti
                                &front->proxy, err);
     if (status == HEARTH_OK)
         hth_http_server_set_errors(front->http, hth_front_protocol_error);
+    if (status == HEARTH_OK)
+        hth_http_server_set_gate(front->http, hth_front_wants_body);
     return status;
 }
 

@@ -53,6 +53,8 @@ typedef struct hth_front {
 
 /* A hth_http_handler; user_data is the front. */
 void hth_front_handle(hth_http_exchange *exchange, void *user_data);
+/* A hth_http_gate_fn: who shows no key, or asks for what there is not, need not send more than his head. */
+bool hth_front_wants_body(hth_http_exchange *exchange, void *user_data);
 /* A hth_http_error_fn. */
 const char *hth_front_protocol_error(int status, const char *why, const char *path, void *user_data);
 

@@ -123,21 +123,25 @@ static bool has_keys(const request *r)
     return r->options->options->n_keys > 0;
 }
 
+static hth_key_use *find_key(hth_front *front, hth_http_exchange *exchange)
+{
+    return hth_keys_find(front->keys, hth_http_header(exchange, "Authorization"),
+                         hth_http_header(exchange, "X-Api-Key"));
+}
+
 /* The key that the client shows, if any. False when the request was refused. */
 static bool identify(request *r)
 {
-    const char *authorization = hth_http_header(r->exchange, "Authorization");
-    const char *bare = hth_http_header(r->exchange, "X-Api-Key");
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
 
     if (!has_keys(r))
         return true;
-    r->use = hth_keys_find(r->front->keys, authorization, bare);
+    r->use = find_key(r->front, r->exchange);
     if (r->use) {
         r->record.key = hth_key_use_key(r->use)->name;
         return true;
     }
-    if (authorization || bare)
+    if (hth_http_header(r->exchange, "Authorization") || hth_http_header(r->exchange, "X-Api-Key"))
         hth_api_fail(&error, HTH_API_UNAUTHORIZED, NULL,
                      "the API key is not known here; check it with who gave it out");
     else
@@ -424,9 +428,10 @@ static void refuse_method(request *r)
     refuse(r, &error, 405, NULL);
 }
 
-static bool is_method(const request *r, const char *method)
+static bool takes(const hth_route *route, const char *method)
 {
-    return strcmp(r->method, method) == 0 || (strcmp(method, "GET") == 0 && strcmp(r->method, "HEAD") == 0);
+    return !route->method || strcmp(method, route->method) == 0 ||
+           (strcmp(route->method, "GET") == 0 && strcmp(method, "HEAD") == 0);
 }
 
 /* Pages in an operator's browser reach what he reaches: whose they are, nobody knows there. */
@@ -448,7 +453,7 @@ static void serve(request *r)
         refuse_path(r);
         return;
     }
-    if (route->method && !is_method(r, route->method)) {
+    if (!takes(route, r->method)) {
         refuse_method(r);
         return;
     }
@@ -549,6 +554,17 @@ void hth_front_handle(hth_http_exchange *exchange, void *user_data)
     } else {
         serve(r);
     }
+}
+
+bool hth_front_wants_body(hth_http_exchange *exchange, void *user_data)
+{
+    hth_front *front = user_data;
+    const hth_route *route = hth_route_find(hth_http_path(exchange));
+
+    if (!route || !takes(route, hth_http_method(exchange)))
+        return false;
+    return hth_http_tag(exchange) == HTH_FRONT_ADMIN || front->options->options->n_keys == 0 ||
+           find_key(front, exchange) != NULL;
 }
 
 const char *hth_front_protocol_error(int status, const char *why, const char *path, void *user_data)

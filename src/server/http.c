@@ -286,6 +286,11 @@ void hth_http_server_set_errors(hth_http_server *server, hth_http_error_fn write
     server->write_error = write_error;
 }
 
+void hth_http_server_set_gate(hth_http_server *server, hth_http_gate_fn wants_body)
+{
+    server->wants_body = wants_body;
+}
+
 void hth_http_server_drain(hth_http_server *server)
 {
     hth_http_connection *connection, *next;

@@ -55,6 +55,11 @@ static inline hth_http_options hth_http_options_default(void)
 /* A request is complete. It is answered now or later, by hth_http_reply or a stream. */
 typedef void (*hth_http_handler)(hth_http_exchange *exchange, void *user_data);
 /*
+ * The head of a request is here, and its body is still on the way: is it wanted? If not, the handler is called at once,
+ * without a body, and the connection ends with its reply. What is refused by its head costs no memory for its body then.
+ */
+typedef bool (*hth_http_gate_fn)(hth_http_exchange *exchange, void *user_data);
+/*
  * The body (JSON) of the reply to what is no request that the handler could answer: 400, 408, 413, 417, 431, 501, 503, 505. why
  * is a sentence for the client; path is "" where it is not known. NUL-terminated, valid until the next call.
  */
@@ -68,6 +73,8 @@ void hth_http_server_free(hth_http_server *server);
 void hth_http_server_set_options(hth_http_server *server, const hth_http_options *options);
 /* user_data is the handler's. Without it such replies have {"error":{"message":...}}. */
 void hth_http_server_set_errors(hth_http_server *server, hth_http_error_fn write_error);
+/* Likewise. Without it all bodies are wanted. */
+void hth_http_server_set_gate(hth_http_server *server, hth_http_gate_fn wants_body);
 
 typedef struct hth_http_listener hth_http_listener;
 /* Returns the TLS context to use for a new connection: asked each time, so that certificates can be reloaded. */
@@ -110,7 +117,7 @@ const char *hth_http_path(const hth_http_exchange *exchange);   /* decoded, with
 const char *hth_http_query(const hth_http_exchange *exchange,
                            const char *name); /* decoded value; NULL: none. Until the next call */
 const char *hth_http_header(const hth_http_exchange *exchange, const char *name); /* any case; NULL: none */
-/* The whole body, contiguous, until the exchange ends. */
+/* The whole body, contiguous, until the exchange ends. NULL with 0 bytes when the gate did not want it. */
 const char *hth_http_body(hth_http_exchange *exchange, size_t *n_out);
 const char *hth_http_peer(const hth_http_exchange *exchange); /* "127.0.0.1", "unix" */
 int hth_http_tag(const hth_http_exchange *exchange);

@@ -249,12 +249,41 @@ static hth_http_exchange *exchange_new(hth_http_connection *connection, size_t n
     return exchange;
 }
 
+/* The request is complete, or as much of it as is wanted. */
+static void handle(hth_http_connection *connection)
+{
+    hth_http_server *server = connection->server;
+
+    connection->exchange->is_counted = true;
+    server->numbers.n_exchanges++;
+    set_state(connection, HTH_HTTP_PENDING);
+    server->handler(connection->exchange, server->user_data);
+    if (!connection->is_dead && connection->state == HTH_HTTP_PENDING && connection->is_at_end)
+        hth_http_connection_cut(connection); /* it was gone before it could be answered */
+}
+
+/* What is here already is read in any case: small bodies come with their heads. */
+static bool is_unwanted(const hth_http_connection *connection)
+{
+    hth_http_exchange *exchange = connection->exchange;
+    const hth_http_server *server = connection->server;
+
+    return (exchange->head.is_chunked ||
+            exchange->head.body_bytes > evbuffer_get_length(bufferevent_get_input(connection->bev))) &&
+           server->wants_body && !server->wants_body(exchange, server->user_data);
+}
+
 static bool begin_body(hth_http_connection *connection)
 {
     hth_http_exchange *exchange = connection->exchange;
     const hth_http_head *head = &exchange->head;
     struct evbuffer *input = bufferevent_get_input(connection->bev);
 
+    if (is_unwanted(connection)) {
+        connection->closes = connection->lingers = true;
+        handle(connection);
+        return true;
+    }
     if (head->body_bytes > connection->body_bytes_max)
         return refuse(connection, 413, "the request's body is larger than this server takes");
     if (head->expects_continue && (head->is_chunked || head->body_bytes > 0) && evbuffer_get_length(input) == 0 &&
@@ -403,7 +432,6 @@ static int read_length(hth_http_connection *connection, bool *is_complete, const
 /* BODY: true when there is a next step. */
 static bool read_body(hth_http_connection *connection)
 {
-    hth_http_server *server = connection->server;
     hth_http_exchange *exchange = connection->exchange;
     bool is_complete = false;
     const char *why = NULL;
@@ -418,12 +446,7 @@ static bool read_body(hth_http_connection *connection)
         return false;
     }
     exchange->body[exchange->n_body] = '\0';
-    exchange->is_counted = true;
-    server->numbers.n_exchanges++;
-    set_state(connection, HTH_HTTP_PENDING);
-    server->handler(exchange, server->user_data);
-    if (!connection->is_dead && connection->state == HTH_HTTP_PENDING && connection->is_at_end)
-        hth_http_connection_cut(connection); /* it was gone before it could be answered */
+    handle(connection);
     return true;
 }
 

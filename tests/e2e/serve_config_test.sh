@@ -125,6 +125,10 @@ code() { curl -s -m 60 -o "$work/out" -w '%{http_code}' "$@"; }
 ask() { code -H "Authorization: Bearer $1" -d "{\"model\":\"$2\",\"prompt\":\"Once\",\"max_tokens\":2}" "$url/v1/completions"; }
 expect "a request without a key" "$(code -d '{"prompt":"x"}' "$url/v1/completions")" 401
 expect "a request with a wrong key" "$(ask "${alice}x" chat)" 401
+# Who shows no key is refused by the head alone: nothing of the body was sent.
+head -c 3000000 /dev/zero >"$work/zeros"
+expect "a large body without a key" "$(curl -s -m 60 -o "$work/out" -w '%{http_code} %{size_upload}' --expect100-timeout 60 \
+  -H 'Expect: 100-continue' --data-binary @"$work/zeros" "$url/v1/completions")" '401 0'
 expect "a request with a key" "$(ask "$alice" chat)" 200
 expect "a request of the other model" "$(ask "$alice" later)" 200
 expect "a request of a model that a key may not use" "$(ask "$bob" later)" 403

@@ -342,6 +342,48 @@ static void bodies_together_have_a_limit(void **state)
     free(body);
 }
 
+static bool wants_known(hth_http_exchange *exchange, void *user_data)
+{
+    (void)user_data;
+    return strcmp(hth_http_path(exchange), "/missing") != 0;
+}
+
+static void a_body_that_is_not_wanted_is_not_waited_for(void **state)
+{
+    static const char *const heads[] = {
+        "POST /missing HTTP/1.1\r\nHost: x\r\nContent-Length: 300000\r\n\r\n",
+        "POST /missing HTTP/1.1\r\nHost: x\r\nContent-Length: 300000\r\nExpect: 100-continue\r\n\r\n",
+        "POST /missing HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n",
+    };
+    hth_test_http *stage = *state;
+    char *body = calloc(1, 300000);
+    hth_test_client client;
+
+    assert_non_null(body);
+    hth_http_server_set_gate(stage->server, wants_known);
+    for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
+        hth_test_client_open(&client, stage);
+        hth_test_client_say(&client, heads[i]);
+        assert_int_equal(hth_test_client_hear_reply(&client), 404);
+        assert_non_null(strstr(client.heard, "Connection: close\r\n"));
+        /* What is on its way all the same costs nobody the reply. */
+        if (i < 2)
+            hth_test_client_say_bytes(&client, body, 300000);
+        assert_false(client.was_reset);
+        hth_test_client_close(&client);
+    }
+    /* One that came with its head does no harm, and one that is wanted is read. */
+    hth_test_client_open(&client, stage);
+    hth_test_client_say(&client, "POST /missing HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi");
+    assert_int_equal(hth_test_client_hear_reply(&client), 404);
+    hth_test_client_forget(&client);
+    hth_test_client_say(&client, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 300000\r\n\r\n");
+    hth_test_client_say_bytes(&client, body, 300000);
+    assert_int_equal(hth_test_client_hear_reply(&client), 200);
+    hth_test_client_close(&client);
+    free(body);
+}
+
 /* ---- stopping ---- */
 
 static void a_server_that_drains_ends_connections_as_they_become_idle(void **state)
@@ -414,6 +456,7 @@ int main(void)
         TEST(connections_beyond_the_limit_are_refused_and_counted, open_standard),
         TEST(when_descriptors_run_out_the_server_waits_without_spinning, open_standard),
         TEST(bodies_together_have_a_limit, open_standard),
+        TEST(a_body_that_is_not_wanted_is_not_waited_for, open_standard),
         TEST(a_server_that_drains_ends_connections_as_they_become_idle, open_standard),
     };
 
