@@ -63,6 +63,7 @@ typedef struct connection {
     int fd;
     bool is_warm;   /* its request counts */
     size_t n_sent;  /* of the request */
+    bool is_used; /* it has had a reply */
     bool is_active; /* a request is on its way */
     uint64_t begin_ns;
     http_reply reply;
@@ -241,6 +242,7 @@ static void connection_open(connection *c)
     c->fd = *c->target->host ? connect_tcp(c->target) : connect_unix(c->target);
     if (fcntl(c->fd, F_SETFL, O_NONBLOCK) != 0)
         die("cannot make a socket that does not block: %s", strerror(errno));
+    c->is_used = false;
 }
 
 static void connection_write(connection *c)
@@ -252,6 +254,8 @@ static void connection_write(connection *c)
 
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return;
+        if (n < 0 && c->is_used && (errno == EPIPE || errno == ECONNRESET))
+            return; /* reading tells */
         if (n < 0)
             die("cannot send to '%s': %s", t->name, strerror(errno));
         c->n_sent += (size_t)n;
@@ -306,6 +310,14 @@ static bool connection_read(connection *c, const load *l)
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
+    /* A server may close a connection behind a reply without a word; the request that met that goes to a new one. */
+    if (c->is_used && c->reply.n_head == 0 && (n == 0 || (n < 0 && errno == ECONNRESET))) {
+        (void)close(c->fd); /* nothing was written that could be lost */
+        connection_open(c);
+        c->n_sent = 0;
+        connection_write(c);
+        return false;
+    }
     if (n < 0)
         die("cannot read from '%s': %s", c->target->name, strerror(errno));
     now = now_ns();
@@ -317,6 +329,7 @@ static bool connection_read(connection *c, const load *l)
         return false;
     check_reply(c, l);
     note_reply(c, now);
+    c->is_used = true;
     if (n == 0 || c->reply.closes) {
         (void)close(c->fd); /* nothing was written that could be lost */
         connection_open(c);
@@ -368,17 +381,6 @@ static void run_target(load *l, size_t index)
     free(polled);
 }
 
-/* A server closes a connection that had no request while another one had its turn: that is no failure. */
-static void connection_renew(connection *c)
-{
-    char byte;
-
-    if (recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0)
-        return;
-    (void)close(c->fd); /* nothing was written that could be lost */
-    connection_open(c);
-}
-
 /* One request at a time, the targets in turn. */
 static void run_in_turns(load *l)
 {
@@ -390,7 +392,6 @@ static void run_in_turns(load *l)
         for (size_t i = 0; i < l->n_targets; i++) {
             connection *c = &l->connections[i * l->n_connections];
 
-            connection_renew(c);
             connection_begin(c, l, n_begun);
             is_active = c->is_active;
             while (c->is_active) {
