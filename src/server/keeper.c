@@ -274,6 +274,25 @@ static void remove_socket(hth_keeper *keeper)
     *slash = '/';
 }
 
+static uint64_t retiring_ms(const hth_keeper *keeper)
+{
+    return (uint64_t)keeper->world->options->drain_timeout_ms + SAVE_MS;
+}
+
+/* Somebody else told the process to end: no fault of its own, and new requests are for the next one. */
+static void on_stopping(void *user_data)
+{
+    hth_keeper *keeper = user_data;
+
+    if (keeper->state != HTH_WORKER_STARTING && keeper->state != HTH_WORKER_READY)
+        return; /* it was we */
+    keeper->state = HTH_WORKER_STOPPING;
+    keeper->start_again = true;
+    keeper->kill_ns = hth_os_monotonic_ns() + retiring_ms(keeper) * 1000000;
+    hth_info(keeper->world->log, "model '%s': its worker (pid %d) was told to end, not by this server; another follows",
+             keeper->name, hth_worker_process_pid(keeper->process));
+}
+
 /* The process has ended; say what it died of, and give it up. */
 static void bury(hth_keeper *keeper, bool was_asked)
 {
@@ -298,12 +317,15 @@ out:
 
 void hth_keeper_reap(hth_keeper *keeper)
 {
-    bool was_asked = keeper->state == HTH_WORKER_STOPPING && !keeper->is_condemned;
     uint64_t now_ns = hth_os_monotonic_ns();
     uint64_t ready_ms = keeper->ready_ns > 0 ? (now_ns - keeper->ready_ns) / 1000000 : 0;
+    bool was_asked;
 
     if (!keeper->process || !hth_worker_process_has_ended(keeper->process))
         return;
+    if (hth_worker_process_said_stopping(keeper->process))
+        on_stopping(keeper); /* where its end was seen before its word */
+    was_asked = keeper->state == HTH_WORKER_STOPPING && !keeper->is_condemned;
     if (!was_asked) {
         keeper->n_deaths++;
         suspect_rows(keeper);
@@ -399,6 +421,7 @@ static hearth_status start_process(hth_keeper *keeper, hearth_error *err)
                                                                    .log = keeper->world->log,
                                                                    .on_progress = on_progress,
                                                                    .on_ready = on_ready,
+                                                                   .on_stopping = on_stopping,
                                                                    .user_data = keeper },
                                     &keeper->process, err);
 }
@@ -455,9 +478,9 @@ void hth_keeper_stop(hth_keeper *keeper, uint32_t timeout_ms, bool again)
 
 void hth_keeper_retire(hth_keeper *keeper, bool again)
 {
-    uint32_t drain_ms = keeper->world->options->drain_timeout_ms;
+    uint64_t ms = retiring_ms(keeper);
 
-    hth_keeper_stop(keeper, drain_ms < UINT32_MAX - SAVE_MS ? drain_ms + SAVE_MS : UINT32_MAX, again);
+    hth_keeper_stop(keeper, ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX, again);
 }
 
 bool hth_keeper_update(hth_keeper *keeper, const hth_server_model *model)
@@ -509,11 +532,12 @@ static void look_for_hangs(hth_keeper *keeper, uint64_t now_ns)
     hth_status_page_read_pulse(keeper->page, &tick_ns, &loop_ns);
     if (keeper->state == HTH_WORKER_READY && loop_ns > now_ns - keeper->ready_ns)
         loop_ns = now_ns - keeper->ready_ns; /* it may not have turned yet */
+    else if (loop_ns == UINT64_MAX)
+        loop_ns = 0; /* it turns while the model is loaded, but not from the process' first moment */
     if (hang_ms > 0 && watched_ms(keeper, tick_ns, now_ns) > hang_ms) {
         (void)snprintf(verdict, sizeof(verdict), "an evaluation took longer than %.4g s", hang_ms / 1e3);
         condemn(keeper, true, verdict);
-    } else if (keeper->state == HTH_WORKER_READY && hang_ms > 0 &&
-               watched_ms(keeper, loop_ns, now_ns) > loop_hang_ms(keeper)) {
+    } else if (hang_ms > 0 && watched_ms(keeper, loop_ns, now_ns) > loop_hang_ms(keeper)) {
         (void)snprintf(verdict, sizeof(verdict), "it did not answer for %.4g s", loop_hang_ms(keeper) / 1e3);
         condemn(keeper, true, verdict);
     } else if (keeper->state == HTH_WORKER_STARTING && start_timeout_ms > 0 &&

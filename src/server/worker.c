@@ -224,6 +224,7 @@ static void drain(worker *w)
     if (w->is_draining)
         return;
     w->is_draining = true;
+    tell(w, "stopping");
     w->self.problem = "this model's worker is stopping";
     /* From now on these signals do what they do to any program. */
     (void)event_del(w->on_term);

@@ -37,6 +37,8 @@ struct hth_worker_process {
     const hth_log *log;
     void (*on_progress)(float fraction, void *user_data);
     void (*on_ready)(void *user_data);
+    void (*on_stopping)(void *user_data);
+    bool said_stopping;
     void *user_data;
 
     pid_t pid; /* 0: none */
@@ -138,6 +140,10 @@ static void on_control_line(char *line, void *user_data)
     } else if (strcmp(line, "ready") == 0) {
         if (!process->has_ended)
             process->on_ready(process->user_data);
+    } else if (strcmp(line, "stopping") == 0) {
+        process->said_stopping = true;
+        if (!process->has_ended)
+            process->on_stopping(process->user_data);
     } else if (strncmp(line, "failed ", 7) == 0) {
         (void)snprintf(process->failed, sizeof(process->failed), "%s", line + 7); /* cut where it is too long */
         hth_end_at_character(process->failed, sizeof(process->failed));
@@ -269,6 +275,7 @@ hearth_status hth_worker_process_start(const hth_worker_process_options *options
     process->log = options->log;
     process->on_progress = options->on_progress;
     process->on_ready = options->on_ready;
+    process->on_stopping = options->on_stopping;
     process->user_data = options->user_data;
     process->log_fd = -1;
     process->control_fd = -1;
@@ -373,6 +380,11 @@ void hth_worker_process_free(hth_worker_process *process)
     close_end(&process->log_fd);
     close_end(&process->control_fd);
     free(process);
+}
+
+bool hth_worker_process_said_stopping(const hth_worker_process *process)
+{
+    return process->said_stopping;
 }
 
 bool hth_worker_process_ended_in_order(const hth_worker_process *process)

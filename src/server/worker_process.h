@@ -2,7 +2,7 @@
  * worker_process.h - one process of a worker, from its start to what it died of
  *
  * It writes log lines, "hearth: warning: text", to a pipe, which are passed on to the front's log and of which the last ones are kept; and lines to
- * a control socket: "loading 0.42", "ready", "failed TEXT". The other end of that socket closes with the front. Event
+ * a control socket: "loading 0.42", "ready", "stopping", "failed TEXT". The other end of that socket closes with the front. Event
  * loop only; nothing blocks but hth_worker_process_free.
  */
 #ifndef HTH_SERVER_WORKER_PROCESS_H
@@ -28,6 +28,7 @@ typedef struct hth_worker_process_options {
     /* Not called from within the functions below. */
     void (*on_progress)(float fraction, void *user_data); /* 0 .. 1 */
     void (*on_ready)(void *user_data);
+    void (*on_stopping)(void *user_data); /* somebody told it to end, the front or anybody else */
     void *user_data;
 } hth_worker_process_options;
 
@@ -49,6 +50,8 @@ bool hth_worker_process_has_ended(hth_worker_process *process);
 
 /* ---- once it has ended ---- */
 
+/* Did it say that it was told to end? on_stopping may not have been called of it. */
+bool hth_worker_process_said_stopping(const hth_worker_process *process);
 /* Did it end as one that was asked to: with status 0, or by SIGTERM? */
 bool hth_worker_process_ended_in_order(const hth_worker_process *process);
 /*

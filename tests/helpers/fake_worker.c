@@ -30,6 +30,7 @@ typedef struct fake {
     int control_fd;
     int ram_fd;
     hth_status_page *page;
+    const char *last_words; /* to be said once it is asked to end; NULL: none */
     int argc;
     char **argv;
 } fake;
@@ -170,6 +171,8 @@ static void do_word(fake *f, const char *word)
             pause_ms(1000);
     } else if (IS("tick")) { /* an evaluation that does not end, while the event loop turns */
         hth_status_page_tick_begin(f->page);
+    } else if (IS("say-on-term")) {
+        f->last_words = argument;
     } else if (IS("ignore-term")) {
         (void)signal(SIGTERM, SIG_IGN);
     } else if (IS("spew")) {
@@ -244,6 +247,8 @@ int main(int argc, char **argv)
         hth_status_page_loop_turns(f.page);
         pause_ms(20);
     }
+    if (f.last_words)
+        say(&f, f.last_words);
     (void)unlink(f.socket_path);
     return 0;
 }

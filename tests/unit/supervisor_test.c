@@ -504,6 +504,36 @@ static void an_event_loop_that_stands_still_ends_the_worker(void **state)
     assert_string_equal(view(f, 0).last_death, "it did not answer for 2 s");
 }
 
+static void a_worker_that_somebody_else_told_to_end_is_followed_by_another_and_is_no_death(void **state)
+{
+    fixture *f = *state;
+    asker a = asker_of(f);
+
+    (void)add(f, "m", WORDS("ready", "say-on-term=stopping"));
+    start(f);
+    run_until(f, is_in(f, 0, HTH_WORKER_READY));
+    send_signal(view(f, 0).pid, SIGTERM);
+    run_until(f, strstr(f->logged, "was told to end, not by this server"));
+    want(f, "m", 1, &a);
+    run_until(f, a.n_ready == 1);
+    assert_int_equal(a.generation, 2);
+    assert_int_equal(view(f, 0).n_deaths, 0);
+}
+
+static void an_event_loop_that_stands_still_while_the_model_loads_ends_the_worker(void **state)
+{
+    fixture *f = *state;
+
+    f->options.hang_ms = 2000;
+    (void)add(f, "m", WORDS("say=loading 0.25"));
+    start(f);
+    run_until(f, view(f, 0).status.loop_ns != UINT64_MAX);
+    send_signal(view(f, 0).pid, SIGSTOP);
+    run_until(f, view(f, 0).n_deaths == 1);
+    assert_int_equal(view(f, 0).n_hangs, 1);
+    assert_string_equal(view(f, 0).last_death, "it did not answer for 2 s");
+}
+
 static void a_front_that_was_held_up_itself_kills_nobody_for_it(void **state)
 {
     fixture *f = *state;
@@ -939,6 +969,8 @@ int main(void)
         test(a_grandchild_does_not_outlive_its_worker),
         test(an_evaluation_that_takes_too_long_ends_the_worker),
         test(an_event_loop_that_stands_still_ends_the_worker),
+        test(an_event_loop_that_stands_still_while_the_model_loads_ends_the_worker),
+        test(a_worker_that_somebody_else_told_to_end_is_followed_by_another_and_is_no_death),
         test(a_front_that_was_held_up_itself_kills_nobody_for_it),
         test(a_worker_that_hangs_while_it_loads_is_killed_when_nothing_goes_on),
         test(a_worker_whose_connection_broke_and_that_stands_still_is_killed_soon),
