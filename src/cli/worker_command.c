@@ -13,6 +13,7 @@
 #include "cli/commands.h"
 #include "cli/model_options.h"
 #include "cli/text_file.h"
+#include "server/options.h"
 #include "server/worker.h"
 
 enum { SAVE_MS = 30000, SILENCE_MS = 5000, IDLE_MS = 24 * 3600 * 1000 };
@@ -172,14 +173,18 @@ static hearth_status run(const worker_options *options, const char *template_tex
     };
 
     runtime.ram_memory_fd = options->ram_fd;
+    if (!model.cache_salt)
+        model.cache_salt = getenv(HTH_SERVER_SECRET_VARIABLE); /* command lines are everybody's to read */
     runtime.log = log_line;
     runtime.log_user_data = (void *)options; /* which the log reads only */
     runtime.log_level = options->verbose ? HEARTH_LOG_DEBUG : options->quiet ? HEARTH_LOG_ERROR : HEARTH_LOG_INFO;
     model.chat_template = template_text;
     worker.http.headers_bytes_max = options->headers_bytes_max;
     worker.http.connections_max = options->connections_max;
-    if (options->control_fd >= 0)
-        worker.http.idle_timeout_ms = IDLE_MS; /* the front keeps its connections */
+    if (options->control_fd >= 0) {
+        worker.http.idle_timeout_ms = IDLE_MS; /* the front keeps its connections, and decides about its clients */
+        worker.http.write_timeout_ms = 0;
+    }
     worker.limits.body_bytes_max = options->body_bytes_max;
     worker.limits.depth_max = options->json_depth_max;
     worker.limits.messages_max = options->messages_max;

@@ -196,7 +196,10 @@ void hth_server_log_fn(hearth_log_level level, const char *source, const char *m
 
 static const char *outcome_of(int status)
 {
-    return status == 499 ? "client_gone" : status >= 500 ? "server_error" : status >= 400 ? "client_error" : "ok";
+    return status == HTH_STATUS_CLIENT_GONE ? "client_gone"
+         : status >= 500                    ? "server_error"
+         : status >= 400                    ? "client_error"
+                                            : "ok";
 }
 
 static const char *miss_of(const hth_record *record)
@@ -315,7 +318,7 @@ static void format_text(const hth_server_log *log, const hth_record *record, con
     hth_line_addf(line, " total %8.1f ms", or_zero(record->duration_ms));
     if (record->has_summary)
         add_note(line, "computed:", miss_of(record));
-    if (record->status == 499)
+    if (record->status == HTH_STATUS_CLIENT_GONE)
         hth_line_add(line, "  the client left");
     if (record->n_resumed > 0) {
         (void)snprintf(resumed, sizeof(resumed), "%" PRIu32, record->n_resumed); /* fits */

@@ -98,10 +98,13 @@ static void answer_health(const hth_admin *admin, hth_http_exchange *exchange)
         reply_status(exchange, 200, "ok");
 }
 
-/* Is the model, which the server was started with, not there for the first time yet? */
+/*
+ * Is the model, which the server was started with, not there for the first time yet? One that is broken is not waited
+ * for: others may be well.
+ */
 static bool is_first_start(const hth_admin *admin, const hth_worker_view *view)
 {
-    if (view->n_starts > 1 || (view->state != HTH_WORKER_STOPPED && view->state != HTH_WORKER_STARTING))
+    if (view->was_ready || view->state == HTH_WORKER_BROKEN)
         return false;
     for (size_t i = 0; i < admin->options->n_models; i++)
         if (strcmp(admin->options->models[i].name, view->model) == 0)
@@ -120,8 +123,12 @@ static void answer_ready(const hth_admin *admin, hth_http_exchange *exchange)
         n_broken += view.state == HTH_WORKER_BROKEN;
         if (!is_first_start(admin, &view))
             continue;
-        (void)snprintf(text, sizeof(text), "model '%.100s' is being loaded: %.0f %%", view.model,
-                       100.0 * (double)view.load_progress);
+        if (view.last_death[0])
+            (void)snprintf(text, sizeof(text), "model '%.100s' could not be loaded yet, and is tried again",
+                           view.model);
+        else
+            (void)snprintf(text, sizeof(text), "model '%.100s' is being loaded: %.0f %%", view.model,
+                           100.0 * (double)view.load_progress);
         append(message, sizeof(message), text);
     }
     if (admin->is_draining)

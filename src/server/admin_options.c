@@ -58,9 +58,17 @@ static json_t *address_json(const hth_server_address *address)
 
 static json_t *model_json(const hth_server_model *model)
 {
-    return json_pack("{s:o, s:o, s:o, s:b}", "name", text_json(model->name), "worker",
-                     texts_json(model->worker, SIZE_MAX), "ram_bytes", count_json(model->ram_bytes), "on_demand",
-                     model->on_demand);
+    json_t *worker = texts_json(model->worker, SIZE_MAX);
+    size_t n = json_array_size(worker);
+
+    for (size_t i = 0; i + 1 < n; i++)
+        if (strcmp(model->worker[i], HTH_SERVER_SECRET_OPTION) == 0 &&
+            json_array_set_new(worker, i + 1, json_string("(secret)")) != 0) {
+            json_decref(worker);
+            return NULL;
+        }
+    return json_pack("{s:o, s:o, s:o, s:b}", "name", text_json(model->name), "worker", worker, "ram_bytes",
+                     count_json(model->ram_bytes), "on_demand", model->on_demand);
 }
 
 static json_t *key_json(const hth_server_key *key)

@@ -6,7 +6,7 @@
 #include <sys/resource.h>
 
 enum {
-    OWN_DESCRIPTORS = 64, /* listeners, logs, the event loop, and what starts workers: a few each */
+    OWN_DESCRIPTORS = 96, /* listeners, logs, the event loop, what starts workers, operators' connections */
     SHARE_OF_REQUESTS = 4 /* of a limit that is too low, a guess: one of so many is for requests */
 };
 

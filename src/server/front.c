@@ -28,6 +28,7 @@ enum {
     SAVE_TIMEOUT_MS = 60000, /* for the workers' shutdown saves */
     LAST_REPLIES_MS = 5000,  /* for clients to take what they are still owed then */
     LAST_LOOK_MS = 10,
+    OPERATORS_CONNECTIONS = 16, /* on their own listener, beyond all others */
 };
 
 /* ---- sets of options ---- */
@@ -146,8 +147,10 @@ bool hth_front_reload(hth_front *front, hearth_error *err)
         front->hooks->release(options, front->hooks->user_data);
         return false;
     }
-    if (front->tls && hth_tls_reload(front->tls, &problem) != HEARTH_OK)
-        hth_warn(&front->log, "%s; the old certificate stays in use", problem.message);
+    if (front->tls && hth_tls_reload(front->tls, err) != HEARTH_OK) {
+        front->hooks->release(options, front->hooks->user_data);
+        return false;
+    }
     /* The supervisor reads the set without holding it: it is told of the new one before the old one goes. */
     hth_supervisor_reconfigure(front->supervisor, options);
     if (!use_options(front, options, false)) {
@@ -331,8 +334,19 @@ static hearth_status make_parts(hth_front *front, const hth_server_options *opti
         status = hth_tls_new(options->tls_certificate, options->tls_key, &front->tls, err);
     if (status == HEARTH_OK)
         status = hth_http_server_new(front->base, &http, hth_front_handle, front, &front->http, err);
-    if (status == HEARTH_OK)
-        status = hth_upstream_new(front->base, &front->upstream, err);
+    if (status != HEARTH_OK)
+        return status;
+    hth_http_server_set_errors(front->http, hth_front_protocol_error);
+    hth_http_server_set_gate(front->http, hth_front_wants_body);
+    hth_http_server_reserve(front->http, HTH_FRONT_ADMIN, OPERATORS_CONNECTIONS);
+    return HEARTH_OK;
+}
+
+/* Once addresses are listened on: a second server finds them in use before it loads anything. */
+static hearth_status make_workers(hth_front *front, const hth_server_options *options, hearth_error *err)
+{
+    hearth_status status = hth_upstream_new(front->base, &front->upstream, err);
+
     if (status == HEARTH_OK)
         status = hth_supervisor_new(front->base, front->hooks->program, options, &front->log, &front->supervisor, err);
     if (status == HEARTH_OK)
@@ -343,10 +357,6 @@ static hearth_status make_parts(hth_front *front, const hth_server_options *opti
                                                      .retries_max = options->retries_max,
                                                      .wait_timeout_ms = options->wait_timeout_ms },
                                &front->proxy, err);
-    if (status == HEARTH_OK)
-        hth_http_server_set_errors(front->http, hth_front_protocol_error);
-    if (status == HEARTH_OK)
-        hth_http_server_set_gate(front->http, hth_front_wants_body);
     return status;
 }
 
@@ -363,20 +373,39 @@ static hearth_status listen_at(hth_front *front, const hth_server_address *addre
                                &listener, err);
 }
 
-static hearth_status listen_all(hth_front *front, const hth_server_options *options, hearth_error *err)
+static bool has_admin_listener(const hth_server_options *options)
+{
+    return options->admin.host || options->admin.path;
+}
+
+/* ports: [n_listen + 1], the operators' last. */
+static hearth_status listen_all(hth_front *front, const hth_server_options *options, uint16_t *ports, hearth_error *err)
+{
+    hearth_status status = HEARTH_OK;
+
+    for (size_t i = 0; i < options->n_listen && status == HEARTH_OK; i++)
+        status = listen_at(front, &options->listen[i], HTH_FRONT_PUBLIC, &ports[i], err);
+    if (status == HEARTH_OK && has_admin_listener(options))
+        status = listen_at(front, &options->admin, HTH_FRONT_ADMIN, &ports[options->n_listen], err);
+    return status;
+}
+
+static hearth_status make_all(hth_front *front, const hth_server_options *options, hearth_error *err)
 {
     uint16_t *ports = calloc(options->n_listen + 1, sizeof(*ports));
     hearth_status status = HEARTH_OK;
-    bool has_admin = options->admin.host || options->admin.path;
 
     if (!ports)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the listeners");
-    for (size_t i = 0; i < options->n_listen && status == HEARTH_OK; i++)
-        status = listen_at(front, &options->listen[i], HTH_FRONT_PUBLIC, &ports[i], err);
-    if (status == HEARTH_OK && has_admin)
-        status = listen_at(front, &options->admin, HTH_FRONT_ADMIN, &ports[options->n_listen], err);
+    status = make_base(front, err);
+    if (status == HEARTH_OK)
+        status = make_parts(front, options, err);
+    if (status == HEARTH_OK)
+        status = listen_all(front, options, ports, err);
+    if (status == HEARTH_OK)
+        status = make_workers(front, options, err);
     if (status == HEARTH_OK && front->hooks->on_listening)
-        front->hooks->on_listening(ports, options->n_listen + has_admin, front->hooks->user_data);
+        front->hooks->on_listening(ports, options->n_listen + has_admin_listener(options), front->hooks->user_data);
     free(ports);
     return status;
 }
@@ -415,11 +444,7 @@ hearth_status hth_front_run(const hth_server_options *options, const hth_front_h
 
     hth_os_random(&random, sizeof(random));
     (void)snprintf(front.id_prefix, sizeof(front.id_prefix), "%016" PRIx64, random); /* fits */
-    status = make_base(&front, err);
-    if (status == HEARTH_OK)
-        status = make_parts(&front, options, err);
-    if (status == HEARTH_OK)
-        status = listen_all(&front, options, err);
+    status = make_all(&front, options, err);
     if (status == HEARTH_OK) {
         hth_notify("READY=1");
         if (event_base_dispatch(front.base) < 0)

@@ -54,7 +54,9 @@ static uint64_t n_tokens_used(const hth_record *record)
 {
     if (record->has_summary)
         return (uint64_t)record->summary.n_prompt_tokens + record->summary.n_reply_tokens;
-    return record->n_tokens_out > 0 ? record->n_tokens_out + record->bytes_in / BYTES_A_TOKEN : 0;
+    return record->n_tokens_out > 0 || record->status == HTH_STATUS_CLIENT_GONE
+             ? record->n_tokens_out + record->bytes_in / BYTES_A_TOKEN
+             : 0;
 }
 
 /* It is over and was answered: tell logs, metrics and the key's limits. */
@@ -388,6 +390,9 @@ static void operate(request *r)
     if (r->route->kind == HTH_ROUTE_ADMIN && !may_administer(r))
         return;
     hth_front_admin_fill(front, &admin);
+    if (r->route->kind == HTH_ROUTE_ADMIN && strcmp(r->method, "POST") == 0)
+        hth_info(&front->log, "request %s: an operator (%s%s%s) orders %s", r->record.request_id, r->peer,
+                 r->record.key[0] ? ", key " : "", r->record.key, r->path);
     if (r->route->kind == HTH_ROUTE_HEALTH ? hth_admin_answer_public(&admin, r->exchange)
                                            : hth_admin_answer(&admin, r->exchange)) {
         hth_front_options_drop(front, r->options);
@@ -444,6 +449,26 @@ static void refuse_page(request *r)
     refuse(r, &error, 0, "forbidden");
 }
 
+/* A page whose name was made to lead here reads what it asks for without telling its origin. */
+static bool is_rebound(const request *r)
+{
+    const char *host = hth_http_header(r->exchange, "Host");
+
+    return host && strcmp(r->peer, "unix") != 0 && strcmp(r->path, "/metrics") != 0 &&
+           !hth_host_is_own(r->options->options, host);
+}
+
+static void refuse_host(request *r)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    hth_api_fail(&error, HTH_API_FORBIDDEN, NULL,
+                 "the operators' pages are not served under the name '%.100s'; ask by address, or by the name that "
+                 "'admin' configures",
+                 hth_http_header(r->exchange, "Host"));
+    refuse(r, &error, 0, "forbidden");
+}
+
 static void serve(request *r)
 {
     const hth_route *route = r->route;
@@ -463,6 +488,10 @@ static void serve(request *r)
     }
     if (is_admins && hth_http_header(r->exchange, "Origin")) {
         refuse_page(r);
+        return;
+    }
+    if (is_admins && route->kind != HTH_ROUTE_HEALTH && is_rebound(r)) {
+        refuse_host(r);
         return;
     }
     /* Who reaches the operators' listener needs no key. */
@@ -549,7 +578,7 @@ void hth_front_handle(hth_http_exchange *exchange, void *user_data)
         hth_buffer nothing = { .text = NULL };
 
         answer(r, 204, NULL, &nothing);
-    } else if (!is_allowed && !has_keys(r) && hth_cors_is_foreign(exchange)) {
+    } else if (!is_allowed && !has_keys(r) && hth_cors_is_foreign(r->options->options, exchange)) {
         refuse_foreign(r);
     } else {
         serve(r);

@@ -108,6 +108,13 @@ static void on_accept_error(struct evconnlistener *evlistener, void *user_data)
         set_accepting(listener->server, false);
 }
 
+static uint64_t connections_max(const hth_http_listener *listener)
+{
+    const hth_http_server *server = listener->server;
+
+    return (uint64_t)server->options.connections_max + (listener->tag == server->reserved_tag ? server->n_reserved : 0);
+}
+
 static void on_accept(struct evconnlistener *evlistener, evutil_socket_t fd, struct sockaddr *address, int n_address,
                       void *user_data)
 {
@@ -120,7 +127,7 @@ static void on_accept(struct evconnlistener *evlistener, evutil_socket_t fd, str
     (void)evlistener;
     (void)n_address;
     server->numbers.n_accepted++;
-    if (server->numbers.n_connections >= server->options.connections_max || (listener->tls && !tls)) {
+    if (server->numbers.n_connections >= connections_max(listener) || (listener->tls && !tls)) {
         server->numbers.n_refused++;
         (void)close(fd); /* nothing was written to it */
         return;
@@ -289,6 +296,12 @@ void hth_http_server_set_errors(hth_http_server *server, hth_http_error_fn write
 void hth_http_server_set_gate(hth_http_server *server, hth_http_gate_fn wants_body)
 {
     server->wants_body = wants_body;
+}
+
+void hth_http_server_reserve(hth_http_server *server, int tag, uint32_t n)
+{
+    server->reserved_tag = tag;
+    server->n_reserved = n;
 }
 
 void hth_http_server_drain(hth_http_server *server)

@@ -76,6 +76,12 @@ void hth_http_server_set_errors(hth_http_server *server, hth_http_error_fn write
 /* Likewise. Without it all bodies are wanted. */
 void hth_http_server_set_gate(hth_http_server *server, hth_http_gate_fn wants_body);
 
+/*
+ * Connections of listeners with this tag find room for n more where all others have none left: who holds every connection
+ * does not keep operators out. Before they listen.
+ */
+void hth_http_server_reserve(hth_http_server *server, int tag, uint32_t n);
+
 typedef struct hth_http_listener hth_http_listener;
 /* Returns the TLS context to use for a new connection: asked each time, so that certificates can be reloaded. */
 typedef struct ssl_ctx_st *(*hth_http_tls_fn)(void *user_data);

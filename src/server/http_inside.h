@@ -120,6 +120,8 @@ struct hth_http_server {
     void *user_data;
     hth_http_error_fn write_error;
     hth_http_gate_fn wants_body; /* NULL: it wants all */
+    int reserved_tag;
+    uint32_t n_reserved; /* connections of that tag, beyond the limit */
     LIST_HEAD(, hth_http_listener) listeners;
     /* Each in the order of since_ms. HTH_HTTP_WAIT_NONE has a list, too. */
     struct hth_http_connections waiting[HTH_HTTP_WAITS + 1];

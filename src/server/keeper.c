@@ -40,14 +40,16 @@ struct hth_keeper {
     bool no_sandbox;
 
     hth_worker_state state;
-    bool is_condemned; /* STOPPING because it was killed for verdict */
-    bool start_again;  /* STOPPING: a new process follows */
+    bool is_condemned;   /* STOPPING because it was killed for verdict */
+    bool start_again;    /* STOPPING: a new process follows */
+    bool told_by_others; /* STOPPING: somebody else told the process to end, and nobody here has since */
     hth_worker_process *process;
     char socket_path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
     uint64_t generation;
     uint64_t started_ns;
     uint64_t progress_ns; /* STARTING: when something went on */
     float progress;
+    bool was_ready;      /* this process or an earlier one */
     uint64_t ready_ns;   /* 0: it has not been ready */
     uint64_t doubted_ns; /* READY: when a connection was found broken; 0: never */
     uint64_t kill_ns;    /* STOPPING in order: when its patience ends; 0: that was it */
@@ -214,14 +216,35 @@ static void pause_before_next(hth_keeper *keeper, uint64_t ready_ms)
         hth_keeper_fail_waiters(keeper, &err);
 }
 
+/* Where files lie is not for clients: of a quoted path its last part is left. */
+static void copy_without_folders(char *out, size_t capacity, const char *text)
+{
+    size_t n = 0;
+
+    while (*text && n + 1 < capacity) {
+        if (text[0] == '\'' && text[1] == '/') {
+            const size_t n_path = strcspn(text + 1, "'");
+            const char *slash = text + n_path;
+
+            while (*slash != '/')
+                slash--;
+            out[n++] = *text;
+            text = slash + 1;
+        } else {
+            out[n++] = *text++;
+        }
+    }
+    out[n] = '\0';
+}
+
 /* cause: of the death; lines: the process' last ones, or "". */
 static void remember_death(hth_keeper *keeper, const char *cause, const char *lines)
 {
-    (void)snprintf(keeper->last_cause, sizeof(keeper->last_cause), "%s",
-                   cause); /* cut where too long, here and below */
+    copy_without_folders(keeper->last_cause, sizeof(keeper->last_cause),
+                         cause); /* cut where too long, here and below */
     hth_end_at_character(keeper->last_cause, sizeof(keeper->last_cause));
-    (void)snprintf(keeper->last_death, sizeof(keeper->last_death), "%s%s%s", keeper->last_cause,
-                   *lines ? "; its last lines: " : "", lines);
+    (void)snprintf(keeper->last_death, sizeof(keeper->last_death), "%s%s%s", cause, *lines ? "; its last lines: " : "",
+                   lines);
     hth_end_at_character(keeper->last_death, sizeof(keeper->last_death));
 }
 
@@ -279,7 +302,10 @@ static uint64_t retiring_ms(const hth_keeper *keeper)
     return (uint64_t)keeper->world->options->drain_timeout_ms + SAVE_MS;
 }
 
-/* Somebody else told the process to end: no fault of its own, and new requests are for the next one. */
+/*
+ * Somebody else told the process to end, who may do so again and again (what looks after memory, for one): new requests
+ * are for the next one, which comes when the restart policy says so.
+ */
 static void on_stopping(void *user_data)
 {
     hth_keeper *keeper = user_data;
@@ -287,10 +313,10 @@ static void on_stopping(void *user_data)
     if (keeper->state != HTH_WORKER_STARTING && keeper->state != HTH_WORKER_READY)
         return; /* it was we */
     keeper->state = HTH_WORKER_STOPPING;
-    keeper->start_again = true;
+    keeper->told_by_others = true;
     keeper->kill_ns = hth_os_monotonic_ns() + retiring_ms(keeper) * 1000000;
-    hth_info(keeper->world->log, "model '%s': its worker (pid %d) was told to end, not by this server; another follows",
-             keeper->name, hth_worker_process_pid(keeper->process));
+    hth_info(keeper->world->log, "model '%s': its worker (pid %d) was told to end, not by this server", keeper->name,
+             hth_worker_process_pid(keeper->process));
 }
 
 /* The process has ended; say what it died of, and give it up. */
@@ -319,19 +345,23 @@ void hth_keeper_reap(hth_keeper *keeper)
 {
     uint64_t now_ns = hth_os_monotonic_ns();
     uint64_t ready_ms = keeper->ready_ns > 0 ? (now_ns - keeper->ready_ns) / 1000000 : 0;
-    bool was_asked;
+    bool was_asked, was_told;
 
     if (!keeper->process || !hth_worker_process_has_ended(keeper->process))
         return;
     if (hth_worker_process_said_stopping(keeper->process))
         on_stopping(keeper); /* where its end was seen before its word */
-    was_asked = keeper->state == HTH_WORKER_STOPPING && !keeper->is_condemned;
-    if (!was_asked) {
+    was_told = keeper->told_by_others && hth_worker_process_ended_in_order(keeper->process);
+    was_asked = keeper->state == HTH_WORKER_STOPPING && !keeper->is_condemned && !keeper->told_by_others;
+    if (!was_asked && !was_told) {
         keeper->n_deaths++;
         suspect_rows(keeper);
     }
-    bury(keeper, was_asked);
-    if (!was_asked && !keeper->world->is_stopping) {
+    bury(keeper, was_asked || was_told);
+    if (was_told)
+        remember_death(keeper, "it was told to end, not by this server", "");
+    if (!was_asked && !keeper->world->is_stopping &&
+        !(was_told && keeper->on_demand && keeper->waiters.n == 0)) { /* that one comes when somebody asks */
         pause_before_next(keeper, ready_ms);
         return;
     }
@@ -380,6 +410,7 @@ static void on_ready(void *user_data)
     if (keeper->state != HTH_WORKER_STARTING)
         return; /* it was told to end meanwhile */
     keeper->state = HTH_WORKER_READY;
+    keeper->was_ready = true;
     keeper->progress = 1;
     keeper->ready_ns = hth_os_monotonic_ns();
     hth_info(keeper->world->log, "model '%s': its worker (pid %d) is ready after %.1f s", keeper->name,
@@ -442,6 +473,7 @@ void hth_keeper_start(hth_keeper *keeper)
     keeper->kill_ns = 0;
     keeper->is_condemned = false;
     keeper->start_again = false;
+    keeper->told_by_others = false;
     keeper->verdict[0] = '\0';
     if (start_process(keeper, &err) != HEARTH_OK) {
         remove_socket(keeper);
@@ -457,6 +489,8 @@ void hth_keeper_start(hth_keeper *keeper)
 
 void hth_keeper_stop(hth_keeper *keeper, uint32_t timeout_ms, bool again)
 {
+    const uint64_t kill_ns = hth_os_monotonic_ns() + hth_ms_to_ns(timeout_ms);
+
     keeper->start_again = again;
     if (!keeper->process) {
         (void)event_del(keeper->pause);
@@ -466,12 +500,16 @@ void hth_keeper_stop(hth_keeper *keeper, uint32_t timeout_ms, bool again)
             hth_keeper_start(keeper);
         return;
     }
-    keeper->kill_ns = hth_os_monotonic_ns() + hth_ms_to_ns(timeout_ms);
     keeper->policy = (hth_restart_policy){ 0 }; /* what comes next is somebody's wish, and gets a chance */
     if (keeper->state == HTH_WORKER_STOPPING) {
-        keeper->is_condemned = false; /* that it ends is what is wanted now */
+        /* That it ends is what is wanted now. Its patience, where it is not at its end, is not renewed. */
+        if (keeper->kill_ns > kill_ns)
+            keeper->kill_ns = kill_ns;
+        keeper->is_condemned = false;
+        keeper->told_by_others = false;
         return;
     }
+    keeper->kill_ns = kill_ns;
     keeper->state = HTH_WORKER_STOPPING;
     hth_worker_process_terminate(keeper->process);
 }
@@ -664,6 +702,7 @@ void hth_keeper_view(const hth_keeper *keeper, hth_worker_view *out)
     memset(out, 0, sizeof(*out));
     out->model = keeper->name;
     out->state = keeper->state;
+    out->was_ready = keeper->was_ready;
     out->generation = keeper->generation;
     out->n_starts = keeper->n_starts;
     out->n_deaths = keeper->n_deaths;

@@ -13,6 +13,10 @@
 
 #include "hearth.h"
 
+/* An option of workers whose value nobody else is to see: a worker gets it in its environment, pages do not show it. */
+#define HTH_SERVER_SECRET_OPTION "--cache-salt"
+#define HTH_SERVER_SECRET_VARIABLE "HEARTH_CACHE_SALT"
+
 typedef struct hth_server_model {
     const char *name;          /* as clients name it */
     const char *const *worker; /* options of its worker's command line, ending with NULL: "--model", "x.gguf", ... */

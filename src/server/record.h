@@ -6,6 +6,8 @@
 
 #include "server/frames.h"
 
+enum { HTH_STATUS_CLIENT_GONE = 499 }; /* the client went away before the end */
+
 typedef struct hth_record {
     char request_id[65];
     char trace_id[33]; /* of the traceparent; "" without */
@@ -15,7 +17,7 @@ typedef struct hth_record {
     const char *path;     /* as it came; a label of metrics is the endpoint */
     const char *endpoint; /* "/v1/chat/completions", "other" */
     const char *model;    /* "" where none is concerned */
-    int status;           /* 499: the client went away */
+    int status;           /* or HTH_STATUS_CLIENT_GONE */
     bool is_stream;
     bool has_summary; /* a model generated */
     hth_frame_summary summary;

@@ -9,8 +9,6 @@
 #include "base/os.h"
 #include "server/proxy_inside.h"
 
-enum { CLIENT_GONE = 499 };
-
 static const char body_type[] = "application/json", events_type[] = "text/event-stream";
 /* Said where there is no memory to say anything else. */
 static const char no_memory_body[] =
@@ -155,7 +153,7 @@ void hth_relay_on_close(void *user_data)
 {
     hth_relay *relay = user_data;
 
-    (void)take_exchange(relay, CLIENT_GONE); /* it has ended */
+    (void)take_exchange(relay, HTH_STATUS_CLIENT_GONE); /* it has ended */
 }
 
 void hth_relay_keep_alive(hth_relay *relay, uint64_t since_ns)

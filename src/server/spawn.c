@@ -71,21 +71,37 @@ static bool is_allowed(const char *variable)
     return false;
 }
 
-char **hth_spawn_environment(void)
+/* Names of whole families are allowed, and some of a family may be what only the front is to know: NVIDIA_API_KEY. */
+static bool is_secret(const char *variable)
+{
+    static const char *const words[] = { "KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL" };
+    const size_t n = strcspn(variable, "=");
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        const char *at = strstr(variable, words[i]);
+
+        if (at && (size_t)(at - variable) < n)
+            return true;
+    }
+    return false;
+}
+
+char **hth_spawn_environment(const char *one_more)
 {
     size_t n = 0;
     char **all = environ, **some;
 
     while (all && all[n])
         n++;
-    some = calloc(n + 1, sizeof(*some));
+    some = calloc(n + 2, sizeof(*some));
     if (!some)
         return NULL;
     n = 0;
     for (; all && *all; all++) {
-        if (is_allowed(*all))
+        if (is_allowed(*all) && !is_secret(*all))
             some[n++] = *all;
     }
+    some[n] = (char *)one_more; /* which nobody writes to */
     return some;
 }
 

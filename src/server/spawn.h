@@ -30,9 +30,9 @@ typedef struct hth_spawn_options {
 hearth_status hth_spawn(const hth_spawn_options *options, int *pid_out, hearth_error *err);
 
 /*
- * Those of our environment's variables that a worker may have, as a new array that ends with NULL, to be released by one
- * free; the strings are the environment's. NULL without memory.
+ * Those of our environment's variables that a worker may have, and one more (NULL: none), as a new array that ends with
+ * NULL, to be released by one free; the strings are the environment's and the caller's. NULL without memory.
  */
-char **hth_spawn_environment(void);
+char **hth_spawn_environment(const char *one_more);
 
 #endif

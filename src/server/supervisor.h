@@ -98,7 +98,8 @@ void hth_supervisor_note_broken(hth_supervisor *supervisor, const char *model, u
 typedef struct hth_worker_view {
     const char *model;
     hth_worker_state state;
-    int pid; /* 0: none */
+    bool was_ready; /* now, or some time before */
+    int pid;        /* 0: none */
     uint64_t generation;
     uint64_t n_starts;
     uint64_t n_deaths;      /* that nobody asked for */

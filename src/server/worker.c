@@ -178,6 +178,16 @@ static void end_with(worker *w, hearth_status status, const hearth_error *error)
     (void)event_base_loopbreak(w->base); /* fails only without a base */
 }
 
+static void publish_numbers(const worker *w)
+{
+    hearth_counters counters = { .struct_size = sizeof(counters) };
+    hearth_model_info info = { .struct_size = sizeof(info) };
+
+    if (hearth_runtime_counters(w->runtime, &counters, NULL) == HEARTH_OK &&
+        hearth_model_info_get(w->model, &info, NULL) == HEARTH_OK)
+        hth_status_page_numbers_set(w->page, &counters, &info);
+}
+
 static void loaded(worker *w)
 {
     hearth_model_info info = { .struct_size = sizeof(info) };
@@ -200,10 +210,13 @@ static void loaded(worker *w)
     w->self.created_s = (json_int_t)hth_os_unix_seconds();
     w->self.problem = NULL;
     hth_jobs_set_model(w->self.jobs, w->model, w->name);
+    if (w->page)
+        publish_numbers(w);
     if (w->options->sandbox)
         (void)hth_sandbox_calls(&w->log); /* it has said why not, here and below */
     tell(w, "ready");
-    hth_info(&w->log, "model '%s' is ready on %s", w->name, w->options->socket_path);
+    hth_info(&w->log, "model '%s' is ready on %s: a context of %u tokens, %u sequences at once", w->name,
+             w->options->socket_path, info.n_ctx, info.n_parallel);
 }
 
 /* ---- stopping ---- */
@@ -296,16 +309,6 @@ static void on_news(evutil_socket_t fd, short what, void *user_data)
     if (w->is_loading && atomic_load(&w->has_loaded))
         loaded(w);
     stop_if_drained(w);
-}
-
-static void publish_numbers(const worker *w)
-{
-    hearth_counters counters = { .struct_size = sizeof(counters) };
-    hearth_model_info info = { .struct_size = sizeof(info) };
-
-    if (hearth_runtime_counters(w->runtime, &counters, NULL) == HEARTH_OK &&
-        hearth_model_info_get(w->model, &info, NULL) == HEARTH_OK)
-        hth_status_page_numbers_set(w->page, &counters, &info);
 }
 
 static void on_turn(evutil_socket_t fd, short what, void *user_data)

@@ -23,6 +23,7 @@
 #include "base/os.h"
 #include "base/status.h"
 #include "server/lines.h"
+#include "server/options.h"
 #include "server/spawn.h"
 
 enum {
@@ -192,8 +193,20 @@ static void on_control_readable(evutil_socket_t fd, short what, void *user_data)
 
 typedef struct command_line {
     const char **argv;
+    char *secret; /* "NAME=value" for the environment; NULL: none */
     char numbers[3][16];
 } command_line;
+
+static bool keep_secret(command_line *out, const char *value)
+{
+    size_t n = strlen(HTH_SERVER_SECRET_VARIABLE) + strlen(value) + 2;
+
+    free(out->secret);
+    out->secret = malloc(n);
+    if (out->secret)
+        (void)snprintf(out->secret, n, "%s=%s", HTH_SERVER_SECRET_VARIABLE, value); /* fits */
+    return out->secret != NULL;
+}
 
 static bool build_command_line(const hth_worker_process_options *options, int control_fd, command_line *out)
 {
@@ -209,8 +222,12 @@ static bool build_command_line(const hth_worker_process_options *options, int co
     (void)snprintf(out->numbers[2], sizeof(out->numbers[2]), "%d", options->ram_fd);
     out->argv[at++] = options->program;
     out->argv[at++] = "worker";
-    for (size_t i = 0; i < n; i++)
-        out->argv[at++] = options->worker[i];
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(options->worker[i], HTH_SERVER_SECRET_OPTION) != 0 || i + 1 == n)
+            out->argv[at++] = options->worker[i];
+        else if (!keep_secret(out, options->worker[++i]))
+            return false;
+    }
     out->argv[at++] = "--name";
     out->argv[at++] = options->name;
     out->argv[at++] = "--socket";
@@ -261,16 +278,13 @@ hearth_status hth_worker_process_start(const hth_worker_process_options *options
     hearth_status status;
     hth_worker_process *process = calloc(1, sizeof(*process));
     command_line line = { 0 };
-    char **environment = hth_spawn_environment();
+    char **environment = NULL;
     int log_pair[2] = { -1, -1 }, control_pair[2] = { -1, -1 };
     int keep[3];
     size_t n_keep = 0;
 
-    if (!process || !environment) {
-        free((void *)environment);
-        free(process);
+    if (!process)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to start a worker of '%s'", options->name);
-    }
     (void)snprintf(process->source, sizeof(process->source), "worker %s", options->name); /* cut where it is long */
     process->log = options->log;
     process->on_progress = options->on_progress;
@@ -286,7 +300,8 @@ hearth_status hth_worker_process_start(const hth_worker_process_options *options
     }
     process->log_fd = log_pair[0];
     process->control_fd = control_pair[0];
-    if (!build_command_line(options, control_pair[1], &line) || !listen_to(process, options->base)) {
+    if (!build_command_line(options, control_pair[1], &line) || !(environment = hth_spawn_environment(line.secret)) ||
+        !listen_to(process, options->base)) {
         status = hth_fail(err, HEARTH_NO_MEMORY, "no memory to start a worker of '%s'", options->name);
         goto out;
     }
@@ -308,6 +323,7 @@ hearth_status hth_worker_process_start(const hth_worker_process_options *options
     process = NULL;
 out:
     free((void *)line.argv);
+    free(line.secret);
     free((void *)environment);
     close_end(&log_pair[1]);
     close_end(&control_pair[1]);

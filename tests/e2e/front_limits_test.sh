@@ -45,6 +45,40 @@ ask 403 -X OPTIONS -H 'Origin: http://evil.example' -H 'Access-Control-Request-M
 ask 200 -H 'Origin: http://app.example' "$url/v1/models"
 grep -qi '^access-control-allow-origin: http://app.example' "$work/head" || fail "the API does not allow calls from pages"
 ask 200 "$admin/admin/models"
+# Nor does one whose own name was made to lead here, whatever it says its origin is.
+ask 403 -H 'Host: evil.example' "$admin/admin/config"
+ask 200 -H 'Host: evil.example' "$admin/metrics"
+ask 200 -H 'Host: localhost:1' "$admin/admin/config"
+ask 200 -H 'Host: [::1]:1' "$admin/admin/config"
+
+# What workers share rows by is on no page and on no command line.
+serve_stop
+serve -m "tiny=$tiny" --cache-salt hush --admin 127.0.0.1:0 --connections-max 2 2>/dev/null
+admin=http://127.0.0.1:$(sed -n 2p "$work/port")
+ask 200 "$admin/admin/config"
+! grep -q hush "$work/reply" || fail "the page of the options shows the salt"
+ask 200 "$admin/admin/models"
+worker=$(grep -o '"pid": *[0-9]*' "$work/reply" | head -n 1 | grep -o '[0-9]*')
+if [ -r "/proc/$worker/cmdline" ]; then
+  ! tr '\0' ' ' <"/proc/$worker/cmdline" | grep -q hush || fail "the worker's command line shows the salt"
+  tr '\0' ' ' <"/proc/$worker/environ" | grep -q hush || fail "the worker did not get its salt"
+fi
+# Without a page's origin any name will do; with one only names that lead to nobody else.
+ask 200 -H 'Host: evil.example' "$url/v1/models"
+ask 403 -H 'Host: evil.example' -H 'Origin: http://evil.example' "$url/v1/models"
+ask 200 -H 'Host: localhost:5' -H 'Origin: http://localhost:5' "$url/v1/models"
+# Who holds all connections does not keep operators out.
+holders=
+for _ in $(seq 100); do # one that was refused, since an earlier connection was not over yet, is followed by another
+  sleep 20 | curl -s -o /dev/null -X POST -T - "$url/v1/messages/count_tokens" &
+  holders="$holders $!"
+  sleep 0.05
+  code=$(curl -s -o /dev/null -w '%{http_code}' "$url/v1/models") || true
+  [ "$code" != 000 ] || break
+done
+expect "a connection beyond all" "$code" 000
+ask 200 "$admin/health"
+for holder in $holders; do kill "$holder" 2>/dev/null || true; wait "$holder" || true; done
 
 # An order to end is answered, though nothing has to be waited for.
 serve_stop

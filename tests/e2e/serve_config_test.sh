@@ -116,6 +116,26 @@ if command -v openssl >/dev/null; then
   grep -q ', TLS$' "$work/out" || fail "the check does not tell of TLS: $(cat "$work/out")"
   refuse 1 '' serve -m "$tiny" --tls-certificate "$work/etc/key.pem" --tls-key "$work/etc/key.pem" --check
   refuse 1 'tls.key (--tls-key) is missing' serve -m "$tiny" --tls-certificate "$work/etc/cert.pem" --check
+  # A certificate that is none fails a reload, and the old one stays.
+  printf 'listen = "127.0.0.1:0"\nadmin = "unix:%s"\ntls { certificate = "%s"; key = "%s" }\nmodel m { path = "%s" }\n' \
+    "$work/admin.sock" "$work/etc/cert.pem" "$work/etc/key.pem" "$tiny" >"$work/etc/tls.conf"
+  rm -f "$work/port"
+  "$hearth" serve --config "$work/etc/tls.conf" --port-file "$work/port" --runtime-directory "$work/run" 2>"$work/log" &
+  server_pid=$!
+  until [ -s "$work/port" ]; do
+    kill -0 "$server_pid" 2>/dev/null || fail "the server ended at once: $(cat "$work/log")"
+    sleep 0.05
+  done
+  port=$(head -n 1 "$work/port")
+  expect "TLS" "$(curl -s -m 60 -o /dev/null -w '%{http_code}' --cacert "$work/etc/cert.pem" "https://localhost:$port/health")" 200
+  cp "$work/etc/cert.pem" "$work/etc/good.pem"
+  echo garbage >"$work/etc/cert.pem"
+  expect "a reload with a certificate that is none" "$(curl -s -m 60 -o "$work/out" -w '%{http_code}' -X POST \
+    --unix-socket "$work/admin.sock" http://admin/admin/reload)" 400
+  grep -q 'cert.pem' "$work/out" || fail "the reload says: $(cat "$work/out")"
+  expect "TLS after it" "$(curl -s -m 60 -o /dev/null -w '%{http_code}' --cacert "$work/etc/good.pem" "https://localhost:$port/health")" 200
+  cp "$work/etc/good.pem" "$work/etc/cert.pem"
+  serve_stop
 fi
 
 # A server and its workers take every option, and keys decide.

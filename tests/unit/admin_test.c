@@ -51,7 +51,8 @@ static int set_up(void **state)
     f->models[1].on_demand = true;
     f->options.models = f->models;
     f->options.n_models = 2;
-    f->supervisor.views[0] = (hth_worker_view){ .model = "chat", .state = HTH_WORKER_READY, .n_starts = 1, .pid = 42 };
+    f->supervisor.views[0] =
+        (hth_worker_view){ .model = "chat", .state = HTH_WORKER_READY, .was_ready = true, .n_starts = 1, .pid = 42 };
     f->supervisor.views[1] = (hth_worker_view){ .model = "org/embed", .state = HTH_WORKER_STOPPED };
     f->supervisor.n = 2;
     f->admin = (hth_admin){
@@ -153,11 +154,18 @@ static void a_server_is_ready_once_its_models_were_loaded(void **state)
     hth_worker_view *view = &f->supervisor.views[0];
 
     assert_string_equal(ask(f, "GET", "/ready", 200), "{\"status\":\"ready\"}\n");
+    view->was_ready = false;
     view->state = HTH_WORKER_STARTING;
     view->load_progress = 0.42f;
     assert_error(f, "GET", "/ready", 503, "'chat' is being loaded: 42 %");
-    view->n_starts = 2; /* it was there before: requests wait for it, or are told */
+    view->was_ready = true; /* requests wait for it, or are told */
     assert_string_equal(ask(f, "GET", "/ready", 200), "{\"status\":\"ready\"}\n");
+    view->was_ready = false;
+    view->n_starts = 3;
+    view->state = HTH_WORKER_WAITING;
+    memcpy(view->last_death, "it is incomplete", 17);
+    assert_error(f, "GET", "/ready", 503, "'chat' could not be loaded yet, and is tried again");
+    view->last_death[0] = '\0';
     view->state = HTH_WORKER_STOPPED;
     view->n_starts = 0;
     assert_error(f, "GET", "/ready", 503, "'chat' is being loaded: ");

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/os.h"
+#include "server/restart_policy.h"
 #include "server/supervisor.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
@@ -520,6 +521,28 @@ static void a_worker_that_somebody_else_told_to_end_is_followed_by_another_and_i
     assert_int_equal(view(f, 0).n_deaths, 0);
 }
 
+static void a_worker_that_is_told_to_end_again_and_again_comes_back_later_each_time(void **state)
+{
+    fixture *f = *state;
+
+    (void)add(f, "m", WORDS("ready", "say=stopping", "exit=0"));
+    start(f);
+    run_until(f, is_in(f, 0, HTH_WORKER_BROKEN));
+    assert_int_equal(view(f, 0).n_starts, HTH_RESTART_DEATHS_MAX);
+    assert_int_equal(view(f, 0).n_deaths, 0);
+    assert_string_equal(view(f, 0).last_death, "it was told to end, not by this server");
+}
+
+static void a_worker_that_crashes_while_it_ends_for_others_is_a_death(void **state)
+{
+    fixture *f = *state;
+
+    (void)add(f, "m", WORDS("ready", "restoring", "say=stopping", "exit=3"));
+    start(f);
+    run_until(f, view(f, 0).n_deaths == 1);
+    assert_string_equal(view(f, 0).last_death, "ended with exit status 3");
+}
+
 static void an_event_loop_that_stands_still_while_the_model_loads_ends_the_worker(void **state)
 {
     fixture *f = *state;
@@ -971,6 +994,8 @@ int main(void)
         test(an_event_loop_that_stands_still_ends_the_worker),
         test(an_event_loop_that_stands_still_while_the_model_loads_ends_the_worker),
         test(a_worker_that_somebody_else_told_to_end_is_followed_by_another_and_is_no_death),
+        test(a_worker_that_is_told_to_end_again_and_again_comes_back_later_each_time),
+        test(a_worker_that_crashes_while_it_ends_for_others_is_a_death),
         test(a_front_that_was_held_up_itself_kills_nobody_for_it),
         test(a_worker_that_hangs_while_it_loads_is_killed_when_nothing_goes_on),
         test(a_worker_whose_connection_broke_and_that_stands_still_is_killed_soon),
