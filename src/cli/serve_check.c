@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -121,7 +122,7 @@ static void check_tls(const hth_server_options *options, hth_problems *problems)
     hth_tls_free(tls);
 }
 
-/* The directory of a file that will be written. */
+/* The directory of a file that will be written, which nobody makes. */
 static void check_parent(const char *what, const char *path, hth_problems *problems)
 {
     char *parent = path ? strdup(path) : NULL;
@@ -129,9 +130,24 @@ static void check_parent(const char *what, const char *path, hth_problems *probl
 
     if (slash) {
         slash[slash == parent] = '\0';
-        check_writable(what, parent, problems);
+        if (access(parent, F_OK) != 0)
+            hth_problems_add(problems, "%s '%s' is not there: %s", what, parent, strerror(errno));
+        else
+            check_writable(what, parent, problems);
     }
     free(parent);
+}
+
+static void check_name(const hth_server_address *address, hth_problems *problems)
+{
+    struct addrinfo *found = NULL;
+    int rc = address->host ? getaddrinfo(address->host, NULL, NULL, &found) : 0;
+
+    if (rc != 0)
+        hth_problems_add(problems, "the address to listen on '%s' cannot be resolved: %s", address->host,
+                         rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc));
+    if (found)
+        freeaddrinfo(found);
 }
 
 static void check_memory(const hth_server_options *options, hth_problems *problems)
@@ -174,6 +190,10 @@ void hth_serve_set_check(const hth_serve_set *set, bool thorough, hth_problems *
     check_tls(options, problems);
     check_writable("the runtime directory", options->runtime_directory, problems);
     check_parent("the directory of the log", options->log_file, problems);
-    for (size_t i = 0; i < options->n_listen; i++)
+    for (size_t i = 0; i < options->n_listen; i++) {
         check_parent("the directory of the socket", options->listen[i].path, problems);
+        check_name(&options->listen[i], problems);
+    }
+    check_parent("the directory of the operators' socket", options->admin.path, problems);
+    check_name(&options->admin, problems);
 }

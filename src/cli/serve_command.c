@@ -179,7 +179,7 @@ static int act(serve *s, hth_problems *problems)
 {
     const bool only_prints = s->flags.print_config && !s->flags.check;
 
-    if (problems->n_errors == 0 && !only_prints)
+    if (!only_prints && (problems->n_errors == 0 || s->flags.check)) /* a check tells all that is wrong */
         hth_serve_set_check(s->set, s->flags.check, problems);
     hth_problems_print(problems, stderr);
     if (problems->n_errors > 0)

@@ -107,6 +107,14 @@ said 'warning: others may read the keys'
 said "warning: .*key 'alice' may use the model 'later', which is not served here"
 chmod 600 "$work/etc/keys.conf"
 
+# A check tells all that is wrong at once, whatever it is.
+printf 'listen = "no-such-name.invalid:0"\nkeys = "%s/none.conf"\nlog { file = "%s/none/h.log" }\nmodel a { path = "%s/none.gguf" }\n' \
+  "$work" "$work" "$work" >"$work/etc/wrong.conf"
+refuse 1 'none.conf' serve --config "$work/etc/wrong.conf" --check
+for wrong in "the directory of the log '.*/none' is not there" "model 'a': cannot open '.*none.gguf'" 'no-such-name.invalid'; do
+  grep -q "$wrong" "$work/err" || fail "the check does not say '$wrong': $(cat "$work/err")"
+done
+
 # TLS, checked before it is needed.
 if command -v openssl >/dev/null; then
   openssl req -x509 -newkey rsa:2048 -nodes -keyout "$work/etc/key.pem" -out "$work/etc/cert.pem" -days 2 -subj /CN=localhost \
