@@ -65,7 +65,7 @@ static bool read_name(void *options, const char *shown, const char *value, heart
 
 static const hth_option new_rows[] = {
     { .kind = HTH_OPTION_HEADING, .help = "New keys" },
-    { "name", 0, HTH_OPTION_OWN, "NAME", "who it is for, as logs and metrics will say", .read = read_name },
+    { "name", 0, HTH_OPTION_OWN, "NAME", "who it is for, as logs will say", .read = read_name },
     { "file", 0, HTH_OPTION_TEXT, "FILE", "add its block to this file of keys; made with mode 0600",
       .offset = AT(file) },
     { "models", 0, HTH_OPTION_OWN, "NAMES", "models that it may use, separated by commas (default: all)",
