@@ -728,6 +728,7 @@ typedef struct hearth_result {
      */
     hearth_logprob *logprobs;
     uint32_t n_top_logprobs;
+    uint32_t stop_number; /* one more than the index of the request's stop text that ended the reply; 0: none did */
     void *reserved[6];
 } hearth_result;
 
@@ -802,6 +803,11 @@ typedef struct hearth_request {
      * and nothing is computed.
      */
     bool tell_replayed;
+    /*
+     * It was accepted before, elsewhere, and broken off: it has its place, and a full queue does not refuse it. So it is
+     * with n_replayed > 0, too.
+     */
+    bool is_resumed;
 } hearth_request;
 
 static inline hearth_request hearth_request_default(void)

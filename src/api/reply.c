@@ -292,31 +292,13 @@ void hth_api_reply_token(hth_api_reply *reply, size_t i, const hearth_token_even
 
 /* ---- ends ---- */
 
-/*
- * Which stop text ended a reply: the library does not tell, but the reply's tokens hold it, and its text does not. The
- * first in the text counts.
- */
-static const char *find_stop(const hth_api_reply *reply, const hth_api_choice *choice, const hearth_result *result)
+/* Which of the client's stop texts ended a reply. Those of the template come after them, and are nobody's to know. */
+static const char *stop_text(const hth_api_reply *reply, const hearth_result *result)
 {
-    const hearth_request *request = &reply->prepared->requests[choice->index / reply->request->options.n];
-    const char *found = NULL, *found_at = NULL;
-    char *text = NULL;
-    size_t n = 0;
+    const hearth_request *asked = &reply->request->options;
 
-    if (result->finish_reason != HEARTH_FINISH_STOP || request->n_stop == 0 || !result->tokens ||
-        hearth_detokenize(reply->hearth, result->tokens, result->stats.completion_tokens, true, &text, &n, NULL) !=
-            HEARTH_OK)
-        return NULL;
-    for (size_t i = 0; i < request->n_stop; i++) {
-        const char *at = strstr(text, request->stop[i]);
-
-        if (at && (!found_at || at < found_at)) {
-            found_at = at;
-            found = request->stop[i];
-        }
-    }
-    hearth_free(text);
-    return found;
+    return result->stop_number > 0 && result->stop_number <= asked->n_stop ? asked->stop[result->stop_number - 1]
+                                                                           : NULL;
 }
 
 /* Did it end as its client asked, in whatever way? */
@@ -354,7 +336,7 @@ void hth_api_reply_done(hth_api_reply *reply, size_t i, const hearth_result *res
     }
     choice->stats = result->stats;
     choice->finish = result->finish_reason;
-    choice->stop_text = find_stop(reply, choice, result);
+    choice->stop_text = stop_text(reply, result);
     choice->n_prompt = result->stats.prompt_tokens;
     choice->n_restored = result->stats.cached_tokens;
     /* What was not told piece by piece. */

@@ -34,7 +34,7 @@ typedef struct hth_api_choice {
     size_t n_blocks;
     /* Known at its end. */
     hearth_finish_reason finish;
-    const char *stop_text; /* which one ended it; NULL: none */
+    const char *stop_text; /* which of the client's ended it; NULL: none */
     hearth_stats stats;
     char *text; /* native: all of it, with its tokens */
 } hth_api_choice;

@@ -286,6 +286,8 @@ static bool take_token(hth_reply *reply, hearth_token token, const float *logits
         return false;
     if (!emit(reply, text, n_text))
         return false;
+    if (stopped)
+        reply->result.stop_number = (uint32_t)hth_text_stream_stop(reply->text) + 1; /* there are few */
     if (ends || stopped)
         hth_reply_end(reply, HEARTH_OK, HEARTH_FINISH_STOP);
     else if (reply->result.stats.completion_tokens >= reply->n_max)

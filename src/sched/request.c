@@ -124,6 +124,7 @@ hearth_status hth_request_new(const hearth_request *from, hearth_token *tokens_t
         .logprobs = from->logprobs || from->n_top_logprobs > 0,
         .n_top_logprobs = from->n_top_logprobs,
         .tell_replayed = from->tell_replayed,
+        .is_resumed = from->is_resumed || from->n_replayed > 0,
         .priority = from->priority,
         .sampling = from->sampling,
         .has_parent_key = from->parent_key != NULL,

@@ -37,6 +37,7 @@ struct hth_request {
     hearth_token *replayed; /* owned, [n_replayed] */
     uint32_t n_replayed;
     bool tell_replayed;
+    bool is_resumed;
     char *session; /* owned; NULL: none */
     bool has_parent_key;
     uint8_t parent_key[32];

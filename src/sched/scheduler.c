@@ -22,7 +22,8 @@
 #include "base/mailbox.h"
 #include "base/os.h"
 
-enum { MESSAGES_SPARE = 256 }; /* besides requests: saves, ends of sessions, wake-ups */
+/* Besides requests: saves, ends of sessions, wake-ups. There is room for a full queue and one that comes from elsewhere. */
+enum { MESSAGES_SPARE = 256 };
 
 typedef enum message_kind { MESSAGE_SLOTS, MESSAGE_ORDER, MESSAGE_WAKE } message_kind;
 
@@ -256,7 +257,7 @@ hearth_status hth_scheduler_open(const hth_workplace *workplace, const hth_sched
     scheduler->n_parallel = schedule->n_parallel;
     pthread_mutex_init(&scheduler->lock, NULL);
     pthread_cond_init(&scheduler->known_changed, NULL);
-    scheduler->mailbox = hth_mailbox_new(queue_max + schedule->n_parallel + MESSAGES_SPARE);
+    scheduler->mailbox = hth_mailbox_new(2 * ((size_t)queue_max + schedule->n_parallel) + MESSAGES_SPARE);
     status = scheduler->mailbox
                ? hth_batcher_open(workplace, schedule, pulse, request_ended, scheduler, &scheduler->batcher, err)
                : hth_fail(err, HEARTH_NO_MEMORY, "no memory for a scheduler's mailbox");
@@ -333,7 +334,7 @@ static hearth_status check_submit_locked(hth_scheduler *scheduler, hth_slot *con
                         "n is %zu; this model takes at most %zu requests at once, its n_parallel and its queue_max", n,
                         n_max);
     /* A reply that goes on had its place before it was broken off; those who came since do not take it. */
-    if (scheduler->n_known + n > n_max && first->n_replayed == 0)
+    if (scheduler->n_known + n > n_max && !first->is_resumed)
         return refuse_busy(scheduler, err);
     if (session_is_busy_locked(scheduler, first->keyspace.fingerprint, first->session))
         return hth_fail(err, HEARTH_BUSY,

@@ -6,12 +6,13 @@
  */
 #include "sched/text_stream.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct hth_text_stream {
-    char **stop;
-    size_t *stop_bytes; /* their lengths */
+    char **stop;        /* [n_stop] */
+    size_t *stop_bytes; /* their lengths; 0: ignored */
     size_t n_stop;
     char *held; /* bytes not released yet */
     size_t n_held;
@@ -20,6 +21,7 @@ struct hth_text_stream {
     char *out; /* what the last call released */
     size_t out_capacity;
     bool stopped;
+    size_t stopped_by; /* the index of the stop text */
 };
 
 hth_text_stream *hth_text_stream_new(const char *const *stop, size_t n_stop)
@@ -34,15 +36,16 @@ hth_text_stream *hth_text_stream_new(const char *const *stop, size_t n_stop)
         hth_text_stream_free(stream);
         return NULL;
     }
+    stream->n_stop = n_stop;
     for (size_t i = 0; i < n_stop; i++) {
         if (!stop[i] || !stop[i][0])
             continue;
-        stream->stop[stream->n_stop] = strdup(stop[i]);
-        if (!stream->stop[stream->n_stop]) {
+        stream->stop[i] = strdup(stop[i]);
+        if (!stream->stop[i]) {
             hth_text_stream_free(stream);
             return NULL;
         }
-        stream->stop_bytes[stream->n_stop++] = strlen(stop[i]);
+        stream->stop_bytes[i] = strlen(stop[i]);
     }
     return stream;
 }
@@ -164,15 +167,17 @@ static void settle_characters(hth_text_stream *stream, const char *bytes, size_t
     stream->n_held = stream->n_text;
 }
 
-/* Where the earliest stop text begins in the settled text; n_text where none is whole. */
-static size_t find_stop(const hth_text_stream *stream)
+/* Where the earliest stop text begins in the settled text, and which it is; n_text where none is whole. */
+static size_t find_stop(const hth_text_stream *stream, size_t *which_out)
 {
     for (size_t at = 0; at < stream->n_text; at++)
         for (size_t i = 0; i < stream->n_stop; i++) {
             size_t n = stream->stop_bytes[i];
 
-            if (n <= stream->n_text - at && memcmp(stream->held + at, stream->stop[i], n) == 0)
+            if (n > 0 && n <= stream->n_text - at && memcmp(stream->held + at, stream->stop[i], n) == 0) {
+                *which_out = i;
                 return at;
+            }
         }
     return stream->n_text;
 }
@@ -211,7 +216,7 @@ bool hth_text_stream_feed(hth_text_stream *stream, const char *bytes, size_t n_b
         return false;
     if (!stream->stopped) {
         settle_characters(stream, bytes, n_bytes);
-        stop = find_stop(stream);
+        stop = find_stop(stream, &stream->stopped_by);
         if (stop < stream->n_text) {
             stream->stopped = true;
             stream->n_held = stream->n_text = stop;
@@ -220,6 +225,12 @@ bool hth_text_stream_feed(hth_text_stream *stream, const char *bytes, size_t n_b
     *stopped_out = stream->stopped;
     release(stream, stream->stopped ? stream->n_text : find_beginning(stream), text_out, n_out);
     return true;
+}
+
+size_t hth_text_stream_stop(const hth_text_stream *stream)
+{
+    assert(stream->stopped);
+    return stream->stopped_by;
 }
 
 bool hth_text_stream_finish(hth_text_stream *stream, const char **text_out, size_t *n_out)

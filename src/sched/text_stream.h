@@ -18,11 +18,13 @@ void hth_text_stream_free(hth_text_stream *stream); /* accepts NULL */
 
 /*
  * Feed bytes. *text_out / *n_out: the text released by this call, terminated, valid until the next call; n may be 0.
- * *stopped_out: a stop text came; everything before it is released and further bytes are ignored.
+ * *stopped_out: a stop text came, hth_text_stream_stop; everything before it is released and further bytes are ignored.
  * False when there is no memory (nothing is lost: the bytes can be fed again).
  */
 bool hth_text_stream_feed(hth_text_stream *stream, const char *bytes, size_t n_bytes, const char **text_out,
                           size_t *n_out, bool *stopped_out);
+/* Which of the stop texts came: its index. After one did. */
+size_t hth_text_stream_stop(const hth_text_stream *stream);
 /* Release what is held back, at the end of the reply; an unfinished character becomes U+FFFD. */
 bool hth_text_stream_finish(hth_text_stream *stream, const char **text_out, size_t *n_out);
 

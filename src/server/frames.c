@@ -9,6 +9,7 @@
 enum {
     HEAD_BYTES = 8,
     STEP_BYTES = 12,
+    CACHED_BYTES = 8,
     SUMMARY_NUMBERS = 8,
     SUMMARY_TIMES = 5,
     END_BYTES = 4 * SUMMARY_NUMBERS + 8 * SUMMARY_TIMES,
@@ -71,13 +72,13 @@ void hth_frame_add_head(hth_buffer *out, int status, bool is_stream, uint32_t re
     add(out, content_type, n);
 }
 
-void hth_frame_add_step(hth_buffer *out, uint32_t reply, bool reply_has_ended, const hearth_token *tokens, uint32_t n,
+void hth_frame_add_step(hth_buffer *out, uint32_t reply, unsigned flags, const hearth_token *tokens, uint32_t n,
                         const void *bytes, size_t n_bytes)
 {
     uint8_t head[STEP_BYTES] = { 0 };
 
     put_u32(head, reply);
-    head[4] = reply_has_ended;
+    head[4] = (uint8_t)flags;
     put_u32(head + 8, n);
     add_start(out, HTH_FRAME_STEP, sizeof(head) + 4 * (size_t)n + n_bytes);
     add(out, head, sizeof(head));
@@ -89,6 +90,16 @@ void hth_frame_add_step(hth_buffer *out, uint32_t reply, bool reply_has_ended, c
     }
     if (n_bytes > 0)
         add(out, bytes, n_bytes);
+}
+
+void hth_frame_add_cached(hth_buffer *out, uint32_t reply, uint32_t n_cached)
+{
+    uint8_t payload[CACHED_BYTES];
+
+    put_u32(payload, reply);
+    put_u32(payload + 4, n_cached);
+    add_start(out, HTH_FRAME_CACHED, sizeof(payload));
+    add(out, payload, sizeof(payload));
 }
 
 void hth_frame_add_end(hth_buffer *out, const hth_frame_summary *summary)
@@ -118,24 +129,36 @@ static bool has_room(const uint8_t *frame, uint32_t reply, uint32_t n_tokens)
 {
     const uint8_t *payload = frame + HTH_FRAME_HEAD_BYTES;
 
-    return get_u32(payload) == reply && !payload[4] && get_u32(frame) + 4 * (size_t)n_tokens <= KNOWN_BYTES_MAX;
+    return frame[4] == HTH_FRAME_STEP && get_u32(payload) == reply && !payload[4] &&
+           get_u32(frame) + 4 * (size_t)n_tokens <= KNOWN_BYTES_MAX;
 }
 
-void hth_frame_add_known(hth_buffer *out, size_t *last, const hth_frame *step)
+static void add_known_step(hth_buffer *out, size_t *last, const hth_frame *step)
 {
     uint8_t *frame;
 
     if (out->n == 0 || !has_room((const uint8_t *)out->text + *last, step->reply, step->n_tokens)) {
         *last = out->n;
-        hth_frame_add_step(out, step->reply, false, NULL, 0, NULL, 0);
+        hth_frame_add_step(out, step->reply, 0, NULL, 0, NULL, 0);
     }
     add(out, step->tokens, 4 * (size_t)step->n_tokens);
     if (out->failed)
         return;
     frame = (uint8_t *)out->text + *last;
     put_u32(frame, get_u32(frame) + 4 * step->n_tokens);
-    frame[HTH_FRAME_HEAD_BYTES + 4] = step->reply_has_ended;
+    frame[HTH_FRAME_HEAD_BYTES + 4] = step->reply_has_ended ? HTH_STEP_ENDS : 0;
     put_u32(frame + HTH_FRAME_HEAD_BYTES + 8, get_u32(frame + HTH_FRAME_HEAD_BYTES + 8) + step->n_tokens);
+}
+
+void hth_frame_add_known(hth_buffer *out, size_t *last, const hth_frame *frame)
+{
+    if (frame->kind == HTH_FRAME_STEP) {
+        add_known_step(out, last, frame);
+        return;
+    }
+    assert(frame->kind == HTH_FRAME_CACHED);
+    *last = out->n;
+    hth_frame_add_cached(out, frame->reply, frame->n_cached);
 }
 
 hearth_token hth_frame_token(const hth_frame *frame, uint32_t i)
@@ -162,13 +185,23 @@ static bool read_step(const uint8_t *payload, size_t n, hth_frame *out)
     if (n < STEP_BYTES)
         return false;
     out->reply = get_u32(payload);
-    out->reply_has_ended = payload[4] != 0;
+    out->reply_has_ended = (payload[4] & HTH_STEP_ENDS) != 0;
+    out->has_failed = (payload[4] & HTH_STEP_FAILS) != 0;
     out->n_tokens = get_u32(payload + 8);
     if (out->n_tokens > (n - STEP_BYTES) / 4)
         return false;
     out->tokens = payload + STEP_BYTES;
     out->bytes = (const char *)out->tokens + 4 * (size_t)out->n_tokens;
     out->n_bytes = n - STEP_BYTES - 4 * (size_t)out->n_tokens;
+    return true;
+}
+
+static bool read_cached(const uint8_t *payload, size_t n, hth_frame *out)
+{
+    if (n != CACHED_BYTES)
+        return false;
+    out->reply = get_u32(payload);
+    out->n_cached = get_u32(payload + 4);
     return true;
 }
 
@@ -206,7 +239,7 @@ hth_frame_result hth_frame_read(const void *bytes, size_t n, hth_frame *out, siz
     if (n < HTH_FRAME_HEAD_BYTES)
         return HTH_FRAME_PART;
     n_payload = get_u32(head);
-    if (n_payload > HTH_FRAME_BYTES_MAX || head[4] < HTH_FRAME_HEAD || head[4] > HTH_FRAME_END)
+    if (n_payload > HTH_FRAME_BYTES_MAX || head[4] < HTH_FRAME_HEAD || head[4] > HTH_FRAME_CACHED)
         return HTH_FRAME_BAD;
     if (n - HTH_FRAME_HEAD_BYTES < n_payload)
         return HTH_FRAME_PART;
@@ -214,6 +247,7 @@ hth_frame_result hth_frame_read(const void *bytes, size_t n, hth_frame *out, siz
     switch (frame.kind) {
     case HTH_FRAME_HEAD: is_good = read_head(payload, n_payload, &frame); break;
     case HTH_FRAME_STEP: is_good = read_step(payload, n_payload, &frame); break;
+    case HTH_FRAME_CACHED: is_good = read_cached(payload, n_payload, &frame); break;
     default: is_good = read_end(payload, n_payload, &frame.summary); break;
     }
     if (!is_good)

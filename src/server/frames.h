@@ -8,14 +8,16 @@
  *   5       payload
  *
  *   HEAD  u16 status, u8 1 for a stream, u8 0, u32 Retry-After in seconds (0: none), the content type: before any bytes
- *   STEP  u32 reply, u8 1 when that reply has ended, u8[3] 0, u32 n, n tokens as i32, bytes for the client: what these
- *         tokens released, all of it
+ *   STEP  u32 reply, u8 flags (hth_step_flag), u8[3] 0, u32 n, n tokens as i32, bytes for the client: what these tokens
+ *         released, all of it
  *   END   a summary (hth_frame_summary): nothing follows
+ *   CACHED  u32 reply, u32 how many tokens of its prompt needed no prefill: before its first token
  *
  * The front forwards a frame's bytes once it has the whole frame, and remembers its tokens. When the worker dies, those
  * bytes are exactly what the tokens remembered have released, so that a new worker that reads the tokens as known and
  * throws away what they release goes on with the next byte. The tokens of a reply that goes on are given to it as STEP
- * frames without bytes, before the client's body (header Hearth-Known: how many bytes of them).
+ * frames without bytes, before the client's body (header Hearth-Known: how many bytes of them). CACHED frames are given
+ * back with them: what the client was told of its prompt stays true, though the next worker finds more in the cache.
  */
 #ifndef HTH_SERVER_FRAMES_H
 #define HTH_SERVER_FRAMES_H
@@ -31,7 +33,7 @@
 
 /* Headers from the front to a worker. A worker believes them: only its owner can reach its socket. */
 #define HTH_HEADER_FRAMES "Hearth-Frames"    /* "1" */
-#define HTH_HEADER_KNOWN "Hearth-Known"      /* bytes of frames before the body */
+#define HTH_HEADER_KNOWN "Hearth-Known"      /* bytes of frames before the body, also 0: the request goes on */
 #define HTH_HEADER_ID "Hearth-Id"            /* letters and digits, the reply's id */
 #define HTH_HEADER_CREATED "Hearth-Created"  /* Unix time in seconds */
 #define HTH_HEADER_SEED "Hearth-Seed"        /* where the client gave none */
@@ -40,7 +42,17 @@
 
 enum { HTH_FRAME_BYTES_MAX = 64 << 20, HTH_FRAME_HEAD_BYTES = 5 };
 
-typedef enum hth_frame_kind { HTH_FRAME_HEAD = 1, HTH_FRAME_STEP = 2, HTH_FRAME_END = 3 } hth_frame_kind;
+typedef enum hth_frame_kind {
+    HTH_FRAME_HEAD = 1,
+    HTH_FRAME_STEP = 2,
+    HTH_FRAME_END = 3,
+    HTH_FRAME_CACHED = 4,
+} hth_frame_kind;
+
+typedef enum hth_step_flag {
+    HTH_STEP_ENDS = 1,  /* the reply has ended */
+    HTH_STEP_FAILS = 2, /* the bytes end in the error that ends all of the request's replies */
+} hth_step_flag;
 
 /* What became of a request, all its replies together, for logs and metrics. */
 typedef struct hth_frame_summary {
@@ -66,13 +78,17 @@ typedef struct hth_frame {
     bool is_stream;
     uint32_t retry_after_s;
     char content_type[64];
-    /* STEP */
+    /* STEP, CACHED */
     uint32_t reply;
+    /* STEP */
     bool reply_has_ended;
+    bool has_failed;
     uint32_t n_tokens;
     const uint8_t *tokens; /* [n_tokens] i32, not aligned: hth_frame_token */
     const char *bytes;     /* [n_bytes], borrowed from what was read */
     size_t n_bytes;
+    /* CACHED */
+    uint32_t n_cached;
     /* END */
     hth_frame_summary summary;
 } hth_frame;
@@ -81,16 +97,17 @@ hearth_token hth_frame_token(const hth_frame *frame, uint32_t i);
 
 /* Append a frame to out (out->failed without memory). content_type is cut at 63 bytes. */
 void hth_frame_add_head(hth_buffer *out, int status, bool is_stream, uint32_t retry_after_s, const char *content_type);
-void hth_frame_add_step(hth_buffer *out, uint32_t reply, bool reply_has_ended, const hearth_token *tokens, uint32_t n,
+void hth_frame_add_step(hth_buffer *out, uint32_t reply, unsigned flags, const hearth_token *tokens, uint32_t n,
                         const void *bytes, size_t n_bytes);
+void hth_frame_add_cached(hth_buffer *out, uint32_t reply, uint32_t n_cached);
 void hth_frame_add_end(hth_buffer *out, const hth_frame_summary *summary);
 
 /*
- * Append a STEP's tokens, and whether its reply has ended, to out, which has nothing but such STEPs without bytes: what a
- * new worker is told. *last is where the last of them begins; it takes these where they are of its reply, so that a reply
- * of many steps is one.
+ * Append what a new worker is told of a frame to out, which has nothing but such frames: of a STEP its tokens and whether
+ * its reply has ended, without bytes; a CACHED as it is. *last is where the last of them begins; a STEP takes these tokens
+ * where they are of its reply, so that a reply of many steps is one.
  */
-void hth_frame_add_known(hth_buffer *out, size_t *last, const hth_frame *step);
+void hth_frame_add_known(hth_buffer *out, size_t *last, const hth_frame *frame);
 
 typedef enum hth_frame_result { HTH_FRAME_OK, HTH_FRAME_PART, HTH_FRAME_BAD } hth_frame_result;
 

@@ -89,7 +89,7 @@ struct hth_relay {
     bool has_head;
     bool has_begun;  /* the client has the head of a stream */
     bool is_events;  /* of events */
-    bool has_failed; /* the stream has an event that no token released: the error that ends it */
+    bool has_failed; /* the stream has the error that ends it */
     int status;
     uint32_t retry_after_s;
     char content_type[64];

@@ -215,7 +215,7 @@ static void take_head(hth_relay *relay, const hth_frame *frame)
 
 static void remember(hth_relay *relay, const hth_frame *frame)
 {
-    if (relay->is_known_lost || (frame->n_tokens == 0 && !frame->reply_has_ended))
+    if (relay->is_refused || relay->is_known_lost)
         return;
     hth_frame_add_known(&relay->fresh, &relay->fresh_last, frame);
     if (!relay->fresh.failed && relay->fresh.n + relay->known.n <= KNOWN_BYTES_MAX)
@@ -265,13 +265,13 @@ static void take_step(hth_relay *relay, const hth_frame *frame)
         hth_relay_leave_line(relay);
     }
     note_tokens(relay, frame);
-    if (!relay->is_refused)
+    if (frame->n_tokens > 0 || frame->reply_has_ended)
         remember(relay, frame);
     if (relay->is_refused || !relay->has_begun) {
         add_to_body(relay, frame->bytes, frame->n_bytes);
         return;
     }
-    relay->has_failed = relay->has_failed || (frame->n_bytes > 0 && frame->n_tokens == 0 && !frame->reply_has_ended);
+    relay->has_failed = relay->has_failed || frame->has_failed;
     hth_relay_write(relay, frame->bytes, frame->n_bytes);
 }
 
@@ -328,6 +328,11 @@ static bool take(hth_relay *relay, const hth_frame *frame)
         if (frame->reply >= HTH_API_REPLIES_MAX || (frame->n_bytes > 0 && !relay->has_run_head))
             return false;
         take_step(relay, frame);
+        return true;
+    case HTH_FRAME_CACHED:
+        if (frame->reply >= HTH_API_REPLIES_MAX)
+            return false;
+        remember(relay, frame);
         return true;
     default:
         if (!relay->has_run_head)

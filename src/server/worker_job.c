@@ -6,7 +6,8 @@
  *
  * Of a reply that goes on, what its known tokens release has left before, in another worker: it goes through the writer,
  * so that the writer knows it, and is thrown away. What has not been streamed has not left before; there the writer's
- * one body is thrown away only where all replies had ended, for then it had left, too.
+ * one body is thrown away only where all replies had ended, for then it had left, too. How much of its prompt was cached
+ * was told there as well, and is said again here: what this worker finds in the cache is partly that one's own work.
  */
 #include "server/worker_job.h"
 
@@ -45,6 +46,14 @@ typedef struct step {
     uint32_t capacity;
 } step;
 
+/* What was told of a reply. */
+typedef struct job_reply {
+    uint32_t n_tokens;
+    uint32_t n_cached;   /* tokens of its prompt, as far as they are known */
+    bool has_cached;     /* n_cached was told in another worker: it stays */
+    bool is_cached_told; /* to the front */
+} job_reply;
+
 struct hth_job {
     hth_jobs *jobs;
     hth_job *prev, *next;
@@ -60,7 +69,7 @@ struct hth_job {
     size_t backlog;      /* when that was last asked for */
     atomic_bool is_gone; /* the client: what waits to be prepared need not be */
     uint32_t n_ended;    /* replies whose end was told */
-    uint32_t *n_tokens;  /* [n_replies], that were told */
+    job_reply *replies;  /* [n_replies] */
     hth_frame_summary summary;
     hth_task task;
 };
@@ -186,7 +195,7 @@ static void job_free(hth_job *job)
     DL_DELETE(jobs->list, job);
     jobs->n--;
     hth_task_deinit(&job->task);
-    free(job->n_tokens);
+    free(job->replies);
     free(job);
 }
 
@@ -294,7 +303,7 @@ static void reply_error(hth_job *job, const hth_api_error *error)
     hth_buffer_clear(piece);
     hth_api_error_write(job->dialect, error, piece);
     add_head(job, status, false, error->retry_after_s);
-    hth_frame_add_step(wire, 0, true, NULL, 0, hth_buffer_text(piece), piece->n);
+    hth_frame_add_step(wire, 0, HTH_STEP_ENDS | HTH_STEP_FAILS, NULL, 0, hth_buffer_text(piece), piece->n);
     job->summary.status = (uint32_t)status;
     hth_frame_add_end(wire, &job->summary);
     if (wire->failed)
@@ -324,7 +333,7 @@ static bool has_left(const hth_job *job, const hth_news *news)
     switch (news->kind) {
     case HTH_NEWS_TOKEN: return news->event.index < hth_known_n(known, news->reply);
     case HTH_NEWS_TEXT:
-        return job->n_tokens[news->reply] < hth_known_n(known, news->reply); /* it leaves with that token */
+        return job->replies[news->reply].n_tokens < hth_known_n(known, news->reply); /* it leaves with that token */
     default: return false;
     }
 }
@@ -339,10 +348,13 @@ static void close_step(hth_job *job)
         hth_buffer_add(wire, hth_buffer_text(piece), piece->n);
     } else if (s->is_open && (s->n_tokens > 0 || piece->n > 0 || s->has_ended)) {
         int status = hth_api_reply_http_status(job->task.reply);
+        unsigned flags = s->has_ended ? HTH_STEP_ENDS : 0;
 
+        if (hth_api_reply_failure(job->task.reply) != 0)
+            flags |= HTH_STEP_FAILS; /* nothing is written after it */
         if (piece->n > 0 && !job->has_head)
             add_head(job, status, is_streamed(job) && status == 200, 0);
-        hth_frame_add_step(wire, s->reply, s->has_ended, s->tokens, s->n_tokens, hth_buffer_text(piece), piece->n);
+        hth_frame_add_step(wire, s->reply, flags, s->tokens, s->n_tokens, hth_buffer_text(piece), piece->n);
     }
     wire->failed |= piece->failed;
     hth_buffer_clear(piece);
@@ -391,7 +403,7 @@ static void take_token(hth_job *job, const hth_news *news)
     hth_api_reply *reply = job->task.reply;
     hth_buffer *piece = &job->jobs->piece;
 
-    job->n_tokens[news->reply] = news->event.index + 1;
+    job->replies[news->reply].n_tokens = news->event.index + 1;
     if (is_another(job, news)) {
         fail(job, HTH_API_INTERNAL, "the reply was broken off and cannot be gone on with: it came out differently");
         return;
@@ -409,7 +421,7 @@ static void add_to_summary(hth_job *job, const hth_news *news)
     summary->n_reply_tokens += stats->completion_tokens;
     if (news->reply % job->task.request->options.n == 0) {
         summary->n_prompt_tokens += stats->prompt_tokens;
-        summary->n_cached_tokens += stats->cached_tokens;
+        summary->n_cached_tokens += job->replies[news->reply].n_cached;
     }
     if (news->reply > 0)
         return;
@@ -443,6 +455,31 @@ static void drop_old(hth_job *job, size_t n_before)
     job->jobs->step.has_ended |= n_end > 0; /* said once more: with what it ends */
 }
 
+/* How much of its prompt was cached: at the latest its first token says it for good. */
+static void take_cached(hth_job *job, const hth_news *news)
+{
+    job_reply *reply = &job->replies[news->reply];
+
+    if (news->kind == HTH_NEWS_PROGRESS && !reply->has_cached)
+        reply->n_cached = news->n_done;
+    if (news->kind == HTH_NEWS_DONE && !reply->has_cached)
+        reply->n_cached = news->result->stats.cached_tokens;
+    if (news->kind == HTH_NEWS_PROGRESS || reply->has_cached || reply->is_cached_told)
+        return;
+    reply->is_cached_told = true;
+    if (job->is_framed && hth_known_n(&job->task.known, news->reply) == 0)
+        hth_frame_add_cached(&job->jobs->wire, news->reply, reply->n_cached);
+}
+
+static void take_end(hth_job *job, const hth_news *news)
+{
+    hearth_result result = *news->result; /* borrows what it holds */
+
+    result.stats.cached_tokens = job->replies[news->reply].n_cached;
+    add_to_summary(job, news);
+    hth_api_reply_done(job->task.reply, news->reply, &result, &job->jobs->piece);
+}
+
 /* One thing, for a client who is still there. */
 static void take_news(hth_job *job, const hth_news *news)
 {
@@ -454,11 +491,14 @@ static void take_news(hth_job *job, const hth_news *news)
 
     if (s->is_open && s->reply != news->reply)
         close_step(job);
+    take_cached(job, news);
     s->is_open = true;
     s->reply = news->reply;
     n_before = piece->n;
     switch (news->kind) {
-    case HTH_NEWS_PROGRESS: hth_api_reply_progress(reply, news->reply, HEARTH_PHASE_RESTORE, news->n_done); break;
+    case HTH_NEWS_PROGRESS:
+        hth_api_reply_progress(reply, news->reply, HEARTH_PHASE_RESTORE, job->replies[news->reply].n_cached);
+        break;
     case HTH_NEWS_TEXT: hth_api_reply_text(reply, news->reply, news->event.text, news->event.n_bytes, piece); break;
     case HTH_NEWS_TOKEN:
         if (news->event.index >= hth_known_n(&job->task.known, news->reply))
@@ -466,8 +506,7 @@ static void take_news(hth_job *job, const hth_news *news)
         take_token(job, news);
         break;
     case HTH_NEWS_DONE:
-        add_to_summary(job, news);
-        hth_api_reply_done(reply, news->reply, news->result, piece);
+        take_end(job, news);
         s->has_ended = !hth_known_has_ended(&job->task.known, news->reply);
         break;
     }
@@ -547,6 +586,24 @@ static void take_box(hth_job *job)
 
 /* ---- from the beginning ---- */
 
+/* Make room for what is told of each reply, with what was told in another worker. */
+static bool begin_replies(hth_job *job)
+{
+    hth_task *task = &job->task;
+
+    job->replies = calloc(task->n_replies ? task->n_replies : 1, sizeof(*job->replies));
+    if (!job->replies)
+        return false;
+    for (uint32_t i = 0; i < task->n_replies; i++) {
+        job_reply *reply = &job->replies[i];
+
+        reply->has_cached = hth_known_cached(&task->known, i, &reply->n_cached);
+        if (reply->has_cached)
+            hth_api_reply_progress(task->reply, i, HEARTH_PHASE_RESTORE, reply->n_cached);
+    }
+    return true;
+}
+
 /* The task has been run. */
 static void settle(hth_job *job)
 {
@@ -554,12 +611,11 @@ static void settle(hth_job *job)
     const hth_api_error no_memory = { .kind = HTH_API_OVERLOADED, .message = "no memory for the reply" };
 
     job->is_preparing = false;
-    job->n_tokens = calloc(task->n_replies ? task->n_replies : 1, sizeof(*job->n_tokens));
     if (job->exchange && task->error.kind != HTH_API_NO_ERROR)
         reply_error(job, &task->error);
     else if (job->exchange && task->kind != HTH_TASK_GENERATE)
         hth_http_reply(take_exchange(job), 200, body_type, hth_buffer_text(&task->answer), task->answer.n);
-    else if (job->exchange && !job->n_tokens)
+    else if (!begin_replies(job) && job->exchange)
         reply_error(job, &no_memory);
     if (!job->exchange)
         hth_task_cancel(task);
@@ -657,6 +713,7 @@ static bool read_headers(hth_job *job)
     if (task->created_s == 0)
         task->created_s = (json_int_t)hth_os_unix_seconds();
     task->n_known = (size_t)header_number(exchange, HTH_HEADER_KNOWN);
+    task->goes_on = hth_http_header(exchange, HTH_HEADER_KNOWN) != NULL;
     job->is_framed = task->kind == HTH_TASK_GENERATE && hth_http_header(exchange, HTH_HEADER_FRAMES);
     if (!salt)
         return true;

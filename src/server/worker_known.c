@@ -32,7 +32,7 @@ static hth_known_reply *reply_at(hth_known *known, uint32_t i)
 }
 
 /* Append a step's tokens; false without memory. */
-static bool add_tokens(hth_known_reply *reply, const hth_frame *frame)
+static bool add_step(hth_known_reply *reply, const hth_frame *frame)
 {
     if (frame->n_tokens > UINT32_MAX / 4 - reply->n)
         return false;
@@ -47,7 +47,23 @@ static bool add_tokens(hth_known_reply *reply, const hth_frame *frame)
     }
     for (uint32_t i = 0; i < frame->n_tokens; i++)
         reply->tokens[reply->n++] = hth_frame_token(frame, i);
+    reply->has_ended |= frame->reply_has_ended;
     return true;
+}
+
+static bool add(hth_known_reply *reply, const hth_frame *frame)
+{
+    if (frame->kind == HTH_FRAME_STEP)
+        return add_step(reply, frame);
+    reply->has_cached = true;
+    reply->n_cached = frame->n_cached;
+    return true;
+}
+
+static bool is_known(const hth_frame *frame, uint32_t n_replies_max)
+{
+    return (frame->kind == HTH_FRAME_STEP || frame->kind == HTH_FRAME_CACHED) && frame->n_bytes == 0 &&
+           frame->reply < n_replies_max;
 }
 
 bool hth_known_read(const char *bytes, size_t n_bytes, uint32_t n_replies_max, hth_known *out, hth_api_error *error)
@@ -60,16 +76,14 @@ bool hth_known_read(const char *bytes, size_t n_bytes, uint32_t n_replies_max, h
         size_t n_used = 0;
         hth_known_reply *reply;
 
-        if (hth_frame_read(bytes + at, n_bytes - at, &frame, &n_used) != HTH_FRAME_OK || frame.kind != HTH_FRAME_STEP ||
-            frame.n_bytes > 0 || frame.reply >= n_replies_max) {
+        if (hth_frame_read(bytes + at, n_bytes - at, &frame, &n_used) != HTH_FRAME_OK ||
+            !is_known(&frame, n_replies_max)) {
             hth_api_fail(error, HTH_API_INVALID_VALUE, NULL, "what should be known of the reply is no such frames");
             break;
         }
         reply = reply_at(&known, frame.reply);
-        if (!reply || !add_tokens(reply, &frame))
+        if (!reply || !add(reply, &frame))
             hth_api_fail(error, HTH_API_OVERLOADED, NULL, "no memory for what is known of the reply");
-        else
-            reply->has_ended |= frame.reply_has_ended;
         at += n_used;
     }
     if (error->kind != HTH_API_NO_ERROR) {
@@ -88,6 +102,14 @@ uint32_t hth_known_n(const hth_known *known, uint32_t i)
 bool hth_known_has_ended(const hth_known *known, uint32_t i)
 {
     return i < known->n_replies && known->replies[i].has_ended;
+}
+
+bool hth_known_cached(const hth_known *known, uint32_t i, uint32_t *n_out)
+{
+    if (i >= known->n_replies || !known->replies[i].has_cached)
+        return false;
+    *n_out = known->replies[i].n_cached;
+    return true;
 }
 
 bool hth_known_is_all(const hth_known *known, uint32_t n_replies)

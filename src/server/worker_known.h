@@ -12,6 +12,8 @@ typedef struct hth_known_reply {
     uint32_t n;
     uint32_t capacity;
     bool has_ended;
+    bool has_cached; /* it was told how much of its prompt was cached */
+    uint32_t n_cached;
 } hth_known_reply;
 
 /* All zeros: nothing is known. */
@@ -21,7 +23,7 @@ typedef struct hth_known {
 } hth_known;
 
 /*
- * Read STEP frames, [n_bytes] and nothing else, of at most n_replies_max replies. Release with hth_known_deinit. False
+ * Read STEP and CACHED frames, [n_bytes] and nothing else, of at most n_replies_max replies. Release with hth_known_deinit. False
  * with error filled, and nothing to be released. Any thread.
  */
 bool hth_known_read(const char *bytes, size_t n_bytes, uint32_t n_replies_max, hth_known *out, hth_api_error *error);
@@ -30,6 +32,8 @@ void hth_known_deinit(hth_known *known); /* zeros afterwards */
 /* Tokens of reply i; has it ended? */
 uint32_t hth_known_n(const hth_known *known, uint32_t i);
 bool hth_known_has_ended(const hth_known *known, uint32_t i);
+/* Its prompt's cached tokens into *n_out; false where that was not told. */
+bool hth_known_cached(const hth_known *known, uint32_t i, uint32_t *n_out);
 /* Have all of n_replies ended? */
 bool hth_known_is_all(const hth_known *known, uint32_t n_replies);
 

@@ -36,13 +36,14 @@ static_assert(sizeof(news_head) % ALIGNMENT == 0 && sizeof(hearth_logprob) == AL
 typedef struct box_reply box_reply;
 struct box_reply {
     /* The scheduler's. */
-    hth_buffer text; /* by itself, not told yet */
+    hth_buffer text; /* by itself, not told yet; what is left of it at the end is told with the end */
     size_t n_due;    /* bytes of text of the last token, which on_text is about to repeat */
     uint32_t n_done; /* of a restore; 0: nothing new */
     bool lost_news;  /* there was no memory for them */
 
     /* The scheduler's until it is in the box's list of ended ones, then the loop's. */
     hearth_result result;
+    bool is_text_told;
     box_reply *next;
 };
 
@@ -51,7 +52,6 @@ struct hth_box {
     hth_post *post;
     void *owner;
     uint32_t n_replies;
-    bool with_tokens;
 
     /* Under the post's lock. */
     hth_box *next;
@@ -118,7 +118,7 @@ void hth_post_free(hth_post *post)
     free(post);
 }
 
-hth_box *hth_box_new(hth_post *post, uint32_t n_replies, bool with_tokens, void *owner)
+hth_box *hth_box_new(hth_post *post, uint32_t n_replies, void *owner)
 {
     hth_box *box = calloc(1, sizeof(*box) + n_replies * sizeof(box->replies[0]));
 
@@ -127,7 +127,6 @@ hth_box *hth_box_new(hth_post *post, uint32_t n_replies, bool with_tokens, void 
     box->post = post;
     box->owner = owner;
     box->n_replies = n_replies;
-    box->with_tokens = with_tokens;
     box->ended_end = &box->ended;
     return box;
 }
@@ -210,8 +209,8 @@ static bool put_locked(hth_box *box, const news_head *head, const hearth_logprob
     return false;
 }
 
-/* What waited for the next token or the end. */
-static bool put_waiting_locked(hth_box *box, uint32_t i)
+/* How much was restored, where that is new. */
+static bool put_progress_locked(hth_box *box, uint32_t i)
 {
     box_reply *reply = &box->replies[i];
     bool is_put = true;
@@ -220,6 +219,15 @@ static bool put_waiting_locked(hth_box *box, uint32_t i)
         is_put =
             put_locked(box, &(news_head){ .kind = HTH_NEWS_PROGRESS, .reply = i, .n_done = reply->n_done }, NULL, NULL);
     reply->n_done = 0;
+    return is_put;
+}
+
+/* What waited for the next token. */
+static bool put_waiting_locked(hth_box *box, uint32_t i)
+{
+    box_reply *reply = &box->replies[i];
+    bool is_put = put_progress_locked(box, i);
+
     if (reply->text.n > 0)
         is_put &= put_locked(box, &(news_head){ .kind = HTH_NEWS_TEXT, .reply = i, .n_text = (uint32_t)reply->text.n },
                              NULL, reply->text.text);
@@ -284,22 +292,15 @@ static void on_progress(uint64_t id, hearth_phase phase, uint32_t n_done, uint32
 }
 
 /* What the loop needs of a result. */
-static void keep_result(const hth_box *box, box_reply *reply, const hearth_result *result)
+static void keep_result(box_reply *reply, const hearth_result *result)
 {
-    size_t n = result->stats.completion_tokens;
-
     reply->result = (hearth_result){
         .status = result->status,
         .finish_reason = result->finish_reason,
         .stats = result->stats,
         .error = result->error,
+        .stop_number = result->stop_number,
     };
-    if (box->with_tokens && n > 0) {
-        reply->result.tokens = malloc(n * sizeof(*result->tokens));
-        reply->lost_news |= !reply->result.tokens;
-    }
-    if (reply->result.tokens)
-        memcpy(reply->result.tokens, result->tokens, n * sizeof(*result->tokens));
     if (!reply->lost_news)
         return;
     reply->result.status = hth_fail(&reply->result.error, HEARTH_NO_MEMORY, "no memory for the reply");
@@ -314,8 +315,8 @@ static void on_done(uint64_t id, const hearth_result *result, void *user_data)
     box_reply *reply = &box->replies[i];
 
     pthread_mutex_lock(&box->post->lock);
-    reply->lost_news |= !put_waiting_locked(box, i);
-    keep_result(box, reply, result);
+    reply->lost_news |= !put_progress_locked(box, i) || reply->text.failed;
+    keep_result(reply, result);
     *box->ended_end = reply;
     box->ended_end = &reply->next;
     list_locked(box);
@@ -400,12 +401,25 @@ hth_box *hth_post_take(hth_post *post)
     return box;
 }
 
+/*
+ * The text that was held back until the end comes right before it: news of another reply between them would part them, and
+ * whoever knows only the first of two parts has the text without the end that released it.
+ */
 static bool read_ended(hth_post *post, hth_news *out)
 {
     box_reply *reply = post->ended;
 
     if (!reply)
         return false;
+    if (reply->text.n > 0 && !reply->is_text_told) {
+        reply->is_text_told = true;
+        *out = (hth_news){
+            .kind = HTH_NEWS_TEXT,
+            .reply = (uint32_t)(reply - post->taken->replies),
+            .event = { .text = reply->text.text, .n_bytes = reply->text.n },
+        };
+        return true;
+    }
     post->ended = reply->next;
     *out = (hth_news){
         .kind = HTH_NEWS_DONE,

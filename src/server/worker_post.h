@@ -34,7 +34,7 @@ typedef struct hth_news {
     uint32_t reply;
     uint32_t n_done;             /* PROGRESS */
     hearth_token_event event;    /* TOKEN; of TEXT its text and n_bytes */
-    const hearth_result *result; /* DONE: without text; tokens where the box keeps them, until the box is freed */
+    const hearth_result *result; /* DONE: without text and tokens; until the box is freed */
 } hth_news;
 
 /* The loop's wake-up is a pipe. HEARTH_NO_MEMORY, HEARTH_IO. */
@@ -43,8 +43,8 @@ void hth_post_free(hth_post *post); /* every box is freed; accepts NULL */
 
 /* ---- before a request is submitted ---- */
 
-/* n_replies; owner is for the loop. with_tokens: results keep their tokens. NULL without memory. Any thread. */
-hth_box *hth_box_new(hth_post *post, uint32_t n_replies, bool with_tokens, void *owner);
+/* n_replies; owner is for the loop. NULL without memory. Any thread. */
+hth_box *hth_box_new(hth_post *post, uint32_t n_replies, void *owner);
 /* No callback comes any more. Accepts NULL. Event loop. */
 void hth_box_free(hth_box *box);
 void *hth_box_owner(const hth_box *box);

@@ -107,11 +107,12 @@ static bool prepare(hth_task *task)
 static hearth_request request_of(hth_task *task, uint32_t part)
 {
     uint32_t n = task->request->options.n;
-    bool goes_on = task->known.n_replies > 0;
-    hearth_request request = task->prepared.requests[goes_on ? part / n : part];
+    bool is_known = task->known.n_replies > 0;
+    hearth_request request = task->prepared.requests[is_known ? part / n : part];
     uint32_t n_known = hth_known_n(&task->known, part);
 
-    if (!goes_on)
+    request.is_resumed = task->goes_on;
+    if (!is_known)
         return request;
     request.n = 1;
     request.sampling.seed += part % n;
@@ -131,9 +132,9 @@ static hearth_request request_of(hth_task *task, uint32_t part)
 
 static bool submit(hth_task *task)
 {
-    bool goes_on = task->known.n_replies > 0;
-    uint32_t n_parts = goes_on ? task->n_replies : (uint32_t)task->prepared.n_requests;
-    uint32_t n_each = goes_on ? 1 : task->request->options.n;
+    bool is_known = task->known.n_replies > 0;
+    uint32_t n_parts = is_known ? task->n_replies : (uint32_t)task->prepared.n_requests;
+    uint32_t n_each = is_known ? 1 : task->request->options.n;
 
     for (uint32_t i = 0; i < n_parts; i++) {
         hth_box_part *part = &task->parts[i];
@@ -155,7 +156,6 @@ static bool submit(hth_task *task)
 static bool make_reply(hth_task *task)
 {
     const hth_api_reply_options options = { .model = task->model_name, .id = task->id, .created_s = task->created_s };
-    bool has_stops = task->request->options.n_stop > 0 || task->prepared.chat.n_stop > 0;
 
     task->reply = hth_api_reply_new(task->model, task->request, &task->prepared, &options, &task->error);
     if (!task->reply)
@@ -165,7 +165,7 @@ static bool make_reply(hth_task *task)
         hth_api_fail(&task->error, HTH_API_INVALID_VALUE, NULL, "more replies are known than are asked for");
         return false;
     }
-    task->box = hth_box_new(task->post, task->n_replies, has_stops, task->owner);
+    task->box = hth_box_new(task->post, task->n_replies, task->owner);
     task->parts = calloc(task->n_replies, sizeof(*task->parts));
     if (!task->box || !task->parts)
         hth_api_fail(&task->error, HTH_API_OVERLOADED, NULL, "no memory for the request");

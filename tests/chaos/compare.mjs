@@ -1,18 +1,21 @@
 // compare.mjs - are two replies the same, byte for byte?
 //
 // What two runs of one request may differ in is taken out first: the reply's id and what is made of it, the time of its
-// making, measured times, how much came from the cache, and the empty comments between events that keep a silent
-// connection alive. All else, down to the order of keys and the borders of
-// events, has to be equal. Where only the borders of events differ (pieces of text that come together in one run and
+// making, measured times, how much of the prompt was in the cache when it began, and the empty comments between events
+// that keep a silent connection alive. All else, down to the order of keys and the borders of events, has to be equal:
+// cached tokens and computed ones are together the same prompt. What one reply says of the cache in several places has to
+// be one thing, whichever workers said it. Where only the borders of events differ (pieces of text that come together in one run and
 // apart in the other), the texts joined are compared, and the reply counts as split differently.
 
 const id = /"((?:chatcmpl|cmpl|msg)[-_][A-Za-z0-9]+)"/
 const replace = [
   [/^:\n\n/gm, ''], // comments, which keep a silent stream alive
   [/"created":\d+/g, '"created":0'],
-  [/"timings":\{[^}]*\}/g, '"timings":{}'],
-  [/"(cached_tokens|cache_read_input_tokens|cache_creation_input_tokens|tokens_cached)":\d+/g, '"$1":0'],
-  [/"input_tokens":\d+/g, '"input_tokens":0'], // the prompt's, less what was cached
+  [/"timings":\{"cache_n":(\d+),"prompt_n":(\d+)[^}]*\}/g, (_, cached, computed) => `"timings":{"prompt":${+cached + +computed}}`],
+  [/"cache_n":\d+/g, '"cache_n":0'],
+  [/"cached_tokens":\d+/g, '"cached_tokens":0'],
+  [/"input_tokens":(\d+),"cache_creation_input_tokens":(\d+),"cache_read_input_tokens":(\d+)/g,
+    (_, ...counts) => `"input_tokens":${counts.slice(0, 3).reduce((sum, n) => sum + +n, 0)}`],
   [/"id":"(?:call_|toolu_)?[A-Za-z0-9]{9,}"/g, '"id":"CALL"'],
 ]
 
@@ -44,8 +47,16 @@ const joined = (text) => {
   return JSON.stringify([...parts].filter(([key]) => !/tokens_(predicted|evaluated)=/.test(key)).sort())
 }
 
+// Does a reply say two things of how much of its prompt was cached? Of several replies each says its own.
+const contradicts = (text) => {
+  if (/"index":[1-9]/.test(text.replaceAll(/"content_block_[^\n]*/g, ''))) return false
+  const said = [...text.matchAll(/"(?:cached_tokens|cache_read_input_tokens|cache_n)":(\d+)/g)].map(([, n]) => n)
+  return new Set(said).size > 1
+}
+
 // 'same', 'split' or 'different'.
 export const compare = (calm, chaos, isStream) => {
+  if (contradicts(calm) || contradicts(chaos)) return 'different'
   const [a, b] = [withoutChance(calm), withoutChance(chaos)]
   if (a === b) return 'same'
   if (!isStream) return 'different'

@@ -26,14 +26,18 @@ static void check_rewritten(const hth_frame *frame, size_t n_used)
         hth_frame_add_head(&out, frame->status, frame->is_stream, frame->retry_after_s, frame->content_type);
     } else if (frame->kind == HTH_FRAME_END) {
         hth_frame_add_end(&out, &frame->summary);
+    } else if (frame->kind == HTH_FRAME_CACHED) {
+        hth_frame_add_cached(&out, frame->reply, frame->n_cached);
     } else {
         hearth_token *tokens = calloc((size_t)frame->n_tokens + 1, sizeof(*tokens));
 
         for (uint32_t i = 0; tokens && i < frame->n_tokens; i++)
             tokens[i] = hth_frame_token(frame, i);
         if (tokens)
-            hth_frame_add_step(&out, frame->reply, frame->reply_has_ended, tokens, frame->n_tokens, frame->bytes,
-                               frame->n_bytes);
+            hth_frame_add_step(&out, frame->reply,
+                               (frame->reply_has_ended ? HTH_STEP_ENDS : 0u) |
+                                   (frame->has_failed ? HTH_STEP_FAILS : 0u),
+                               tokens, frame->n_tokens, frame->bytes, frame->n_bytes);
         free(tokens);
     }
     if (out.text && !out.failed) {
@@ -41,6 +45,7 @@ static void check_rewritten(const hth_frame *frame, size_t n_used)
         assert(hth_frame_read(out.text, out.n, &again, &n_again) == HTH_FRAME_OK);
         assert(n_again == n_used);
         assert(again.kind == frame->kind && again.n_tokens == frame->n_tokens && again.n_bytes == frame->n_bytes);
+        assert(again.n_cached == frame->n_cached && again.has_failed == frame->has_failed);
     }
     hth_buffer_deinit(&out);
 }
@@ -71,7 +76,7 @@ static void check_remembered(const hth_buffer *remembered, size_t last, size_t n
     for (size_t at = 0; at < remembered->n; at += n_used) {
         assert(at <= last);
         assert(hth_frame_read(remembered->text + at, remembered->n - at, &frame, &n_used) == HTH_FRAME_OK);
-        assert(frame.kind == HTH_FRAME_STEP && frame.n_bytes == 0);
+        assert((frame.kind == HTH_FRAME_STEP && frame.n_bytes == 0) || frame.kind == HTH_FRAME_CACHED);
         n += frame.n_tokens;
     }
     assert(n == n_tokens);
@@ -95,7 +100,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 
             assert(read_part(bytes + at, n, &part, &ignored) == HTH_FRAME_PART);
         }
-        if (frame.kind == HTH_FRAME_STEP) {
+        if (frame.kind == HTH_FRAME_STEP || frame.kind == HTH_FRAME_CACHED) {
             hth_frame_add_known(&remembered, &last, &frame);
             n_tokens += frame.n_tokens;
         }

@@ -178,9 +178,10 @@ static void run(hearth_model *model, hth_api_prepared *prepared, hth_api_reply *
     free(ids);
 }
 
-static void script(hth_api_reply *reply, const char *const *texts, hearth_finish_reason finish, hth_buffer *out)
+static void script(hth_api_reply *reply, const char *const *texts, hearth_finish_reason finish, uint32_t stop_number,
+                   hth_buffer *out)
 {
-    hearth_result result = { .status = HEARTH_OK, .finish_reason = finish };
+    hearth_result result = { .status = HEARTH_OK, .finish_reason = finish, .stop_number = stop_number };
     hearth_token token = 'x';
     uint32_t n = 0;
 
@@ -195,7 +196,7 @@ static void script(hth_api_reply *reply, const char *const *texts, hearth_finish
 }
 
 static hth_test_answer answer(hearth_model *model, hth_api_kind kind, const char *body, const char *const *texts,
-                              hearth_finish_reason finish)
+                              hearth_finish_reason finish, uint32_t stop_number)
 {
     const hth_api_reply_options options = { .model = "m", .id = "0123", .created_s = 1700000000 };
     hth_test_answer out = { .status = 200 };
@@ -211,7 +212,7 @@ static hth_test_answer answer(hearth_model *model, hth_api_kind kind, const char
         hth_api_error_write(hth_api_kind_dialect(kind), &error, &out.text);
     } else {
         if (texts)
-            script(reply, texts, finish, &out.text);
+            script(reply, texts, finish, stop_number, &out.text);
         else
             run(model, &prepared, reply, &out.text);
         assert_true(hth_api_reply_has_ended(reply));
@@ -226,13 +227,20 @@ static hth_test_answer answer(hearth_model *model, hth_api_kind kind, const char
 
 hth_test_answer hth_test_api_run(hearth_model *model, hth_api_kind kind, const char *body)
 {
-    return answer(model, kind, body, NULL, HEARTH_FINISH_STOP);
+    return answer(model, kind, body, NULL, HEARTH_FINISH_STOP, 0);
 }
 
 hth_test_answer hth_test_api_script(hearth_model *model, hth_api_kind kind, const char *body, const char *const *texts,
                                     hearth_finish_reason finish)
 {
-    return answer(model, kind, body, texts, finish);
+    return answer(model, kind, body, texts, finish, 0);
+}
+
+hth_test_answer hth_test_api_stopped(hearth_model *model, hth_api_kind kind, const char *body, uint32_t stop_number)
+{
+    static const char *const texts[] = { "text", NULL };
+
+    return answer(model, kind, body, texts, HEARTH_FINISH_STOP, stop_number);
 }
 
 /* ---- JSON ---- */

@@ -19,6 +19,9 @@ hth_test_answer hth_test_api_run(hearth_model *model, hth_api_kind kind, const c
 hth_test_answer hth_test_api_script(hearth_model *model, hth_api_kind kind, const char *body, const char *const *texts,
                                     hearth_finish_reason finish);
 
+/* Likewise of one text, which the request's stop text number - 1 ended; those of a template follow the client's. */
+hth_test_answer hth_test_api_stopped(hearth_model *model, hth_api_kind kind, const char *body, uint32_t stop_number);
+
 /* The JSON of a body; ends the test where it is none. */
 json_t *hth_test_json(const char *text);
 /* The JSON of the events of a stream, in an array; each name, where there is one, as its member "(event)". */

@@ -163,6 +163,8 @@ typedef struct script_step {
     uint32_t n_tokens;
     const char *bytes;
     bool has_ended;
+    bool has_failed;
+    uint32_t n_cached; /* not 0: a CACHED frame, and nothing else */
 } script_step;
 
 typedef struct reply_script {
@@ -230,6 +232,7 @@ static void script_chunk(hth_buffer *out, const hth_buffer *bytes)
 typedef struct script_known {
     hth_buffer tokens[8]; /* of each reply, as hearth_token */
     bool has_ended[8];
+    uint32_t n_cached[8];
 } script_known;
 
 /* What is known has to be what the script said, step by step. */
@@ -240,16 +243,18 @@ static void known_read(const char *bytes, size_t n, script_known *out)
         size_t n_used = 0;
 
         assert_int_equal(hth_frame_read(bytes, n, &frame, &n_used), HTH_FRAME_OK);
-        assert_int_equal(frame.kind, HTH_FRAME_STEP);
+        assert_true(frame.kind == HTH_FRAME_STEP || frame.kind == HTH_FRAME_CACHED);
         assert_int_equal(frame.n_bytes, 0);
         assert_true(frame.reply < 8);
+        assert_int_equal(frame.n_cached == 0 ? 0 : out->n_cached[frame.reply], 0); /* once */
+        out->n_cached[frame.reply] += frame.n_cached;
         for (uint32_t i = 0; i < frame.n_tokens; i++) {
             hearth_token token = hth_frame_token(&frame, i);
 
             hth_buffer_add(&out->tokens[frame.reply], (const char *)&token, sizeof(token));
         }
         assert_false(out->has_ended[frame.reply]);
-        out->has_ended[frame.reply] = frame.reply_has_ended;
+        out->has_ended[frame.reply] |= frame.reply_has_ended;
         bytes += n_used;
         n -= n_used;
     }
@@ -261,6 +266,11 @@ static bool known_has(script_known *known, size_t *at, const script_step *step)
     const hth_buffer *tokens = &known->tokens[step->reply];
     size_t n_bytes = step->n_tokens * sizeof(hearth_token);
 
+    if (step->n_cached > 0) {
+        assert_true(known->n_cached[step->reply] == step->n_cached ||
+                    (known->n_cached[step->reply] == 0 && tokens->n == 0)); /* it comes before tokens */
+        return known->n_cached[step->reply] > 0;
+    }
     if (at[step->reply] + n_bytes > tokens->n || (step->has_ended && !known->has_ended[step->reply]) ||
         (step->n_tokens == 0 && !step->has_ended))
         return false;
@@ -286,8 +296,12 @@ static void script_write(const reply_script *script, const char *frames, size_t 
         if (known_has(&known, at, step))
             continue;
         hth_buffer_clear(&frame);
-        hth_frame_add_step(&frame, step->reply, step->has_ended, step->tokens, step->n_tokens, step->bytes,
-                           strlen(step->bytes));
+        if (step->n_cached > 0)
+            hth_frame_add_cached(&frame, step->reply, step->n_cached);
+        else
+            hth_frame_add_step(&frame, step->reply,
+                               (step->has_ended ? HTH_STEP_ENDS : 0u) | (step->has_failed ? HTH_STEP_FAILS : 0u),
+                               step->tokens, step->n_tokens, step->bytes, strlen(step->bytes));
         script_chunk(out, &frame);
     }
     hth_buffer_clear(&frame);

@@ -244,6 +244,25 @@ static void a_models_stream_says_what_its_message_says_and_which_text_stopped_it
     hth_buffer_deinit(&stream.text);
 }
 
+/* A text of the template's that stopped it is no stop sequence, even where a text of the client's is in the reply. */
+static void only_what_the_client_asked_for_is_a_stop_sequence(void **state)
+{
+    static const char *const reasons[] = { "end_turn", "stop_sequence", "stop_sequence", "end_turn" };
+    static const char *const sequences[] = { "", "zz", "text", "" };
+    const hth_test_stub *f = *state;
+
+    for (uint32_t number = 0; number < 4; number++) {
+        hth_test_answer answer = hth_test_api_stopped(
+            f->model, HTH_API_MESSAGES, "{" HEAD "," MESSAGES ",\"stop_sequences\":[\"zz\",\"text\"]}", number);
+        json_t *body = hth_test_json(hth_buffer_text(&answer.text));
+
+        assert_string_equal(hth_test_text_at(body, "stop_reason"), reasons[number]);
+        assert_string_equal(hth_test_text_at(body, "stop_sequence"), sequences[number]);
+        json_decref(body);
+        hth_buffer_deinit(&answer.text);
+    }
+}
+
 static void counted_tokens_are_those_that_a_message_uses(void **state)
 {
     const hth_test_stub *f = *state;
@@ -305,6 +324,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(without_being_asked_for_thinking_is_not_shown, hth_test_stub_set_up,
                                         hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(events_open_and_close_one_block_after_the_other, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(only_what_the_client_asked_for_is_a_stop_sequence, hth_test_stub_set_up,
                                         hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(a_models_stream_says_what_its_message_says_and_which_text_stopped_it,
                                         hth_test_stub_set_up, hth_test_stub_tear_down),

@@ -145,6 +145,23 @@ static void a_stop_text_is_named(void **state)
     hth_buffer_deinit(&answer.text);
 }
 
+static void a_stop_text_of_nobody_elses_is_named(void **state)
+{
+    static const char *const types[] = { "eos", "word", "word", "eos" }, *const words[] = { "", "zz", "text", "" };
+    const hth_test_stub *f = *state;
+
+    for (uint32_t number = 0; number < 4; number++) {
+        hth_test_answer answer = hth_test_api_stopped(f->model, HTH_API_NATIVE_COMPLETION,
+                                                      "{\"prompt\":\"abc\",\"stop\":[\"zz\",\"text\"]}", number);
+        json_t *body = hth_test_json(hth_buffer_text(&answer.text));
+
+        assert_string_equal(hth_test_text_at(body, "stop_type"), types[number]);
+        assert_string_equal(hth_test_text_at(body, "stopping_word"), words[number]);
+        json_decref(body);
+        hth_buffer_deinit(&answer.text);
+    }
+}
+
 static void several_prompts_are_answered_in_their_order(void **state)
 {
     const hth_test_stub *f = *state;
@@ -243,6 +260,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_completion_tells_what_it_did_streamed_or_not, hth_test_stub_set_up,
                                         hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(a_stop_text_is_named, hth_test_stub_set_up, hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(a_stop_text_of_nobody_elses_is_named, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(several_prompts_are_answered_in_their_order, hth_test_stub_set_up,
                                         hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(texts_become_tokens_and_tokens_texts, hth_test_stub_set_up,

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "server/frames.h"
+#include "server/worker_known.h"
 
 /* Tokens known of one reply, in all frames. */
 static size_t count_known(const hth_buffer *known, uint32_t reply, size_t *n_frames_out, bool *has_ended_out)
@@ -39,7 +40,7 @@ static void add_known(hth_buffer *known, size_t *last, uint32_t reply, bool has_
     assert_non_null(some);
     for (uint32_t i = 0; i < n; i++)
         some[i] = (hearth_token)((first + i) % 1000);
-    hth_frame_add_step(&step, reply, has_ended, some, n, "left out", 8);
+    hth_frame_add_step(&step, reply, has_ended ? HTH_STEP_ENDS : 0, some, n, "left out", 8);
     assert_int_equal(hth_frame_read(step.text, step.n, &frame, &n_used), HTH_FRAME_OK);
     hth_frame_add_known(known, last, &frame);
     hth_buffer_deinit(&step);
@@ -93,6 +94,33 @@ static void an_end_without_tokens_is_known_too(void **state)
     hth_buffer_deinit(&known);
 }
 
+static void what_was_cached_is_known_beside_the_tokens(void **state)
+{
+    const hth_frame cached = { .kind = HTH_FRAME_CACHED, .reply = 2, .n_cached = 733 };
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hth_buffer out = { .text = NULL };
+    hth_known known;
+    size_t last = 0;
+    uint32_t n = 0;
+
+    (void)state;
+    add_known(&out, &last, 2, false, 0, 3);
+    hth_frame_add_known(&out, &last, &cached);
+    add_known(&out, &last, 2, false, 3, 2);
+    add_known(&out, &last, 2, true, 5, 2);
+    assert_true(hth_known_read(out.text, out.n, 3, &known, &error));
+    assert_int_equal(hth_known_n(&known, 2), 7);
+    for (int i = 0; i < 7; i++)
+        assert_int_equal(known.replies[2].tokens[i], i);
+    assert_true(hth_known_has_ended(&known, 2));
+    assert_true(hth_known_cached(&known, 2, &n));
+    assert_int_equal(n, 733);
+    assert_false(hth_known_cached(&known, 1, &n));
+    assert_false(hth_known_cached(&known, 3, &n));
+    hth_known_deinit(&known);
+    hth_buffer_deinit(&out);
+}
+
 static void frames_of_what_is_known_are_bounded(void **state)
 {
     hth_buffer known = { .text = NULL };
@@ -113,6 +141,7 @@ int main(void)
         cmocka_unit_test(what_is_known_of_one_reply_is_one_frame),
         cmocka_unit_test(what_is_known_of_several_keeps_its_order),
         cmocka_unit_test(an_end_without_tokens_is_known_too),
+        cmocka_unit_test(what_was_cached_is_known_beside_the_tokens),
         cmocka_unit_test(frames_of_what_is_known_are_bounded),
     };
 

@@ -31,8 +31,10 @@ static hth_buffer sample(void)
     hth_buffer out = { .text = NULL };
 
     hth_frame_add_head(&out, 503, true, 17, "text/event-stream");
-    hth_frame_add_step(&out, 127, false, tokens, 5, "data: \0x\n\n", 10);
-    hth_frame_add_step(&out, 0, true, NULL, 0, NULL, 0);
+    hth_frame_add_step(&out, 127, 0, tokens, 5, "data: \0x\n\n", 10);
+    hth_frame_add_step(&out, 0, HTH_STEP_ENDS, NULL, 0, NULL, 0);
+    hth_frame_add_step(&out, 0, HTH_STEP_FAILS, NULL, 0, "error", 5);
+    hth_frame_add_cached(&out, 126, UINT32_MAX);
     hth_frame_add_end(&out, &summary);
     assert_false(out.failed);
     return out;
@@ -66,8 +68,19 @@ static void what_was_written_is_read(void **state)
     at += n_used;
     n -= n_used;
     assert_int_equal(hth_frame_read(at, n, &frame, &n_used), HTH_FRAME_OK);
-    assert_true(frame.reply_has_ended);
+    assert_true(frame.reply_has_ended && !frame.has_failed);
     assert_int_equal(frame.n_tokens + frame.n_bytes, 0);
+    at += n_used;
+    n -= n_used;
+    assert_int_equal(hth_frame_read(at, n, &frame, &n_used), HTH_FRAME_OK);
+    assert_true(!frame.reply_has_ended && frame.has_failed);
+    assert_int_equal(frame.n_bytes, 5);
+    at += n_used;
+    n -= n_used;
+    assert_int_equal(hth_frame_read(at, n, &frame, &n_used), HTH_FRAME_OK);
+    assert_int_equal(frame.kind, HTH_FRAME_CACHED);
+    assert_int_equal(frame.reply, 126);
+    assert_int_equal(frame.n_cached, UINT32_MAX);
     at += n_used;
     n -= n_used;
     assert_int_equal(hth_frame_read(at, n, &frame, &n_used), HTH_FRAME_OK);
@@ -135,7 +148,7 @@ static void what_is_no_frame_is_refused(void **state)
     expect_bad("\0\0\0\0\1", 5); /* shorter than its kind */
     expect_bad("\0\0\0\0\2", 5);
     expect_bad("\0\0\0\0\3", 5);
-    hth_frame_add_step(&out, 0, false, tokens, 2, NULL, 0);
+    hth_frame_add_step(&out, 0, 0, tokens, 2, NULL, 0);
     out.text[HTH_FRAME_HEAD_BYTES + 8] = 3; /* more tokens than there are */
     expect_bad(out.text, out.n);
     out.text[HTH_FRAME_HEAD_BYTES + 11] = '\x7f';

@@ -229,10 +229,14 @@ static void all_replies_to_a_prompt_are_accepted_or_none(void **state)
     request.n_replayed = 1;
     (void)submit(h, &request);
     request.n_replayed = 0;
-    wait_for(h, 6, 0);
-    (void)submit(h, &request); /* there is room again */
+    assert_int_equal(hearth_submit(f.model, &request, NULL, &err), HEARTH_BUSY);
+    request.is_resumed = true; /* also one of which nothing is known yet */
+    (void)submit(h, &request);
+    request.is_resumed = false;
     wait_for(h, 7, 0);
-    for (unsigned i = 0; i < 7; i++)
+    (void)submit(h, &request); /* there is room again */
+    wait_for(h, 8, 0);
+    for (unsigned i = 0; i < 8; i++)
         assert_int_equal(h->statuses[i], HEARTH_OK);
     hall_free(h);
     close_model(&f);

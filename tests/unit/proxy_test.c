@@ -35,8 +35,11 @@ static const reply_script whole = {
 };
 
 static const script_step choices_steps[] = {
+    { .reply = 0, .n_cached = 733 },
+    { .reply = 2, .n_cached = 1 },
     { .reply = 0, .tokens = { 10 }, .n_tokens = 1, .bytes = "data: 0a\n\n" },
     { .reply = 2, .tokens = { 30 }, .n_tokens = 1, .bytes = "data: 2a\n\n" },
+    { .reply = 1, .n_cached = 20 },
     { .reply = 1, .tokens = { 20, 21 }, .n_tokens = 2, .bytes = "data: 1a\n\n" },
     { .reply = 0, .tokens = { 11 }, .n_tokens = 1, .bytes = "", .has_ended = true },
     { .reply = 2, .tokens = { 31, 32 }, .n_tokens = 2, .bytes = "data: 2b\n\n" },
@@ -410,9 +413,9 @@ static void send_noise(fake_connection *connection, const fake_request *request,
     case 0: hth_buffer_add_text(&frame, "\xff\xff\xff\xff\x01 no frame"); break;
     case 1:
         hth_frame_add_head(&frame, 200, true, 0, events);
-        hth_frame_add_step(&frame, 128, false, NULL, 0, "x", 1); /* no such reply */
+        hth_frame_add_step(&frame, 128, 0, NULL, 0, "x", 1); /* no such reply */
         break;
-    case 2: hth_frame_add_step(&frame, 0, false, NULL, 0, "x", 1); break; /* no head */
+    case 2: hth_frame_add_step(&frame, 0, 0, NULL, 0, "x", 1); break; /* no head */
     case 3:
         hth_frame_add_head(&frame, 200, true, 0, events);
         hth_frame_add_head(&frame, 200, true, 0, events);
@@ -442,6 +445,61 @@ static void what_is_no_frame_counts_as_a_broken_connection(void **state)
     client_reply_deinit(&reply);
 }
 
+/* What a worker says without a token is not an error for that: only the worker knows. */
+static void text_that_no_token_released_does_not_end_a_stream(void **state)
+{
+    static const script_step steps[] = {
+        { .tokens = { 1 }, .n_tokens = 1, .bytes = "data: one\n\n" },
+        { .reply = 1, .bytes = "data: text\n\n" },
+        { .tokens = { 2 }, .n_tokens = 1, .bytes = "data: two\n\n", .has_ended = true },
+        { .reply = 1, .bytes = "data: [DONE]\n\n", .has_ended = true },
+    };
+    static const reply_script script = {
+        .status = 200, .is_stream = true, .content_type = events, .steps = steps, .n_steps = 4
+    };
+    relay_stage *stage = *state;
+    client_reply reply = { .status = 0 };
+    size_t n_bytes;
+
+    begin_with(stage, &script);
+    exchange_whole(stage, &reply);
+    n_bytes = stage->n_reply_bytes;
+    begin_with(stage, &script);
+    stage->runs[0].cut = n_bytes - 120; /* in the frame of the second token, or the end's */
+    exchange_whole(stage, &reply);
+    assert_int_equal(stage->n_runs, 2);
+    assert_true(reply.is_whole);
+    assert_non_null(strstr(hth_buffer_text(&reply.body), "data: [DONE]\n\n"));
+    assert_int_equal(stage->record.status, 200);
+    client_reply_deinit(&reply);
+}
+
+static void a_stream_that_has_its_error_is_not_gone_on_with(void **state)
+{
+    static const script_step steps[] = {
+        { .tokens = { 1 }, .n_tokens = 1, .bytes = "data: one\n\n" },
+        { .bytes = "data: error\n\n", .has_ended = true, .has_failed = true },
+    };
+    static const reply_script script = {
+        .status = 200, .is_stream = true, .content_type = events, .steps = steps, .n_steps = 2
+    };
+    relay_stage *stage = *state;
+    client_reply reply = { .status = 0 };
+    size_t n_bytes;
+
+    begin_with(stage, &script);
+    exchange_whole(stage, &reply);
+    n_bytes = stage->n_reply_bytes;
+    begin_with(stage, &script);
+    stage->runs[0].cut = n_bytes - 20; /* in END */
+    exchange_whole(stage, &reply);
+    assert_int_equal(stage->n_runs, 1);
+    assert_true(reply.is_whole);
+    assert_string_equal(hth_buffer_text(&reply.body), "data: one\n\ndata: error\n\n");
+    assert_int_equal(stage->record.status, 500);
+    client_reply_deinit(&reply);
+}
+
 /* The first run is the script's; those after it refuse. */
 static void refuse_later(fake_connection *connection, const fake_request *request, void *user_data)
 {
@@ -457,7 +515,7 @@ static void refuse_later(fake_connection *connection, const fake_request *reques
     if (note_run(stage, request) == 1 && stage->model[0] == 't') {
         script_head(&out, HTH_FRAMES_CONTENT_TYPE);
         hth_frame_add_head(&frame, 503, false, 1, json);
-        hth_frame_add_step(&frame, 0, true, NULL, 0, body, sizeof(body) - 1);
+        hth_frame_add_step(&frame, 0, HTH_STEP_ENDS, NULL, 0, body, sizeof(body) - 1);
         hth_frame_add_end(&frame, &summary);
         script_chunk(&out, &frame);
         hth_buffer_clear(&frame);
@@ -796,7 +854,8 @@ static void flood(fake_connection *connection, const fake_request *request, void
     for (int i = 0; i < FLOOD_STEPS; i++) {
         memset(bytes, 'a' + i % 26, FLOOD_BYTES);
         hth_buffer_clear(&frame);
-        hth_frame_add_step(&frame, 0, i + 1 == FLOOD_STEPS, &(hearth_token){ i }, 1, bytes, FLOOD_BYTES);
+        hth_frame_add_step(&frame, 0, i + 1 == FLOOD_STEPS ? HTH_STEP_ENDS : 0, &(hearth_token){ i }, 1, bytes,
+                           FLOOD_BYTES);
         script_chunk(&out, &frame);
     }
     hth_buffer_clear(&frame);
@@ -1197,6 +1256,8 @@ int main(void)
         STAGED(but_not_for_ever),
         STAGED(a_connection_to_a_worker_that_is_well_is_made_again),
         STAGED(what_is_no_frame_counts_as_a_broken_connection),
+        STAGED(text_that_no_token_released_does_not_end_a_stream),
+        STAGED(a_stream_that_has_its_error_is_not_gone_on_with),
         STAGED(a_stream_that_no_worker_takes_ends_with_the_reason),
         STAGED(a_whole_reply_that_no_worker_takes_is_the_refusal),
         STAGED(one_request_that_kills_is_told_from_those_that_were_there),

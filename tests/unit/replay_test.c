@@ -74,6 +74,7 @@ static void expect_the_same_from_any_token(hearth_model *model, const hearth_req
         assert_int_equal(again->n_replayed, k);
         assert_string_equal(rest.text, whole.text);
         assert_int_equal(rest.finish_reason, whole.finish_reason);
+        assert_int_equal(rest.stop_number, whole.stop_number);
         assert_int_equal(rest.stats.completion_tokens, n);
         if (k == n) {
             assert_int_equal(rest.stats.n_decode_evaluations + rest.stats.n_prefill_evaluations, 0);
@@ -94,6 +95,30 @@ static void replayed_tokens_are_told_as_they_were_when_they_were_drawn(void **st
 
     request.ignore_eos = true;
     expect_the_same_from_any_token(f->model, &request);
+    free(prompt);
+}
+
+static void a_result_says_which_stop_text_ended_the_reply(void **state)
+{
+    const hth_test_stub *f = *state;
+    char *prompt = hth_test_prompt(300, 3);
+    hearth_request request = hth_test_greedy(prompt, 24);
+    const char *stop[2] = { "this is never said" };
+    hearth_result whole, stopped;
+
+    request.ignore_eos = true;
+    whole = hth_test_complete(f->model, &request);
+    assert_int_equal(whole.stop_number, 0);
+    assert_true(whole.n_bytes > 10);
+    stop[1] = whole.text + whole.n_bytes - 8;
+    request.stop = stop;
+    request.n_stop = 2;
+    stopped = hth_test_complete(f->model, &request);
+    assert_int_equal(stopped.finish_reason, HEARTH_FINISH_STOP);
+    assert_int_equal(stopped.stop_number, 2);
+    expect_the_same_from_any_token(f->model, &request);
+    hearth_result_free(&stopped);
+    hearth_result_free(&whole);
     free(prompt);
 }
 
@@ -229,6 +254,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(replayed_tokens_are_told_as_they_were_when_they_were_drawn,
                                         hth_test_stub_set_up, hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(a_result_says_which_stop_text_ended_the_reply, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(replayed_tokens_that_are_not_cached_are_evaluated_one_by_one_behind_the_prompt,
                                         hth_test_stub_set_up, hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(the_prompt_that_is_echoed_is_told_again_too, hth_test_stub_set_up,

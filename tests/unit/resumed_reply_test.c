@@ -137,7 +137,7 @@ static size_t count(const char *text, const char *what)
     return n;
 }
 
-/* What two runs may differ in: when it was, how long it took, and what came from the cache. */
+/* What two runs may differ in: when it was, how long it took, and what was in the cache when it began. */
 static void forget_chance(char *text)
 {
     static const char *const numbers[] = { "\"created\":", "cached_tokens\":", "\"tokens_cached\":",
@@ -154,6 +154,17 @@ static void forget_chance(char *text)
     for (from = strstr(text, "\"timings\":{"); from && (to = strchr(from, '}'));
          from = strstr(from + 1, "\"timings\":{"))
         memmove(from + strlen("\"timings\":{"), to, strlen(to) + 1);
+}
+
+/* What a message says of the cache at its beginning and at its end is one thing, whichever workers said it. */
+static void expect_one_usage(const char *text)
+{
+    static const char name[] = "\"cache_read_input_tokens\":";
+    const char *first = strstr(text, name);
+
+    for (const char *at = first; at; at = strstr(at + 1, name))
+        if (strtoul(at + strlen(name), NULL, 10) != strtoul(first + strlen(name), NULL, 10))
+            fail_msg("of the cache it says first %.40s and then %.40s", first, at);
 }
 
 /* The body of the reply, joined where it came in chunks; the caller's. */
@@ -208,6 +219,7 @@ static char *ask(chain *c, const char *path, const char *request, size_t n_event
     hth_test_client_hear_end(&client);
     assert_int_equal(strncmp(client.heard, "HTTP/1.1 200", 12), 0);
     body = body_of(&client);
+    expect_one_usage(body);
     forget_chance(body);
     hth_test_client_close(&client);
     return body;
@@ -282,6 +294,27 @@ static void anthropics_events_go_on(void **state)
             false);
 }
 
+/* The first worker finds nothing of it in the cache, the second one what the first has left. */
+static void what_was_said_of_the_cache_stays_true(void **state)
+{
+    static const char head[] = "{\"model\":\"tiny\",\"stream\":true,\"max_tokens\":60,\"temperature\":0,\"messages\":[{"
+                               "\"role\":\"user\",\"content\":\"";
+    chain *c = *state;
+    hth_buffer request = { .text = NULL };
+    char *text;
+
+    hth_buffer_add_text(&request, head);
+    for (int i = 0; i < 60; i++)
+        hth_buffer_add_text(&request, "Nobody has told of this king. ");
+    hth_buffer_add_text(&request, "\"}]}");
+    text = ask(c, "/v1/messages", request.text, 6, 1);
+    assert_int_equal(c->record.n_resumed, 1);
+    assert_int_equal(count(text, "\"cache_read_input_tokens\":"), 2); /* ask has compared them */
+    assert_in_range(c->record.summary.n_cached_tokens, 0, 8);
+    free(text);
+    hth_buffer_deinit(&request);
+}
+
 static void seeds_of_the_front_are_kept(void **state)
 {
     chain *c = *state;
@@ -301,8 +334,11 @@ static void whole_replies_are_whole(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chats_go_on_where_they_were), cmocka_unit_test(several_replies_go_on_each),
-        cmocka_unit_test(anthropics_events_go_on),     cmocka_unit_test(seeds_of_the_front_are_kept),
+        cmocka_unit_test(chats_go_on_where_they_were),
+        cmocka_unit_test(several_replies_go_on_each),
+        cmocka_unit_test(anthropics_events_go_on),
+        cmocka_unit_test(seeds_of_the_front_are_kept),
+        cmocka_unit_test(what_was_said_of_the_cache_stays_true),
         cmocka_unit_test(whole_replies_are_whole),
     };
 

@@ -110,6 +110,28 @@ static void a_stop_text_and_what_follows_it_are_never_shown(void **state)
         }
 }
 
+static void the_stop_text_that_came_is_named_by_its_index(void **state)
+{
+    static const char *const stop[] = { "", "zz", "ab", "abc", "b" }; /* an empty one counts and stops nothing */
+    const char *text;
+    size_t n_text;
+    bool stopped;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        hth_text_stream *stream = hth_text_stream_new(stop, 5);
+
+        assert_true(hth_text_stream_feed(stream, "x", 1, &text, &n_text, &stopped));
+        assert_false(stopped);
+        assert_true(hth_text_stream_feed(stream, i == 0 ? "abc" : "b", i == 0 ? 3 : 1, &text, &n_text, &stopped));
+        assert_true(stopped);
+        assert_int_equal(hth_text_stream_stop(stream), i == 0 ? 2 : 4);
+        assert_true(hth_text_stream_feed(stream, "zz", 2, &text, &n_text, &stopped));
+        assert_int_equal(hth_text_stream_stop(stream), i == 0 ? 2 : 4);
+        hth_text_stream_free(stream);
+    }
+}
+
 static void random_bytes_always_give_valid_text(void **state)
 {
     uint64_t seed = hth_test_seed();
@@ -137,6 +159,7 @@ int main(void)
         cmocka_unit_test(text_comes_out_as_it_went_in_however_it_is_cut),
         cmocka_unit_test(bytes_that_are_no_character_become_replacements),
         cmocka_unit_test(a_stop_text_and_what_follows_it_are_never_shown),
+        cmocka_unit_test(the_stop_text_that_came_is_named_by_its_index),
         cmocka_unit_test(random_bytes_always_give_valid_text),
     };
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "support/cmocka_all.h"
 #include "support/worker_stage.h"
@@ -19,6 +20,8 @@ typedef struct memory {
     hearth_token tokens[REPLIES_MAX][TOKENS_MAX];
     uint32_t n_tokens[REPLIES_MAX];
     bool has_ended[REPLIES_MAX];
+    bool has_cached[REPLIES_MAX];
+    uint32_t n_cached[REPLIES_MAX];
     int status;
     bool is_stream;
     bool is_over; /* END has come */
@@ -47,10 +50,20 @@ static void remember(memory *m, const hth_frame *frame)
         assert_true(frame->reply < REPLIES_MAX);
         assert_false(m->has_ended[frame->reply]);
         assert_true(frame->n_bytes == 0 || m->status > 0); /* the head comes first */
+        /* Bytes without what released them would be sent once more by the next worker. */
+        assert_true(frame->n_bytes == 0 || frame->n_tokens > 0 || frame->reply_has_ended || frame->has_failed);
+        assert_int_equal(frame->has_failed, m->status >= 400);
         for (uint32_t i = 0; i < frame->n_tokens; i++)
             m->tokens[frame->reply][m->n_tokens[frame->reply]++] = hth_frame_token(frame, i);
         m->has_ended[frame->reply] = frame->reply_has_ended;
         hth_buffer_add(&m->bytes, frame->bytes, frame->n_bytes);
+        break;
+    case HTH_FRAME_CACHED:
+        assert_true(frame->reply < REPLIES_MAX);
+        assert_false(m->has_cached[frame->reply]);
+        assert_int_equal(m->n_tokens[frame->reply], 0);
+        m->has_cached[frame->reply] = true;
+        m->n_cached[frame->reply] = frame->n_cached;
         break;
     case HTH_FRAME_END:
         m->is_over = true;
@@ -109,20 +122,21 @@ static void memory_free(memory *m)
     free(m);
 }
 
-/* What is not the same in two runs: how long things took, and what was in the cache by then. */
+/* What is not the same in two runs: how long things took. */
 static void blank(hth_buffer *buffer)
 {
-    static const char *const names[] = { "\"timings\":{", "\"hit\":" };
+    static const char begin[] = "\"timings\":{", measured[] = "\"prompt_ms\":";
     char *at = buffer->text;
 
     if (!at)
         return;
-    while ((at = strstr(at, names[0]))) {
-        char *end = strchr(at, '}');
+    while ((at = strstr(at, begin))) {
+        char *end = strchr(at, '}'), *from = strstr(at, measured); /* how much was cached comes before it */
 
         assert_non_null(end);
-        at += strlen(names[0]);
-        memmove(at, end, strlen(end) + 1);
+        at += strlen(begin);
+        if (from && from < end)
+            memmove(from, end, strlen(end) + 1);
     }
     buffer->n = strlen(buffer->text);
 }
@@ -172,9 +186,14 @@ static void go_on(const hth_test_worker *worker, const char *target, const char 
     frames rest;
 
     remember_frames(before, f, n);
-    for (uint32_t i = 0; i < REPLIES_MAX; i++)
+    for (uint32_t i = 0; i < REPLIES_MAX; i++) {
+        after->has_cached[i] = before->has_cached[i]; /* it is not told twice */
+        if (before->has_cached[i])
+            hth_frame_add_cached(&known, i, before->n_cached[i]);
         if (before->n_tokens[i] > 0 || before->has_ended[i])
-            hth_frame_add_step(&known, i, before->has_ended[i], before->tokens[i], before->n_tokens[i], NULL, 0);
+            hth_frame_add_step(&known, i, before->has_ended[i] ? HTH_STEP_ENDS : 0, before->tokens[i],
+                               before->n_tokens[i], NULL, 0);
+    }
     rest = ask(worker, target, body, &known);
     remember_frames(after, &rest, rest.n);
     assert_true(after->is_over);
@@ -185,6 +204,7 @@ static void go_on(const hth_test_worker *worker, const char *target, const char 
     assert_int_equal(after->summary.status, whole->summary.status);
     assert_int_equal(after->summary.n_reply_tokens, whole->summary.n_reply_tokens);
     assert_int_equal(after->summary.finish, whole->summary.finish);
+    assert_int_equal(after->summary.n_cached_tokens, whole->summary.n_cached_tokens);
     for (uint32_t i = 0; i < REPLIES_MAX; i++) {
         assert_int_equal(before->n_tokens[i] + after->n_tokens[i], whole->n_tokens[i]);
         assert_memory_equal(after->tokens[i], whole->tokens[i] + before->n_tokens[i],
@@ -209,8 +229,10 @@ static void expect_to_go_on_from_anywhere(const hth_test_worker *worker, const c
     assert_true(m->is_over);
     if (m->status != 200)
         fail_msg("%s %s: %d %s", target, body, m->status, hth_buffer_text(&m->bytes));
-    for (uint32_t i = 0; i < REPLIES_MAX; i++)
+    for (uint32_t i = 0; i < REPLIES_MAX; i++) {
+        assert_int_equal(m->has_cached[i], m->n_tokens[i] > 0);
         n_tokens += m->n_tokens[i];
+    }
     assert_true(n_tokens >= 3);
     assert_int_equal(m->summary.n_reply_tokens, n_tokens);
     /* All but END; of long replies not every place in the middle. */
@@ -218,6 +240,24 @@ static void expect_to_go_on_from_anywhere(const hth_test_worker *worker, const c
         go_on(worker, target, body, &whole, n, m);
     hth_test_heard_deinit(&whole.heard);
     memory_free(m);
+}
+
+/* In how many frames is it told how much of each prompt was cached? */
+static size_t n_until_cached_is_told(const frames *f, uint32_t n_replies)
+{
+    memory *m = calloc(1, sizeof(*m));
+    size_t n = 0;
+    uint32_t n_told = 0;
+
+    while (n_told < n_replies) {
+        remember_frames(m, &(frames){ .heard = f->heard, .begin = { f->begin[n] }, .n = 1 }, 1);
+        n++;
+        n_told = 0;
+        for (uint32_t i = 0; i < REPLIES_MAX; i++)
+            n_told += m->has_cached[i];
+    }
+    memory_free(m);
+    return n;
 }
 
 #define PROMPT "once upon a time there was an old man who lived by the sea and he had a boat"
@@ -241,6 +281,13 @@ static void go_on_all(const char *model, const char *const (*cases)[2], size_t n
     hth_test_worker_deinit(&worker);
 }
 
+#define AND_Q(letter) "\"" letter "QQQ\","
+#define HELD_BACK                                                                                                     \
+    AND_Q("a")                                                                                                        \
+    AND_Q("b") AND_Q("c") AND_Q("d") AND_Q("e") AND_Q("f") AND_Q("g") AND_Q("h") AND_Q("i") AND_Q("k") AND_Q("l")     \
+        AND_Q("m") AND_Q("n") AND_Q("o") AND_Q("p") AND_Q("r") AND_Q("s") AND_Q("t") AND_Q("u") AND_Q("v") AND_Q("w") \
+            AND_Q("x") AND_Q("y") AND_Q("z") AND_Q(" ") "\"QQQ\""
+
 /* A fake model that takes its time, so that nearly every token has a frame of its own. */
 static void a_reply_goes_on_with_the_next_byte_in_every_api(void **state)
 {
@@ -251,6 +298,9 @@ static void a_reply_goes_on_with_the_next_byte_in_every_api(void **state)
           "{\"model\":\"m\",\"prompt\":[\"" PROMPT "\",\"" PROMPT " x\"],\"max_tokens\":5,\"n\":2}" },
         { "/v1/completions",
           "{\"model\":\"m\",\"prompt\":\"" PROMPT "\",\"max_tokens\":40,\"stop\":[\"e\",\"QQQ\"],\"seed\":5}" },
+        { "/v1/completions", /* nearly every token may begin a stop text: text is held back to the end */
+          "{\"model\":\"m\",\"prompt\":\"" PROMPT "\",\"max_tokens\":6,\"n\":4,\"temperature\":1,\"stop\":[" HELD_BACK
+          "]}" },
         { "/v1/completions", "{\"model\":\"m\",\"prompt\":\"" PROMPT "\",\"max_tokens\":8,\"logprobs\":2}" },
         { "/v1/chat/completions", "{\"model\":\"m\"," CHAT ",\"max_tokens\":12}" },
         { "/v1/chat/completions", "{\"model\":\"m\"," CHAT ",\"max_tokens\":8,\"n\":2,\"logprobs\":true,"
@@ -290,6 +340,42 @@ static void grammars_and_tools_go_on_too(void **state)
     go_on_all(HTH_TEST_MODELS "/hearth-tiny.gguf", cases, sizeof(cases) / sizeof(cases[0]));
 }
 
+/* The first worker found nothing of the prompt; the second one finds what the first has left. */
+static void what_was_said_of_the_cache_stays_true(void **state)
+{
+    static const char *const cases[][2] = {
+        { "/v1/messages", "{\"model\":\"m\",\"cache_control\":{\"type\":\"ephemeral\"},\"max_tokens\":5,\"messages\":[{"
+                          "\"role\":\"user\",\"content\":\"1 " PROMPT " " PROMPT " " PROMPT "\"}]%s}" },
+        { "/v1/completions", "{\"model\":\"m\",\"max_tokens\":4,\"n\":2,\"prompt\":[\"2 " PROMPT " " PROMPT
+                             "\",\"3 " PROMPT "\"],\"stream_options\":{\"include_usage\":true}%s}" },
+        { "/v1/completions",
+          "{\"model\":\"m\",\"max_tokens\":4,\"logprobs\":1,\"prompt\":\"4 " PROMPT " " PROMPT "\",\"stream_"
+          "options\":{\"include_usage\":true}%s}" },
+        { "/completion", "{\"prompt\":\"5 " PROMPT " " PROMPT "\",\"n_predict\":5,\"timings_per_token\":true%s}" },
+    };
+    static const uint32_t n_replies[] = { 1, 4, 1, 1 };
+    hth_test_worker worker;
+
+    (void)state;
+    hth_test_worker_init(&worker, "stub:delay_us=1500");
+    hth_test_worker_start(&worker);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        memory *m = calloc(1, sizeof(*m));
+        char body[1024];
+        frames whole;
+
+        (void)snprintf(body, sizeof(body), cases[i][1], ",\"stream\":true");
+        whole = ask(&worker, cases[i][0], body, NULL);
+        remember_frames(m, &whole, whole.n);
+        assert_in_range(m->summary.n_cached_tokens, 0, 2); /* a token that all texts begin with */
+        for (size_t n = n_until_cached_is_told(&whole, n_replies[i]); n < whole.n; n++)
+            go_on(&worker, cases[i][0], body, &whole, n, m);
+        hth_test_heard_deinit(&whole.heard);
+        memory_free(m);
+    }
+    hth_test_worker_deinit(&worker);
+}
+
 static memory *remember_all(const hth_test_worker *worker, const char *body, const hth_buffer *known)
 {
     frames f = ask(worker, "/v1/completions", body, known);
@@ -298,6 +384,50 @@ static memory *remember_all(const hth_test_worker *worker, const char *body, con
     remember_frames(m, &f, f.n);
     hth_test_heard_deinit(&f.heard);
     return m;
+}
+
+/* The queue has filled before the requests of the dead worker came. */
+static void who_goes_on_is_not_refused_for_a_full_queue(void **state)
+{
+    static const char stream[] =
+        "{\"model\":\"m\",\"stream\":true,\"prompt\":\"" PROMPT "\",\"max_tokens\":3,\"n\":2,\"logprobs\":1}";
+    static const char long_one[] = "{\"prompt\":\"" PROMPT "\",\"n_predict\":60,\"ignore_eos\":true}";
+    enum { CLIENTS = 4 };
+    hth_test_worker worker;
+    hth_buffer nothing = { .text = NULL }, known = { .text = NULL };
+    int fds[CLIENTS];
+
+    (void)state;
+    hth_test_worker_init(&worker, "stub:delay_us=2000");
+    worker.model.n_parallel = 1;
+    worker.model.queue_max = CLIENTS - 1;
+    hth_test_worker_start(&worker);
+    for (int turn = 0; turn < 2; turn++) {
+        memory *m;
+        hth_test_heard heard;
+
+        for (int i = 0; i < CLIENTS; i++) {
+            fds[i] = hth_test_worker_connect(&worker);
+            hth_test_worker_send(fds[i], "POST", "/completion", "", long_one, strlen(long_one));
+        }
+        do {
+            heard =
+                hth_test_worker_post(&worker, "/v1/completions", "{\"model\":\"m\",\"prompt\":\"x\",\"max_tokens\":1}");
+            hth_test_heard_deinit(&heard);
+        } while (heard.status != 503);
+        if (turn == 1) /* of one of its replies something is known, of the other nothing */
+            hth_frame_add_cached(&known, 1, 0);
+        m = remember_all(&worker, stream, turn == 0 ? &nothing : &known);
+        assert_int_equal(m->status, 200);
+        assert_int_equal(m->summary.status, 200);
+        assert_int_equal(m->n_tokens[0], 3);
+        assert_int_equal(m->n_tokens[1], 3);
+        memory_free(m);
+        for (int i = 0; i < CLIENTS; i++)
+            close(fds[i]);
+    }
+    hth_buffer_deinit(&known);
+    hth_test_worker_deinit(&worker);
 }
 
 /*
@@ -322,7 +452,7 @@ static void the_end_of_all_replies_comes_whichever_ends_last(void **state)
     hth_test_worker_start(&worker);
     whole = remember_all(&worker, body.text, NULL);
     hth_test_worker_stop(&worker);
-    hth_frame_add_step(&known, 0, true, whole->tokens[0], whole->n_tokens[0], NULL, 0);
+    hth_frame_add_step(&known, 0, HTH_STEP_ENDS, whole->tokens[0], whole->n_tokens[0], NULL, 0);
     hth_test_worker_start(&worker); /* which knows nothing of the prompts: the long one takes its time */
     rest = remember_all(&worker, body.text, &known);
     assert_int_equal(rest->n_tokens[0], 0);
@@ -365,13 +495,13 @@ static void what_cannot_be_known_of_a_reply_is_refused(void **state)
     hth_buffer_add_text(&known, "this is no frame at all");
     expect_refused(&worker, &known, body);
     hth_buffer_clear(&known);
-    hth_frame_add_step(&known, 0, false, &no_token, 1, NULL, 0);
+    hth_frame_add_step(&known, 0, 0, &no_token, 1, NULL, 0);
     expect_refused(&worker, &known, body);
     hth_buffer_clear(&known);
-    hth_frame_add_step(&known, 1, true, NULL, 0, NULL, 0); /* there is one reply */
+    hth_frame_add_step(&known, 1, HTH_STEP_ENDS, NULL, 0, NULL, 0); /* there is one reply */
     expect_refused(&worker, &known, body);
     hth_buffer_clear(&known);
-    hth_frame_add_step(&known, UINT32_MAX, true, NULL, 0, NULL, 0);
+    hth_frame_add_step(&known, UINT32_MAX, HTH_STEP_ENDS, NULL, 0, NULL, 0);
     expect_refused(&worker, &known, body);
     hth_buffer_clear(&known);
     hth_frame_add_head(&known, 200, true, 0, "text/plain");
@@ -385,6 +515,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_reply_goes_on_with_the_next_byte_in_every_api),
         cmocka_unit_test(grammars_and_tools_go_on_too),
+        cmocka_unit_test(who_goes_on_is_not_refused_for_a_full_queue),
+        cmocka_unit_test(what_was_said_of_the_cache_stays_true),
         cmocka_unit_test(the_end_of_all_replies_comes_whichever_ends_last),
         cmocka_unit_test(what_cannot_be_known_of_a_reply_is_refused),
     };
