@@ -71,18 +71,21 @@ static const char *prompt_text(const hth_api_reply *reply, const hth_api_choice 
     return prompt->n_pieces == 1 && prompt->pieces[0].text ? prompt->pieces[0].text : "";
 }
 
-static json_t * final(hth_api_reply *reply, hth_api_choice *choice, const char *content)
+/* has_content: with its text, which of a stream has left already */
+static json_t * final(hth_api_reply *reply, hth_api_choice *choice, bool has_content)
 {
     const hearth_stats *stats = &choice->stats;
-    json_t *body = json_pack(
-        "{s:I, s:s, s:o, s:i, s:b, s:s, s:I, s:I, s:I, s:o, s:s, s:b, s:b, s:s, s:s, s:o}", "index",
-        (json_int_t)choice->index, "content", content, "tokens", take(&choice->tokens), "id_slot", -1, "stop", true,
-        "model", reply->model, "tokens_predicted", (json_int_t)stats->completion_tokens, "tokens_evaluated",
-        (json_int_t)stats->prompt_tokens, "tokens_cached", (json_int_t)stats->finish_tokens, "generation_settings",
-        hth_api_native_settings(&reply->prepared->requests[choice->index / reply->request->options.n]), "prompt",
-        prompt_text(reply, choice), "has_new_line", strchr(hth_buffer_text(&choice->content), '\n') != NULL,
-        "truncated", false, "stop_type", stop_type(choice), "stopping_word", choice->stop_text ? choice->stop_text : "",
-        "timings", hth_api_timings(stats));
+    const char *content = hth_buffer_text(&choice->content);
+    json_t *body =
+        json_pack("{s:I, s:s%, s:o, s:i, s:b, s:s, s:I, s:I, s:I, s:o, s:s, s:b, s:b, s:s, s:s, s:o}", "index",
+                  (json_int_t)choice->index, "content", content, has_content ? choice->content.n : (size_t)0, "tokens",
+                  take(&choice->tokens), "id_slot", -1, "stop", true, "model", reply->model, "tokens_predicted",
+                  (json_int_t)stats->completion_tokens, "tokens_evaluated", (json_int_t)stats->prompt_tokens,
+                  "tokens_cached", (json_int_t)stats->finish_tokens, "generation_settings",
+                  hth_api_native_settings(&reply->prepared->requests[choice->index / reply->request->options.n]),
+                  "prompt", prompt_text(reply, choice), "has_new_line",
+                  memchr(content, '\n', choice->content.n) != NULL, "truncated", false, "stop_type", stop_type(choice),
+                  "stopping_word", choice->stop_text ? choice->stop_text : "", "timings", hth_api_timings(stats));
 
     add_logprobs(reply, choice, body);
     return body;
@@ -90,7 +93,7 @@ static json_t * final(hth_api_reply *reply, hth_api_choice *choice, const char *
 
 static void put_choice_end(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
 {
-    hth_sse_add_take(out, NULL, final(reply, choice, ""));
+    hth_sse_add_take(out, NULL, final(reply, choice, false));
 }
 
 static void put_end(hth_api_reply *reply, hth_buffer *out)
@@ -104,10 +107,10 @@ static json_t *whole(hth_api_reply *reply)
     json_t *all;
 
     if (reply->n_choices == 1)
-        return final(reply, &reply->choices[0], hth_buffer_text(&reply->choices[0].content));
+        return final(reply, &reply->choices[0], true);
     all = json_array();
     for (size_t i = 0; i < reply->n_choices; i++)
-        json_array_append_new(all, final(reply, &reply->choices[i], hth_buffer_text(&reply->choices[i].content)));
+        json_array_append_new(all, final(reply, &reply->choices[i], true));
     return all;
 }
 

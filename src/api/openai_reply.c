@@ -132,20 +132,23 @@ static json_t *calls_json(const hth_api_choice *choice)
     json_t *calls = json_array();
 
     for (size_t i = 0; i < choice->n_calls; i++)
-        json_array_append_new(calls, json_pack("{s:s, s:s, s:{s:s, s:s}}", "id", choice->calls[i].id, "type",
-                                               "function", "function", "name", choice->calls[i].name, "arguments",
-                                               hth_buffer_text(&choice->calls[i].arguments)));
+        json_array_append_new(calls,
+                              json_pack("{s:s, s:s, s:{s:s, s:s%}}", "id", choice->calls[i].id, "type", "function",
+                                        "function", "name", choice->calls[i].name, "arguments",
+                                        hth_buffer_text(&choice->calls[i].arguments), choice->calls[i].arguments.n));
     return calls;
 }
 
 static json_t *message_json(const hth_api_choice *choice)
 {
-    const char *content = hth_buffer_text(&choice->content);
-    json_t *message = json_pack("{s:s, s:s?, s:n}", "role", "assistant", "content",
-                                choice->n_calls > 0 && !*content ? NULL : content, "refusal");
+    json_t *content = choice->n_calls > 0 && choice->content.n == 0
+                        ? json_null()
+                        : json_stringn(hth_buffer_text(&choice->content), choice->content.n);
+    json_t *message = json_pack("{s:s, s:o, s:n}", "role", "assistant", "content", content, "refusal");
 
     if (choice->reasoning.n > 0)
-        json_object_set_new(message, "reasoning_content", json_string(hth_buffer_text(&choice->reasoning)));
+        json_object_set_new(message, "reasoning_content",
+                            json_stringn(hth_buffer_text(&choice->reasoning), choice->reasoning.n));
     if (choice->n_calls > 0)
         json_object_set_new(message, "tool_calls", calls_json(choice));
     return message;

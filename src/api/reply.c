@@ -257,7 +257,7 @@ json_t *hth_api_token_text(hth_api_reply *reply, hearth_token token, bool *is_wh
 
     if (hearth_detokenize(reply->hearth, &token, 1, true, &text, &n, NULL) == HEARTH_OK)
         value = json_stringn(text, n);
-    *is_whole = value && !strstr(text, "\xef\xbf\xbd");
+    *is_whole = value && !memmem(text, n, "\xef\xbf\xbd", 3);
     hearth_free(text);
     return value ? value : json_string("");
 }
@@ -308,7 +308,7 @@ static const char *find_stop(const hth_api_reply *reply, const hth_api_choice *c
             HEARTH_OK)
         return NULL;
     for (size_t i = 0; i < request->n_stop; i++) {
-        const char *at = strstr(text, request->stop[i]);
+        const char *at = memmem(text, n, request->stop[i], strlen(request->stop[i]));
 
         if (at && (!found_at || at < found_at)) {
             found_at = at;

@@ -87,7 +87,10 @@ static bool on_text(uint64_t id, const char *text, size_t n_bytes, void *user_da
 {
     happening *h = happening_new(TEXT, id);
 
-    h->text = strndup(text, n_bytes);
+    h->text = calloc(1, n_bytes + 1);
+    if (!h->text)
+        abort();
+    memcpy(h->text, text, n_bytes);
     h->n_text = n_bytes;
     put(user_data, h);
     return true;
@@ -240,7 +243,7 @@ hth_test_answer hth_test_api_script(hearth_model *model, hth_api_kind kind, cons
 json_t *hth_test_json(const char *text)
 {
     json_error_t error;
-    json_t *value = json_loads(text, JSON_DECODE_ANY, &error);
+    json_t *value = json_loads(text, JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
 
     if (!value)
         fail_msg("'%s' is no JSON: %s", text, error.text);

@@ -145,6 +145,72 @@ static void a_stop_text_is_named(void **state)
     hth_buffer_deinit(&answer.text);
 }
 
+/* The string at a path of each event, joined. */
+static json_t *joined(json_t *events, const char *path)
+{
+    hth_buffer said = { .text = NULL };
+    json_t *event, *text;
+    size_t i;
+
+    json_array_foreach(events, i, event)
+    {
+        const json_t *piece = hth_test_at(event, path);
+
+        hth_buffer_add(&said, json_string_length(piece) > 0 ? json_string_value(piece) : "", json_string_length(piece));
+    }
+    text = json_stringn(hth_buffer_text(&said), said.n);
+    hth_buffer_deinit(&said);
+    return text;
+}
+
+static void a_nul_byte_in_a_reply_ends_nothing(void **state)
+{
+    static const struct {
+        hth_api_kind kind;
+        const char *body, *at, *delta_at, *wanted;
+        size_t n_wanted;
+    } rows[] = {
+        { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"x\",\"grammar\":\"root ::= \\\"ab\\\" [\\\\x00] \\\"cd\\\"\"%s}",
+          "content", "content", "ab\0cd", 5 },
+        { HTH_API_NATIVE_COMPLETION,
+          "{\"prompt\":\"x\",\"grammar\":\"root ::= \\\"ab\\\" [\\\\x00] \\\"cd\\\"\",\"stop\":[\"cd\"]%s}", "content",
+          "content", "ab\0", 3 },
+        { HTH_API_COMPLETION,
+          "{\"prompt\":[120,0,121],\"echo\":true,\"logit_bias\":{\"0\":100},\"temperature\":0,\"max_tokens\":2%s}",
+          "choices.0.text", "choices.0.text", "x\0y\0\0", 5 },
+        { HTH_API_CHAT,
+          "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}],\"logit_bias\":{\"0\":100},\"temperature\":0,\"max_"
+          "tokens\":3%s"
+          "}",
+          "choices.0.message.content", "choices.0.delta.content", "\0\0\0", 3 },
+    };
+    const hth_test_stub *f = *state;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        json_t *wanted = json_stringn(rows[i].wanted, rows[i].n_wanted), *body, *events, *said;
+        hth_test_answer whole, stream;
+        char text[512];
+
+        snprintf(text, sizeof(text), rows[i].body, "");
+        whole = hth_test_api_run(f->model, rows[i].kind, text);
+        snprintf(text, sizeof(text), rows[i].body, ",\"stream\":true");
+        stream = hth_test_api_run(f->model, rows[i].kind, text);
+        body = hth_test_json(hth_buffer_text(&whole.text));
+        events = hth_test_events(hth_buffer_text(&stream.text));
+        said = joined(events, rows[i].delta_at);
+        if (!json_equal(hth_test_at(body, rows[i].at), wanted) || !json_equal(said, wanted))
+            fail_msg("row %zu: %s and %s", i, hth_buffer_text(&whole.text), hth_buffer_text(&stream.text));
+        if (strstr(text, "stop\""))
+            assert_string_equal(hth_test_text_at(body, "stopping_word"), "cd");
+        json_decref(wanted);
+        json_decref(body);
+        json_decref(events);
+        json_decref(said);
+        hth_buffer_deinit(&whole.text);
+        hth_buffer_deinit(&stream.text);
+    }
+}
+
 static void several_prompts_are_answered_in_their_order(void **state)
 {
     const hth_test_stub *f = *state;
@@ -243,6 +309,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_completion_tells_what_it_did_streamed_or_not, hth_test_stub_set_up,
                                         hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(a_stop_text_is_named, hth_test_stub_set_up, hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(a_nul_byte_in_a_reply_ends_nothing, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(several_prompts_are_answered_in_their_order, hth_test_stub_set_up,
                                         hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(texts_become_tokens_and_tokens_texts, hth_test_stub_set_up,
