@@ -683,6 +683,7 @@ static hth_job *job_new(hth_jobs *jobs, hth_http_exchange *exchange, hth_task_ki
         .kind = kind,
         .api = api,
         .owner = job,
+        .is_gone = &job->is_gone,
     };
     job->task.bytes = hth_http_body(exchange, &job->task.n_bytes);
     if (!read_headers(job)) {

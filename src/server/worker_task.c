@@ -208,7 +208,8 @@ void hth_task_run(hth_task *task)
     switch (task->kind) {
     case HTH_TASK_GENERATE: generate(task); break;
     case HTH_TASK_ANSWER:
-        (void)hth_api_answer(task->model, task->request, &task->answer, &task->error); /* the error is in the task */
+        (void)hth_api_answer(task->model, task->request, task->is_gone, &task->answer,
+                             &task->error); /* the error is in the task */
         break;
     case HTH_TASK_EXPLAIN: explain(task); break;
     }

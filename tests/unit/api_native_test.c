@@ -234,7 +234,7 @@ static json_t *ask(const hth_test_stub *f, hth_api_kind kind, const char *body)
     hth_api_request *request = hth_api_request_parse(kind, body, strlen(body), NULL, &error);
     json_t *answer;
 
-    if (!request || !hth_api_answer(f->model, request, &out, &error))
+    if (!request || !hth_api_answer(f->model, request, NULL, &out, &error))
         fail_msg("%s: %s", body, error.message);
     answer = hth_test_json(hth_buffer_text(&out));
     hth_buffer_deinit(&out);
@@ -264,6 +264,54 @@ static void texts_become_tokens_and_tokens_texts(void **state)
     got = ask(f, HTH_API_APPLY_TEMPLATE, "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}],\"whatever\":1}");
     assert_string_equal(hth_test_text_at(got, "prompt"), "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
     json_decref(got);
+}
+
+/* Ask for the tokens of n letters; the status, or 0 with the body in out. */
+static int tokenize_letters(const hth_test_stub *f, size_t n, const atomic_bool *is_gone, hth_buffer *out)
+{
+    hth_buffer body = { .text = NULL };
+    hth_api_error error;
+    hth_api_request *request;
+    int status = 0;
+
+    hth_buffer_add_text(&body, "{\"with_pieces\":true,\"content\":\"");
+    for (size_t i = 0; i < n; i++)
+        hth_buffer_add(&body, "a", 1);
+    hth_buffer_add_text(&body, "\"}");
+    request = hth_api_request_parse(HTH_API_TOKENIZE, body.text, body.n, NULL, &error);
+    assert_non_null(request);
+    if (!hth_api_answer(f->model, request, is_gone, out, &error))
+        status = hth_api_error_http_status(HTH_API_NATIVE, &error);
+    hth_api_request_free(request);
+    hth_buffer_deinit(&body);
+    return status;
+}
+
+static void tokens_of_a_text_are_answered_up_to_a_million(void **state)
+{
+    static const char first[] = "{\"tokens\":[{\"id\":97,\"piece\":\"a\"},";
+    const hth_test_stub *f = *state;
+    hth_buffer out = { .text = NULL };
+
+    assert_int_equal(tokenize_letters(f, 1000000, NULL, &out), 0);
+    assert_memory_equal(out.text, first, strlen(first));
+    assert_int_equal(out.n, strlen("{\"tokens\":[]}") + 1000000 * strlen("{\"id\":97,\"piece\":\"a\"},") - 1);
+    hth_buffer_clear(&out);
+    assert_int_equal(tokenize_letters(f, 1000001, NULL, &out), 400);
+    assert_int_equal(out.n, 0);
+    hth_buffer_deinit(&out);
+}
+
+static void tokens_that_nobody_waits_for_are_not_written(void **state)
+{
+    const hth_test_stub *f = *state;
+    hth_buffer out = { .text = NULL };
+    atomic_bool is_gone;
+
+    atomic_init(&is_gone, true);
+    assert_int_equal(tokenize_letters(f, 100000, &is_gone, &out), 503);
+    assert_true(out.n < 100);
+    hth_buffer_deinit(&out);
 }
 
 static void a_model_is_described_by_models_props_slots_and_health(void **state)
@@ -314,6 +362,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(several_prompts_are_answered_in_their_order, hth_test_stub_set_up,
                                         hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(texts_become_tokens_and_tokens_texts, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(tokens_of_a_text_are_answered_up_to_a_million, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(tokens_that_nobody_waits_for_are_not_written, hth_test_stub_set_up,
                                         hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(a_model_is_described_by_models_props_slots_and_health, hth_test_stub_set_up,
                                         hth_test_stub_tear_down),
