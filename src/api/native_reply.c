@@ -48,6 +48,18 @@ static void add_logprobs(const hth_api_reply *reply, hth_api_choice *choice, jso
         json_object_set_new(to, "completion_probabilities", take(&choice->logprobs));
 }
 
+static json_t *timings_so_far(const hth_api_choice *choice)
+{
+    hearth_stats stats = choice->stats;
+
+    if (stats.prompt_tokens == 0) { /* tokens came without */
+        stats.prompt_tokens = choice->n_prompt;
+        stats.cached_tokens = choice->n_restored;
+    }
+    stats.completion_tokens = choice->n_tokens;
+    return hth_api_timings(&stats);
+}
+
 static void put_delta(hth_api_reply *reply, hth_api_choice *choice, const hearth_chat_delta *delta, hth_buffer *out)
 {
     json_t *event =
@@ -57,9 +69,7 @@ static void put_delta(hth_api_reply *reply, hth_api_choice *choice, const hearth
 
     add_logprobs(reply, choice, event);
     if (reply->request->wants_timings) /* what is known of them by now */
-        json_object_set_new(event, "timings",
-                            json_pack("{s:I, s:I}", "cache_n", (json_int_t)choice->n_restored, "predicted_n",
-                                      (json_int_t)choice->n_tokens));
+        json_object_set_new(event, "timings", timings_so_far(choice));
     hth_sse_add_take(out, NULL, event);
 }
 

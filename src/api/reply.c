@@ -279,6 +279,8 @@ void hth_api_reply_token(hth_api_reply *reply, size_t i, const hearth_token_even
         return;
     choice = &reply->choices[i];
     choice->n_tokens++;
+    if (event->stats)
+        choice->stats = *event->stats;
     if (!choice->is_answering)
         choice->n_reasoning_tokens++;
     if (reply->request->wants_tokens) {

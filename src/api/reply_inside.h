@@ -35,8 +35,8 @@ typedef struct hth_api_choice {
     /* Known at its end. */
     hearth_finish_reason finish;
     const char *stop_text; /* which one ended it; NULL: none */
-    hearth_stats stats;
-    char *text; /* native: all of it, with its tokens */
+    hearth_stats stats;    /* before that, as far as tokens brought them */
+    char *text;            /* native: all of it, with its tokens */
 } hth_api_choice;
 
 /* How an API writes. None of these is called after a failure. */

@@ -166,6 +166,8 @@ static bool make_reply(hth_task *task)
         return false;
     }
     task->box = hth_box_new(task->post, task->n_replies, has_stops, task->owner);
+    if (task->box && task->request->wants_timings && task->request->stream)
+        hth_box_tell_stats(task->box);
     task->parts = calloc(task->n_replies, sizeof(*task->parts));
     if (!task->box || !task->parts)
         hth_api_fail(&task->error, HTH_API_OVERLOADED, NULL, "no memory for the request");

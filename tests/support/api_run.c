@@ -21,6 +21,7 @@ typedef struct happening {
     uint64_t id;
     hearth_token_event token;
     hearth_logprob logprobs[65];
+    hearth_stats stats; /* of TOKEN */
     char *text;
     size_t n_text;
     hearth_phase phase;
@@ -79,6 +80,8 @@ static bool on_token(uint64_t id, const hearth_token_event *event, void *user_da
     if (event->logprobs)
         memcpy(h->logprobs, event->logprobs, (1 + event->n_top_logprobs) * sizeof(h->logprobs[0]));
     h->token.logprobs = event->logprobs ? h->logprobs : NULL;
+    h->stats = *event->stats;
+    h->token.stats = &h->stats;
     put(user_data, h);
     return true;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "api/answers.h"
+#include "api/usage.h"
 #include "support/api.h"
 #include "support/api_run.h"
 #include "support/cmocka_all.h"
@@ -128,6 +129,64 @@ static void a_completion_tells_what_it_did_streamed_or_not(void **state)
     json_decref(events);
     hth_buffer_deinit(&whole.text);
     hth_buffer_deinit(&stream.text);
+}
+
+static void timings_have_all_their_fields_in_every_event(void **state)
+{
+    static const char *const names[] = {
+        "cache_n",
+        "prompt_n",
+        "prompt_ms",
+        "prompt_per_token_ms",
+        "prompt_per_second",
+        "predicted_n",
+        "predicted_ms",
+        "queue_ms",
+        "predicted_per_token_ms",
+        "predicted_per_second",
+        "restore_ms",
+        "ttft_ms",
+        "hit",
+        "tier",
+    };
+    const hth_test_stub *f = *state;
+    hth_test_answer stream = hth_test_api_run(f->model, HTH_API_NATIVE_COMPLETION,
+                                              "{\"prompt\":\"abc\",\"seed\":1,\"ignore_eos\":true,\"n_predict\":20,"
+                                              "\"stream\":true,\"timings_per_token\":true}");
+    json_t *events = hth_test_events(hth_buffer_text(&stream.text)), *event;
+    size_t i;
+
+    assert_true(json_array_size(events) > 2);
+    json_array_foreach(events, i, event)
+    {
+        json_t *timings = hth_test_at(event, "timings");
+
+        assert_int_equal(json_object_size(timings), sizeof(names) / sizeof(names[0]));
+        for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++)
+            assert_non_null(json_object_get(timings, names[k]));
+        assert_true(json_equal(hth_test_at(event, "tokens_predicted"), hth_test_at(timings, "predicted_n")));
+        assert_true(json_equal(hth_test_at(event, "tokens_evaluated"), hth_test_at(timings, "prompt_n")));
+        assert_string_equal(hth_test_text_at(timings, "hit"), "none");
+    }
+    json_decref(events);
+    hth_buffer_deinit(&stream.text);
+}
+
+static void tokens_a_second_are_the_inverse_of_the_time_a_token_takes(void **state)
+{
+    json_t *one = hth_api_timings(&(hearth_stats){ .completion_tokens = 1, .decode_ms = 4 });
+    json_t *some = hth_api_timings(&(hearth_stats){ .completion_tokens = 5, .decode_ms = 10, .decode_tps = 400 });
+    json_t *none = hth_api_timings(&(hearth_stats){ .completion_tokens = 1 });
+
+    (void)state;
+    assert_true(json_real_value(hth_test_at(one, "predicted_per_token_ms")) == 4);
+    assert_true(json_real_value(hth_test_at(one, "predicted_per_second")) == 250);
+    assert_true(json_real_value(hth_test_at(some, "predicted_per_token_ms")) == 2);
+    assert_true(json_real_value(hth_test_at(some, "predicted_per_second")) == 500);
+    assert_true(json_real_value(hth_test_at(none, "predicted_per_second")) == 0);
+    json_decref(one);
+    json_decref(some);
+    json_decref(none);
 }
 
 static void a_stop_text_is_named(void **state)
@@ -356,6 +415,9 @@ int main(void)
                                         hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(a_completion_tells_what_it_did_streamed_or_not, hth_test_stub_set_up,
                                         hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(timings_have_all_their_fields_in_every_event, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
+        cmocka_unit_test(tokens_a_second_are_the_inverse_of_the_time_a_token_takes),
         cmocka_unit_test_setup_teardown(a_stop_text_is_named, hth_test_stub_set_up, hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(a_nul_byte_in_a_reply_ends_nothing, hth_test_stub_set_up,
                                         hth_test_stub_tear_down),
