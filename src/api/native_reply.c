@@ -7,6 +7,23 @@
 #include "api/reply_inside.h"
 #include "api/sse.h"
 #include "api/usage.h"
+#include "models/model.h"
+
+enum { PIECE_BYTES_MAX = 4096 };
+
+/* A token's bytes, which need not be whole characters. */
+static json_t *token_bytes(hearth_model *model, hearth_token token)
+{
+    json_t *bytes = json_array();
+    char piece[PIECE_BYTES_MAX];
+    size_t n = 0;
+
+    if (hth_model_piece(model, token, piece, sizeof(piece), &n, NULL) != HEARTH_OK)
+        n = 0; /* the token is told without */
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(bytes, json_integer((unsigned char)piece[i]));
+    return bytes;
+}
 
 static void put_logprobs(hth_api_reply *reply, hth_api_choice *choice, const hearth_token_event *event)
 {
@@ -19,6 +36,7 @@ static void put_logprobs(hth_api_reply *reply, hth_api_choice *choice, const hea
 
         json_object_set_new(one, "id", json_integer(from->token));
         json_object_set_new(one, "token", hth_api_token_text(reply, from->token, &is_whole));
+        json_object_set_new(one, "bytes", token_bytes(reply->hearth, from->token));
         json_object_set_new(one, "logprob", hth_api_logprob(from->logprob));
         if (i > 0)
             json_array_append_new(top, one);

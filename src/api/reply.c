@@ -270,6 +270,12 @@ void hth_api_reply_progress(hth_api_reply *reply, size_t i, hearth_phase phase, 
         reply->choices[i].n_restored = n_done;
 }
 
+/* As llama.cpp does: its events have them whether or not they are asked for. */
+static bool wants_tokens(const hth_api_request *request)
+{
+    return request->wants_tokens || (request->kind == HTH_API_NATIVE_COMPLETION && request->stream);
+}
+
 void hth_api_reply_token(hth_api_reply *reply, size_t i, const hearth_token_event *event, hth_buffer *out)
 {
     hth_api_choice *choice;
@@ -283,7 +289,7 @@ void hth_api_reply_token(hth_api_reply *reply, size_t i, const hearth_token_even
         choice->stats = *event->stats;
     if (!choice->is_answering)
         choice->n_reasoning_tokens++;
-    if (reply->request->wants_tokens) {
+    if (wants_tokens(reply->request)) {
         if (!choice->tokens)
             choice->tokens = json_array();
         json_array_append_new(choice->tokens, json_integer(event->token));

@@ -131,6 +131,27 @@ static void a_completion_tells_what_it_did_streamed_or_not(void **state)
     hth_buffer_deinit(&stream.text);
 }
 
+static void events_have_their_tokens_and_probabilities_the_bytes_of_theirs(void **state)
+{
+    const hth_test_stub *f = *state;
+    /* Bytes: the first token is the first of two of a character. */
+    hth_test_answer stream =
+        hth_test_api_run(f->model, HTH_API_NATIVE_COMPLETION,
+                         "{\"prompt\":\"abc\",\"grammar\":\"root ::= \\\"\u00e9x\\\"\",\"n_probs\":1,"
+                         "\"stream\":true}");
+    json_t *events = hth_test_events(hth_buffer_text(&stream.text));
+    json_t *tokens = hth_test_json("[195,169]"), *first = hth_test_json("[195]");
+
+    assert_true(json_equal(hth_test_at(events, "0.tokens"), tokens));
+    assert_true(json_equal(hth_test_at(events, "0.completion_probabilities.0.bytes"), first));
+    assert_int_equal(json_integer_value(hth_test_at(events, "1.completion_probabilities.0.bytes.0")), 'x');
+    assert_true(json_is_array(hth_test_at(events, "0.completion_probabilities.0.top_logprobs.0.bytes")));
+    json_decref(tokens);
+    json_decref(first);
+    json_decref(events);
+    hth_buffer_deinit(&stream.text);
+}
+
 static void timings_have_all_their_fields_in_every_event(void **state)
 {
     static const char *const names[] = {
@@ -415,6 +436,8 @@ int main(void)
                                         hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(a_completion_tells_what_it_did_streamed_or_not, hth_test_stub_set_up,
                                         hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(events_have_their_tokens_and_probabilities_the_bytes_of_theirs,
+                                        hth_test_stub_set_up, hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(timings_have_all_their_fields_in_every_event, hth_test_stub_set_up,
                                         hth_test_stub_tear_down),
         cmocka_unit_test(tokens_a_second_are_the_inverse_of_the_time_a_token_takes),
