@@ -158,6 +158,7 @@ static json_t *whole(hth_api_reply *reply)
 }
 
 const hth_api_writer hth_api_write_messages = {
+    .begin = begin,
     .delta = put_delta,
     .choice_end = put_choice_end,
     .end = put_end,

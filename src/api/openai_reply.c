@@ -70,7 +70,7 @@ static void put_chunk(const hth_api_reply *reply, hth_api_choice *choice, json_t
     hth_sse_add_take(out, NULL, chunk);
 }
 
-static void begin(const hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
+static void begin(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
 {
     json_t *waiting = choice->logprobs;
 
@@ -170,6 +170,7 @@ static json_t *whole(hth_api_reply *reply)
 }
 
 const hth_api_writer hth_api_write_chat = {
+    .begin = begin,
     .delta = put_delta,
     .choice_end = put_choice_end,
     .end = put_end,

@@ -280,11 +280,15 @@ void hth_api_reply_token(hth_api_reply *reply, size_t i, const hearth_token_even
 {
     hth_api_choice *choice;
 
-    (void)out;
     if (reply->has_ended || i >= reply->n_choices || reply->choices[i].has_ended)
         return;
     choice = &reply->choices[i];
     choice->n_tokens++;
+    if (reply->request->stream && reply->writer->begin) {
+        /* Its text may be held back for long, as the beginning of a call: who waits is to know that it has begun. */
+        reply->writer->begin(reply, choice, out);
+        reply->has_written = reply->has_written || out->n > 0;
+    }
     if (event->stats)
         choice->stats = *event->stats;
     if (!choice->is_answering)

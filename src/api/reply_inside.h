@@ -41,6 +41,8 @@ typedef struct hth_api_choice {
 
 /* How an API writes. None of these is called after a failure. */
 typedef struct hth_api_writer {
+    /* Stream: the first token of a choice has come; once, or again without effect. NULL: nothing is told of that. */
+    void (*begin)(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out);
     /* Stream: a choice says something. calls[delta.call] exists. */
     void (*delta)(hth_api_reply *reply, hth_api_choice *choice, const hearth_chat_delta *delta, hth_buffer *out);
     void (*choice_end)(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out);
