@@ -3,6 +3,8 @@
  */
 #include "api/usage.h"
 
+#include "models/model.h"
+
 json_t *hth_api_usage_openai(const hth_api_reply *reply)
 {
     uint32_t n = reply->request->options.n;
@@ -27,7 +29,7 @@ json_t *hth_api_usage_openai(const hth_api_reply *reply)
 json_t *hth_api_usage_anthropic(const hth_api_reply *reply, uint32_t n_prompt, uint32_t n_cached, uint32_t n_output)
 {
     json_int_t n_new = n_cached < n_prompt ? n_prompt - n_cached : 0;
-    bool creates = reply->request->has_cache_control;
+    bool creates = reply->request->has_cache_control && hth_model_keeps_prompt(reply->hearth, n_prompt);
 
     return json_pack("{s:I, s:I, s:I, s:I}", "input_tokens", creates ? 0 : n_new, "cache_creation_input_tokens",
                      creates ? n_new : 0, "cache_read_input_tokens", (json_int_t)n_cached, "output_tokens",
