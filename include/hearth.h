@@ -745,6 +745,8 @@ typedef struct hearth_token_event {
     const hearth_logprob *logprobs; /* as in hearth_result, of this token; NULL where not asked for */
     uint32_t n_top_logprobs;
     bool is_replayed; /* it was known, and is told because of tell_replayed; its logprobs are not known (NaN) */
+    /* What is known by now: all but decode_tps and what the end brings. Borrowed; NULL in what others made up. */
+    const hearth_stats *stats;
 } hearth_token_event;
 /*
  * A token was drawn; on_text follows where it released text. event is borrowed. Return false to cancel. On the

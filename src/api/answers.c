@@ -3,53 +3,87 @@
  */
 #include "api/answers.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/native_settings.h"
 #include "api/prepare.h"
+#include "models/model.h"
+#include "sched/text_stream.h"
 
 /* ---- texts and tokens ---- */
 
-/* A token's text, or, where it is no whole characters, null: its bytes cannot be had one token at a time. */
-static json_t *piece_json(hearth_model *model, hearth_token token)
-{
-    char *text = NULL;
-    size_t n = 0;
-    json_t *piece = NULL;
+enum {
+    TOKENS_MAX = 1000000, /* of one answer; as many values as a body may have, so that /detokenize takes them all */
+    PIECE_BYTES_MAX = 4096,
+    TOKENS_UNSEEN = 1024, /* so many are written between two looks for the client */
+};
 
-    if (hearth_detokenize(model, &token, 1, true, &text, &n, NULL) == HEARTH_OK && !strstr(text, "\xef\xbf\xbd"))
-        piece = json_stringn(text, n);
-    hearth_free(text);
-    return piece ? piece : json_null();
+/* A token with its text or, where that is no whole characters, null: its bytes cannot be had one token at a time. */
+static void add_piece(hearth_model *model, hearth_token token, hth_buffer *out)
+{
+    char piece[PIECE_BYTES_MAX];
+    size_t n = 0;
+
+    hth_buffer_add_text(out, ",\"piece\":");
+    if (hth_model_piece(model, token, piece, sizeof(piece), &n, NULL) == HEARTH_OK && hth_utf8_is_valid(piece, n))
+        hth_buffer_add_json_take(out, json_stringn(piece, n));
+    else
+        hth_buffer_add_text(out, "null");
+    hth_buffer_add_text(out, "}");
 }
 
-static bool tokenize(hearth_model *model, const hth_api_request *request, hth_buffer *out, hth_api_error *error)
+/*
+ * {"tokens":[...]}, written straight into out: as JSON values, a token would take hundreds of bytes. False when the client
+ * is gone.
+ */
+static bool add_tokens(hearth_model *model, const hth_api_request *request, const hearth_token *tokens, size_t n,
+                       const atomic_bool *is_gone, hth_buffer *out)
+{
+    hth_buffer_add_text(out, "{\"tokens\":[");
+    for (size_t i = 0; i < n && !out->failed; i++) {
+        char id[32];
+
+        if (i % TOKENS_UNSEEN == 0 && is_gone && atomic_load_explicit(is_gone, memory_order_relaxed))
+            return false;
+        (void)snprintf(id, sizeof(id), "%s%s%d", i > 0 ? "," : "", request->with_pieces ? "{\"id\":" : "",
+                       (int)tokens[i]); /* fits */
+        hth_buffer_add_text(out, id);
+        if (request->with_pieces)
+            add_piece(model, tokens[i], out);
+    }
+    hth_buffer_add_text(out, "]}");
+    return true;
+}
+
+static bool tokenize(hearth_model *model, const hth_api_request *request, const atomic_bool *is_gone, hth_buffer *out,
+                     hth_api_error *error)
 {
     unsigned flags =
         (request->add_special ? HEARTH_TOKENIZE_BOS : 0u) | (request->parse_special ? HEARTH_TOKENIZE_SPECIAL : 0u);
-    size_t n_bytes = strlen(request->text), capacity = n_bytes + 16, n = 0;
+    size_t n_bytes = strlen(request->text), n = 0;
+    size_t capacity = n_bytes + 16 < TOKENS_MAX ? n_bytes + 16 : TOKENS_MAX;
     hearth_token *tokens = malloc(capacity * sizeof(*tokens));
-    json_t *array = json_array();
     hearth_error err = { .status = HEARTH_NO_MEMORY, .message = "no memory for tokens" };
     bool ok = tokens && hearth_tokenize(model, request->text, n_bytes, flags, tokens, capacity, &n, &err) == HEARTH_OK;
 
-    for (size_t i = 0; ok && i < n; i++)
-        json_array_append_new(array, request->with_pieces ? json_pack("{s:i, s:o}", "id", (int)tokens[i], "piece",
-                                                                      piece_json(model, tokens[i]))
-                                                          : json_integer(tokens[i]));
-    free(tokens);
-    if (!ok) {
-        json_decref(array);
+    if (n > TOKENS_MAX) {
+        hth_api_fail(error, HTH_API_INVALID_VALUE, "content",
+                     "'content' has %zu tokens; at most %d are answered at once: send it in parts", n, TOKENS_MAX);
+    } else if (!ok) {
         hth_api_fail_status(error, &err);
-        return false;
+    } else if (!add_tokens(model, request, tokens, n, is_gone, out)) {
+        hth_api_fail(error, HTH_API_OVERLOADED, NULL, "the client has left");
+        ok = false;
     }
-    hth_buffer_add_json_take(out, json_pack("{s:o}", "tokens", array));
-    return true;
+    free(tokens);
+    return ok;
 }
 
 static bool detokenize(hearth_model *model, const hth_api_request *request, hth_buffer *out, hth_api_error *error)
 {
+    json_t *content;
     char *text = NULL;
     size_t n = 0;
     hearth_error err;
@@ -58,8 +92,9 @@ static bool detokenize(hearth_model *model, const hth_api_request *request, hth_
         hth_api_fail_status(error, &err);
         return false;
     }
-    hth_buffer_add_json_take(out, json_pack("{s:s%}", "content", text, n));
-    hearth_free(text);
+    content = json_stringn(text, n);
+    hearth_free(text); /* before it is there once more */
+    hth_buffer_add_json_take(out, json_pack("{s:o}", "content", content));
     return true;
 }
 
@@ -84,11 +119,12 @@ static bool count_tokens(hearth_model *model, const hth_api_request *request, ht
     return true;
 }
 
-bool hth_api_answer(hearth_model *model, const hth_api_request *request, hth_buffer *out, hth_api_error *error)
+bool hth_api_answer(hearth_model *model, const hth_api_request *request, const atomic_bool *is_gone, hth_buffer *out,
+                    hth_api_error *error)
 {
     *error = (hth_api_error){ .kind = HTH_API_NO_ERROR };
     switch (request->kind) {
-    case HTH_API_TOKENIZE: return tokenize(model, request, out, error);
+    case HTH_API_TOKENIZE: return tokenize(model, request, is_gone, out, error);
     case HTH_API_DETOKENIZE: return detokenize(model, request, out, error);
     case HTH_API_APPLY_TEMPLATE: return apply_template(model, request, out, error);
     case HTH_API_COUNT_TOKENS: return count_tokens(model, request, out, error);

@@ -4,13 +4,17 @@
 #ifndef HTH_API_ANSWERS_H
 #define HTH_API_ANSWERS_H
 
+#include <stdatomic.h>
+
 #include "api/request.h"
 
 /*
  * /tokenize, /detokenize, /apply-template and count_tokens: the body of the answer is appended to out. False with error
- * filled. Any thread.
+ * filled. *is_gone (NULL: never) turns true when nobody waits for it any more: what takes long is given up then. Any
+ * thread.
  */
-bool hth_api_answer(hearth_model *model, const hth_api_request *request, hth_buffer *out, hth_api_error *error);
+bool hth_api_answer(hearth_model *model, const hth_api_request *request, const atomic_bool *is_gone, hth_buffer *out,
+                    hth_api_error *error);
 
 /* A model of a list. info may be NULL: it is not loaded. */
 typedef struct hth_api_listed_model {

@@ -128,7 +128,7 @@ static json_t *input_json(const hth_api_call *call)
     json_t *input = NULL;
 
     if (hth_json_is_within(text, call->arguments.n, 256, 1000000))
-        input = json_loads(text, 0, NULL);
+        input = json_loadb(text, call->arguments.n, JSON_ALLOW_NUL, NULL);
     if (!json_is_object(input)) {
         json_decref(input);
         input = json_object();
@@ -142,11 +142,12 @@ static json_t *whole(hth_api_reply *reply)
     json_t *content = json_array();
 
     if (choice->reasoning.n > 0 && reply->request->wants_thinking)
-        json_array_append_new(content, json_pack("{s:s, s:s, s:s}", "type", "thinking", "thinking",
-                                                 hth_buffer_text(&choice->reasoning), "signature", ""));
-    if (choice->content.n > 0)
         json_array_append_new(content,
-                              json_pack("{s:s, s:s}", "type", "text", "text", hth_buffer_text(&choice->content)));
+                              json_pack("{s:s, s:s%, s:s}", "type", "thinking", "thinking",
+                                        hth_buffer_text(&choice->reasoning), choice->reasoning.n, "signature", ""));
+    if (choice->content.n > 0)
+        json_array_append_new(content, json_pack("{s:s, s:s%}", "type", "text", "text",
+                                                 hth_buffer_text(&choice->content), choice->content.n));
     for (size_t i = 0; i < choice->n_calls; i++)
         json_array_append_new(content,
                               json_pack("{s:s, s:s, s:s, s:o}", "type", "tool_use", "id", choice->calls[i].id, "name",
@@ -157,6 +158,7 @@ static json_t *whole(hth_api_reply *reply)
 }
 
 const hth_api_writer hth_api_write_messages = {
+    .begin = begin,
     .delta = put_delta,
     .choice_end = put_choice_end,
     .end = put_end,

@@ -94,9 +94,9 @@ static json_t *whole(hth_api_reply *reply)
     for (size_t i = 0; i < reply->n_choices; i++) {
         hth_api_choice *choice = &reply->choices[i];
 
-        json_array_append_new(choices, json_pack("{s:I, s:s, s:o, s:s}", "index", (json_int_t)i, "text",
-                                                 hth_buffer_text(&choice->content), "logprobs", take_logprobs(choice),
-                                                 "finish_reason", finish_reason(choice)));
+        json_array_append_new(choices, json_pack("{s:I, s:s%, s:o, s:s}", "index", (json_int_t)i, "text",
+                                                 hth_buffer_text(&choice->content), choice->content.n, "logprobs",
+                                                 take_logprobs(choice), "finish_reason", finish_reason(choice)));
     }
     json_object_set_new(body, "choices", choices);
     json_object_set_new(body, "usage", hth_api_usage_openai(reply));

@@ -70,7 +70,7 @@ static void put_chunk(const hth_api_reply *reply, hth_api_choice *choice, json_t
     hth_sse_add_take(out, NULL, chunk);
 }
 
-static void begin(const hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
+static void begin(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
 {
     json_t *waiting = choice->logprobs;
 
@@ -132,20 +132,23 @@ static json_t *calls_json(const hth_api_choice *choice)
     json_t *calls = json_array();
 
     for (size_t i = 0; i < choice->n_calls; i++)
-        json_array_append_new(calls, json_pack("{s:s, s:s, s:{s:s, s:s}}", "id", choice->calls[i].id, "type",
-                                               "function", "function", "name", choice->calls[i].name, "arguments",
-                                               hth_buffer_text(&choice->calls[i].arguments)));
+        json_array_append_new(calls,
+                              json_pack("{s:s, s:s, s:{s:s, s:s%}}", "id", choice->calls[i].id, "type", "function",
+                                        "function", "name", choice->calls[i].name, "arguments",
+                                        hth_buffer_text(&choice->calls[i].arguments), choice->calls[i].arguments.n));
     return calls;
 }
 
 static json_t *message_json(const hth_api_choice *choice)
 {
-    const char *content = hth_buffer_text(&choice->content);
-    json_t *message = json_pack("{s:s, s:s?, s:n}", "role", "assistant", "content",
-                                choice->n_calls > 0 && !*content ? NULL : content, "refusal");
+    json_t *content = choice->n_calls > 0 && choice->content.n == 0
+                        ? json_null()
+                        : json_stringn(hth_buffer_text(&choice->content), choice->content.n);
+    json_t *message = json_pack("{s:s, s:o, s:n}", "role", "assistant", "content", content, "refusal");
 
     if (choice->reasoning.n > 0)
-        json_object_set_new(message, "reasoning_content", json_string(hth_buffer_text(&choice->reasoning)));
+        json_object_set_new(message, "reasoning_content",
+                            json_stringn(hth_buffer_text(&choice->reasoning), choice->reasoning.n));
     if (choice->n_calls > 0)
         json_object_set_new(message, "tool_calls", calls_json(choice));
     return message;
@@ -167,6 +170,7 @@ static json_t *whole(hth_api_reply *reply)
 }
 
 const hth_api_writer hth_api_write_chat = {
+    .begin = begin,
     .delta = put_delta,
     .choice_end = put_choice_end,
     .end = put_end,

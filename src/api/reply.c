@@ -257,7 +257,7 @@ json_t *hth_api_token_text(hth_api_reply *reply, hearth_token token, bool *is_wh
 
     if (hearth_detokenize(reply->hearth, &token, 1, true, &text, &n, NULL) == HEARTH_OK)
         value = json_stringn(text, n);
-    *is_whole = value && !strstr(text, "\xef\xbf\xbd");
+    *is_whole = value && !memmem(text, n, "\xef\xbf\xbd", 3);
     hearth_free(text);
     return value ? value : json_string("");
 }
@@ -270,18 +270,30 @@ void hth_api_reply_progress(hth_api_reply *reply, size_t i, hearth_phase phase, 
         reply->choices[i].n_restored = n_done;
 }
 
+/* As llama.cpp does: its events have them whether or not they are asked for. */
+static bool wants_tokens(const hth_api_request *request)
+{
+    return request->wants_tokens || (request->kind == HTH_API_NATIVE_COMPLETION && request->stream);
+}
+
 void hth_api_reply_token(hth_api_reply *reply, size_t i, const hearth_token_event *event, hth_buffer *out)
 {
     hth_api_choice *choice;
 
-    (void)out;
     if (reply->has_ended || i >= reply->n_choices || reply->choices[i].has_ended)
         return;
     choice = &reply->choices[i];
     choice->n_tokens++;
+    if (reply->request->stream && reply->writer->begin) {
+        /* Its text may be held back for long, as the beginning of a call: who waits is to know that it has begun. */
+        reply->writer->begin(reply, choice, out);
+        reply->has_written = reply->has_written || out->n > 0;
+    }
+    if (event->stats)
+        choice->stats = *event->stats;
     if (!choice->is_answering)
         choice->n_reasoning_tokens++;
-    if (reply->request->wants_tokens) {
+    if (wants_tokens(reply->request)) {
         if (!choice->tokens)
             choice->tokens = json_array();
         json_array_append_new(choice->tokens, json_integer(event->token));

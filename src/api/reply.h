@@ -34,7 +34,7 @@ size_t hth_api_reply_n(const hth_api_reply *reply);
 
 /* hearth_progress_fn: the first events tell how much of the prompt was cached. */
 void hth_api_reply_progress(hth_api_reply *reply, size_t i, hearth_phase phase, uint32_t n_done);
-/* hearth_token_fn, before the text that the token released. */
+/* hearth_token_fn, before the text that the token released. The first one of a reply begins its stream. */
 void hth_api_reply_token(hth_api_reply *reply, size_t i, const hearth_token_event *event, hth_buffer *out);
 /* hearth_text_fn. Streamed or not, text is given as it comes: how it is cut can show in what a parser makes of it. */
 void hth_api_reply_text(hth_api_reply *reply, size_t i, const char *text, size_t n_bytes, hth_buffer *out);

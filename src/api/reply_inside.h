@@ -35,12 +35,14 @@ typedef struct hth_api_choice {
     /* Known at its end. */
     hearth_finish_reason finish;
     const char *stop_text; /* which of the client's ended it; NULL: none */
-    hearth_stats stats;
-    char *text; /* native: all of it, with its tokens */
+    hearth_stats stats;    /* before that, as far as tokens brought them */
+    char *text;            /* native: all of it, with its tokens */
 } hth_api_choice;
 
 /* How an API writes. None of these is called after a failure. */
 typedef struct hth_api_writer {
+    /* Stream: the first token of a choice has come; once, or again without effect. NULL: nothing is told of that. */
+    void (*begin)(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out);
     /* Stream: a choice says something. calls[delta.call] exists. */
     void (*delta)(hth_api_reply *reply, hth_api_choice *choice, const hearth_chat_delta *delta, hth_buffer *out);
     void (*choice_end)(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out);

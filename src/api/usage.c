@@ -3,6 +3,8 @@
  */
 #include "api/usage.h"
 
+#include "models/model.h"
+
 json_t *hth_api_usage_openai(const hth_api_reply *reply)
 {
     uint32_t n = reply->request->options.n;
@@ -27,7 +29,7 @@ json_t *hth_api_usage_openai(const hth_api_reply *reply)
 json_t *hth_api_usage_anthropic(const hth_api_reply *reply, uint32_t n_prompt, uint32_t n_cached, uint32_t n_output)
 {
     json_int_t n_new = n_cached < n_prompt ? n_prompt - n_cached : 0;
-    bool creates = reply->request->has_cache_control;
+    bool creates = reply->request->has_cache_control && hth_model_keeps_prompt(reply->hearth, n_prompt);
 
     return json_pack("{s:I, s:I, s:I, s:I}", "input_tokens", creates ? 0 : n_new, "cache_creation_input_tokens",
                      creates ? n_new : 0, "cache_read_input_tokens", (json_int_t)n_cached, "output_tokens",
@@ -47,13 +49,15 @@ static json_t *ratio(double a, double b)
 json_t *hth_api_timings(const hearth_stats *stats)
 {
     json_int_t n_new = (json_int_t)stats->prompt_tokens - stats->cached_tokens;
+    double n_predicted = stats->completion_tokens;
 
-    return json_pack(
-        "{s:I, s:I, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:s}", "cache_n",
-        (json_int_t)stats->cached_tokens, "prompt_n", n_new, "prompt_ms", ms(stats->prefill_ms), "prompt_per_token_ms",
-        ratio(stats->prefill_ms, (double)n_new), "prompt_per_second", ratio(1000 * (double)n_new, stats->prefill_ms),
-        "predicted_n", (json_int_t)stats->completion_tokens, "predicted_ms", ms(stats->decode_ms),
-        "predicted_per_token_ms", ratio(stats->decode_ms, stats->completion_tokens), "predicted_per_second",
-        ms(stats->decode_tps), "queue_ms", ms(stats->queue_ms), "restore_ms", ms(stats->restore_ms), "ttft_ms",
-        ms(stats->ttft_ms), "hit", hearth_hit_name(stats->hit), "tier", hearth_tier_name(stats->tier));
+    return json_pack("{s:I, s:I, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:s}", "cache_n",
+                     (json_int_t)stats->cached_tokens, "prompt_n", n_new, "prompt_ms", ms(stats->prefill_ms),
+                     "prompt_per_token_ms", ratio(stats->prefill_ms, (double)n_new), "prompt_per_second",
+                     ratio(1000 * (double)n_new, stats->prefill_ms), "predicted_n",
+                     (json_int_t)stats->completion_tokens, "predicted_ms", ms(stats->decode_ms),
+                     "predicted_per_token_ms", ratio(stats->decode_ms, n_predicted), "predicted_per_second",
+                     ratio(1000 * n_predicted, stats->decode_ms), "queue_ms", ms(stats->queue_ms), "restore_ms",
+                     ms(stats->restore_ms), "ttft_ms", ms(stats->ttft_ms), "hit", hearth_hit_name(stats->hit), "tier",
+                     hearth_tier_name(stats->tier));
 }

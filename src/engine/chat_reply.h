@@ -11,13 +11,16 @@
 typedef struct hth_chat_reply_call {
     char *id; /* "" where there is none */
     char *name;
-    char *arguments;
+    char *arguments; /* n_arguments bytes */
+    size_t n_arguments;
 } hth_chat_reply_call;
 
-/* Strings are terminated and never NULL, unless all of it is zeros. */
+/* Strings are terminated and never NULL, unless all of it is zeros. Those with a length may have NUL bytes within. */
 typedef struct hth_chat_reply {
-    char *reasoning;
-    char *content;
+    char *reasoning; /* n_reasoning bytes */
+    char *content;   /* n_content bytes */
+    size_t n_reasoning;
+    size_t n_content;
     hth_chat_reply_call *calls; /* [n_calls] */
     size_t n_calls;
 } hth_chat_reply;

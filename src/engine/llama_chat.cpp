@@ -631,8 +631,13 @@ hearth_status hth_llama_chat_read(const hth_llama_chat_reader *reader, const cha
             return hth_fail(err, HEARTH_CORRUPT, "the reply does not have the form of the chat template: %s", e.what());
         }
         try {
-            reply.reasoning = copied(without(reader->begun.reasoning_content, message.reasoning_content));
-            reply.content = copied(without(reader->begun.render_content(), message.render_content()));
+            const std::string reasoning = without(reader->begun.reasoning_content, message.reasoning_content);
+            const std::string content = without(reader->begun.render_content(), message.render_content());
+
+            reply.reasoning = copied(reasoning);
+            reply.n_reasoning = reasoning.size();
+            reply.content = copied(content);
+            reply.n_content = content.size();
             reply.calls = array_of<hth_chat_reply_call>(message.tool_calls.size());
             for (const common_chat_tool_call &call : message.tool_calls) {
                 hth_chat_reply_call &to = reply.calls[reply.n_calls++];
@@ -640,6 +645,7 @@ hearth_status hth_llama_chat_read(const hth_llama_chat_reader *reader, const cha
                 to.id = copied(call.id);
                 to.name = copied(call.name);
                 to.arguments = copied(call.arguments);
+                to.n_arguments = call.arguments.size();
             }
         } catch (...) {
             hth_chat_reply_clear(&reply);

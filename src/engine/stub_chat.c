@@ -230,16 +230,17 @@ static const char *find(const char *text, const char *end, const char *mark, boo
     return end;
 }
 
-/* Put [begin, end) behind *text. */
-static bool append(char **text, const char *begin, const char *end)
+/* Put [begin, end) behind the *n bytes of *text. */
+static bool append(char **text, size_t *n, const char *begin, const char *end)
 {
-    size_t n = *text ? strlen(*text) : 0;
-    char *grown = realloc(*text, n + (size_t)(end - begin) + 1);
+    size_t n_more = (size_t)(end - begin);
+    char *grown = realloc(*text, *n + n_more + 1);
 
     if (!grown)
         return false;
-    memcpy(grown + n, begin, (size_t)(end - begin));
-    grown[n + (size_t)(end - begin)] = '\0';
+    memcpy(grown + *n, begin, n_more);
+    *n += n_more;
+    grown[*n] = '\0';
     *text = grown;
     return true;
 }
@@ -251,6 +252,7 @@ static const char *read_call(const char *at, const char *end, bool is_whole, hth
     const char *space = memchr(at, ' ', (size_t)(end - at));
     hth_chat_reply_call *call;
     const char *arguments_end;
+    size_t n_id = 0, n_name = 0;
     bool found;
 
     if (!calls)
@@ -261,8 +263,8 @@ static const char *read_call(const char *at, const char *end, bool is_whole, hth
     call = &calls[out->n_calls++];
     *call = (hth_chat_reply_call){ NULL };
     arguments_end = find(space + 1, end, call_end, is_whole, &found);
-    if (!append(&call->id, at, at) || !append(&call->name, at, space) ||
-        !append(&call->arguments, space + 1, arguments_end))
+    if (!append(&call->id, &n_id, at, at) || !append(&call->name, &n_name, at, space) ||
+        !append(&call->arguments, &call->n_arguments, space + 1, arguments_end))
         return NULL;
     return found ? arguments_end + strlen(call_end) : end;
 }
@@ -272,14 +274,14 @@ hearth_status hth_stub_chat_read(const hth_engine_chat_reader *reader, const cha
 {
     hth_chat_reply reply = { NULL };
     const char *at = text, *end = text + n_bytes;
-    bool ok = append(&reply.reasoning, at, at) && append(&reply.content, at, at);
+    bool ok = append(&reply.reasoning, &reply.n_reasoning, at, at) && append(&reply.content, &reply.n_content, at, at);
     bool found;
 
     if (ok && reader->finds_reasoning && find(at, end, think_begin, is_whole, &found) == at && at < end) {
         const char *until = found ? find(at + strlen(think_begin), end, think_end, is_whole, &found) : end;
         bool has_begun = (size_t)(end - at) >= strlen(think_begin);
 
-        ok = !has_begun || append(&reply.reasoning, at + strlen(think_begin), until);
+        ok = !has_begun || append(&reply.reasoning, &reply.n_reasoning, at + strlen(think_begin), until);
         at = has_begun && found ? until + strlen(think_end) : end;
     }
     while (ok && at < end) {
@@ -288,7 +290,7 @@ hearth_status hth_stub_chat_read(const hth_engine_chat_reader *reader, const cha
         found = false;
         if (reader->finds_calls)
             call = find(at, end, call_begin, is_whole, &found);
-        ok = append(&reply.content, at, call);
+        ok = append(&reply.content, &reply.n_content, at, call);
         at = end;
         if (ok && found) {
             at = read_call(call + strlen(call_begin), end, is_whole, &reply);

@@ -26,6 +26,12 @@ typedef struct shared_reader {
     atomic_uint references;
 } shared_reader;
 
+/* Text that was given, which may have NUL bytes within; text NULL: nothing. */
+typedef struct given_text {
+    char *text;
+    size_t n;
+} given_text;
+
 struct hearth_chat_parser {
     shared_reader *shared;
     char *text;
@@ -34,9 +40,9 @@ struct hearth_chat_parser {
     size_t n_read;  /* of it, when it was read last */
     bool is_broken; /* it cannot be read; no more is tried before the end */
     bool has_ended;
-    char *content; /* given, terminated; NULL: nothing */
-    char *reasoning;
-    char **arguments; /* given, of each call, [n_calls] */
+    given_text content;
+    given_text reasoning;
+    given_text *arguments; /* of each call, [n_calls] */
     size_t n_calls;
     hth_chat_reply reply; /* of the last reading; what deltas point to */
     hearth_chat_delta *deltas;
@@ -102,10 +108,10 @@ void hearth_chat_parser_free(hearth_chat_parser *parser)
     reader_unref(parser->shared);
     hth_chat_reply_clear(&parser->reply);
     for (size_t i = 0; i < parser->n_calls; i++)
-        free(parser->arguments[i]);
+        free(parser->arguments[i].text);
     free(parser->arguments);
-    free(parser->content);
-    free(parser->reasoning);
+    free(parser->content.text);
+    free(parser->reasoning.text);
     free(parser->deltas);
     free(parser->text);
     free(parser);
@@ -126,25 +132,30 @@ static bool add_delta(hearth_chat_parser *parser, hearth_chat_delta delta)
     return true;
 }
 
-/* Give what text, of a reading, says beyond *given, which is replaced by a copy of it. False without memory. */
-static bool give(hearth_chat_parser *parser, hearth_chat_delta_kind kind, size_t call, const char *text, char **given)
+/* Append; false without memory. */
+static bool extend(given_text *given, const char *more, size_t n_more)
 {
-    size_t n_given = *given ? strlen(*given) : 0;
-    size_t n_text = strlen(text);
-    char *grown;
+    char *grown = realloc(given->text, given->n + n_more);
 
-    /* A reading that says something else: what was given stays, and the rest is not told until it goes on from there. */
-    if (n_text <= n_given || memcmp(text, *given ? *given : "", n_given) != 0)
-        return true;
-    grown = realloc(*given, n_text + 1);
     if (!grown)
         return false;
-    *given = grown;
-    memcpy(grown + n_given, text + n_given, n_text - n_given + 1);
-    return add_delta(
-        parser,
-        (hearth_chat_delta){
-            .kind = kind, .call = (uint32_t)call, .text = text + n_given, .n_bytes = n_text - n_given, .id = "" });
+    memcpy(grown + given->n, more, n_more);
+    *given = (given_text){ .text = grown, .n = given->n + n_more };
+    return true;
+}
+
+/* Give what delta's text, all of it that a reading has, says beyond *given, which becomes that. False without memory. */
+static bool give(hearth_chat_parser *parser, hearth_chat_delta delta, given_text *given)
+{
+    size_t n_given = given->n;
+
+    /* A reading that says something else: what was given stays, and the rest is not told until it goes on from there. */
+    if (delta.n_bytes <= n_given || (n_given > 0 && memcmp(delta.text, given->text, n_given) != 0))
+        return true;
+    delta.text += n_given;
+    delta.n_bytes -= n_given;
+    delta.id = "";
+    return extend(given, delta.text, delta.n_bytes) && add_delta(parser, delta);
 }
 
 /* A call is told of when its name can no longer grow: there are arguments, or another call, or no more text. */
@@ -156,15 +167,15 @@ static bool give_calls(hearth_chat_parser *parser, bool is_last)
         const hth_chat_reply_call *call = &reply->calls[i];
 
         if (i >= parser->n_calls) {
-            char **grown;
+            given_text *grown;
 
-            if (!*call->name || (!*call->arguments && i + 1 == reply->n_calls && !is_last))
+            if (!*call->name || (call->n_arguments == 0 && i + 1 == reply->n_calls && !is_last))
                 return true;
             grown = realloc(parser->arguments, (i + 1) * sizeof(*grown));
             if (!grown)
                 return false;
             parser->arguments = grown;
-            parser->arguments[parser->n_calls++] = NULL;
+            parser->arguments[parser->n_calls++] = (given_text){ .text = NULL };
             if (!add_delta(parser, (hearth_chat_delta){ .kind = HEARTH_DELTA_CALL,
                                                         .call = (uint32_t)i,
                                                         .text = call->name,
@@ -173,7 +184,12 @@ static bool give_calls(hearth_chat_parser *parser, bool is_last)
                 return false;
         }
         if (i + 1 == parser->n_calls && /* those before it are complete for the reader */
-            !give(parser, HEARTH_DELTA_ARGUMENTS, i, call->arguments, &parser->arguments[i]))
+            !give(parser,
+                  (hearth_chat_delta){ .kind = HEARTH_DELTA_ARGUMENTS,
+                                       .call = (uint32_t)i,
+                                       .text = call->arguments,
+                                       .n_bytes = call->n_arguments },
+                  &parser->arguments[i]))
             return false;
     }
     return true;
@@ -185,31 +201,24 @@ static bool give_calls(hearth_chat_parser *parser, bool is_last)
  */
 static bool give_rest(hearth_chat_parser *parser)
 {
-    const char *const given[] = { parser->reasoning, parser->content };
+    const given_text *const given[] = { &parser->reasoning, &parser->content };
     const char *rest = parser->text;
-    size_t n_content = parser->content ? strlen(parser->content) : 0, n_rest;
-    char *grown;
+    size_t n_rest = parser->n_text;
 
     if (parser->n_calls > 0)
         return true;
-    for (size_t i = 0; i < 2; i++) {
-        const char *at = given[i] ? strstr(rest, given[i]) : NULL;
+    for (size_t i = 0; i < 2 && n_rest > 0; i++) {
+        const char *at = memmem(rest, n_rest, given[i]->text ? given[i]->text : "", given[i]->n);
 
-        if (given[i] && !at)
+        if (!at)
             return true; /* it was written otherwise than it was given */
-        if (at)
-            rest = at + strlen(given[i]);
+        n_rest -= (size_t)(at - rest) + given[i]->n;
+        rest = at + given[i]->n;
     }
-    n_rest = strlen(rest);
-    if (n_rest == 0)
-        return true;
-    grown = realloc(parser->content, n_content + n_rest + 1);
-    if (!grown)
-        return false;
-    parser->content = grown;
-    memcpy(grown + n_content, rest, n_rest + 1);
-    return add_delta(parser,
-                     (hearth_chat_delta){ .kind = HEARTH_DELTA_CONTENT, .text = rest, .n_bytes = n_rest, .id = "" });
+    return n_rest == 0 ||
+           (extend(&parser->content, rest, n_rest) &&
+            add_delta(parser,
+                      (hearth_chat_delta){ .kind = HEARTH_DELTA_CONTENT, .text = rest, .n_bytes = n_rest, .id = "" }));
 }
 
 /* Read the text anew, and give what is new. */
@@ -230,8 +239,14 @@ static hearth_status read_all(hearth_chat_parser *parser, bool is_last, hearth_e
     }
     hth_chat_reply_clear(&parser->reply);
     parser->reply = reply;
-    ok = give(parser, HEARTH_DELTA_REASONING, 0, reply.reasoning, &parser->reasoning) &&
-         give(parser, HEARTH_DELTA_CONTENT, 0, reply.content, &parser->content) && give_calls(parser, is_last);
+    ok = give(parser,
+              (hearth_chat_delta){
+                  .kind = HEARTH_DELTA_REASONING, .text = reply.reasoning, .n_bytes = reply.n_reasoning },
+              &parser->reasoning) &&
+         give(parser,
+              (hearth_chat_delta){ .kind = HEARTH_DELTA_CONTENT, .text = reply.content, .n_bytes = reply.n_content },
+              &parser->content) &&
+         give_calls(parser, is_last);
     return ok ? HEARTH_OK : hth_fail(err, HEARTH_NO_MEMORY, "no memory to read a reply");
 }
 

@@ -28,6 +28,19 @@ enum {
 
 /* ---- users of the engine part ---- */
 
+bool hth_model_keeps_prompt(hearth_model *model, size_t n_tokens)
+{
+    const hth_workplace *place = &model->place;
+    bool keeps;
+
+    if (hth_model_enter(model, "hth_model_keeps_prompt", NULL) != HEARTH_OK)
+        return false; /* it keeps nothing any more */
+    keeps = place->cache && place->kind != HTH_MODEL_UNCACHED &&
+            hth_policy_should_save_prompt((int64_t)n_tokens, &place->policy);
+    hth_model_leave(model);
+    return keeps;
+}
+
 hearth_status hth_model_enter(hearth_model *model, const char *function, hearth_error *err)
 {
     bool entered;

@@ -12,6 +12,16 @@
  */
 bool hth_model_try_ref(hearth_model *model);
 
+/*
+ * The bytes of one token, control tokens by name: at most capacity, *n_out how many. They need not be whole characters.
+ * Statuses as the engine's piece (backend.h). Any thread.
+ */
+hearth_status hth_model_piece(hearth_model *model, hearth_token token, char *bytes, size_t capacity, size_t *n_out,
+                              hearth_error *err);
+
+/* Is a prompt of so many tokens kept for later ones, as far as there is room? Fixed as long as the model is loaded. */
+bool hth_model_keeps_prompt(hearth_model *model, size_t n_tokens);
+
 /* End a model's work at once: cancel its requests, save, free the engine's part. The handle stays. Blocks. */
 void hth_model_shut_down(hearth_model *model);
 

@@ -82,6 +82,18 @@ hearth_status hearth_tokenize(hearth_model *model, const char *text, size_t n_by
     return status;
 }
 
+hearth_status hth_model_piece(hearth_model *model, hearth_token token, char *bytes, size_t capacity, size_t *n_out,
+                              hearth_error *err)
+{
+    hearth_status status = hth_model_enter(model, "hth_model_piece", err);
+
+    if (status != HEARTH_OK)
+        return status;
+    status = model->backend->piece(model->engine_model, token, true, bytes, capacity, n_out, err);
+    hth_model_leave(model);
+    return status;
+}
+
 typedef struct text_builder {
     char *text;
     size_t n;

@@ -34,6 +34,7 @@ struct hth_reply {
     uint32_t n_pieces;
     bool was_whole;    /* the last replayed token ended it */
     uint32_t n_echoed; /* of them, those before the first token's */
+    uint64_t first_token_ns;
     size_t text_capacity;
     size_t tokens_capacity;
     size_t logprobs_capacity;
@@ -60,6 +61,11 @@ uint32_t hth_reply_n_max(const hth_reply *reply)
 uint32_t hth_reply_n_tokens(const hth_reply *reply)
 {
     return reply->result.stats.completion_tokens;
+}
+
+uint64_t hth_reply_first_token_ns(const hth_reply *reply)
+{
+    return reply->first_token_ns;
 }
 
 hearth_token hth_reply_token(const hth_reply *reply, uint32_t i)
@@ -240,6 +246,7 @@ static bool announce(hth_reply *reply, uint32_t index, bool is_replayed, const c
         .n_bytes = n_text,
         .n_top_logprobs = reply->result.n_top_logprobs,
         .is_replayed = is_replayed,
+        .stats = &reply->result.stats,
     };
 
     if (!request->on_token)
@@ -268,6 +275,26 @@ static bool feed(hth_reply *reply, hearth_token token, const char **text_out, si
     return !reply->ended;
 }
 
+static double ms_between(uint64_t begin_ns, uint64_t end_ns)
+{
+    return (double)(end_ns - begin_ns) / 1e6;
+}
+
+/* Stamp the times of the first two tokens that are drawn, and of the last one so far. */
+static void note_token_time(hth_reply *reply)
+{
+    hearth_stats *stats = &reply->result.stats;
+    uint64_t now = hth_workplace_now(reply->place);
+
+    if (!reply->first_token_ns) {
+        reply->first_token_ns = now;
+        stats->ttft_ms = ms_between(reply->request->submitted_ns, now);
+    } else if (stats->second_token_ms == 0) {
+        stats->second_token_ms = ms_between(reply->request->submitted_ns, now);
+    }
+    stats->decode_ms = ms_between(reply->first_token_ns, now);
+}
+
 /* A token has come: keep it, emit what it releases, see whether it ends the reply. True when the reply goes on. */
 static bool take_token(hth_reply *reply, hearth_token token, const float *logits)
 {
@@ -280,6 +307,8 @@ static bool take_token(hth_reply *reply, hearth_token token, const float *logits
 
     if (!append_token(reply, token, logits) || (!ends && !feed(reply, token, &text, &n_text, &stopped)))
         return false;
+    if (!reply->is_silent)
+        note_token_time(reply);
     if (reply->pieces && reply->is_silent)
         reply->pieces[reply->n_pieces++] = (uint32_t)n_text;
     if (!reply->is_silent && !announce(reply, reply->result.stats.completion_tokens - 1, false, text, n_text))

@@ -24,6 +24,8 @@ void hth_reply_free(hth_reply *reply); /* accepts NULL */
 /* Most tokens it can have: n_predict, or what the context has room for. */
 uint32_t hth_reply_n_max(const hth_reply *reply);
 uint32_t hth_reply_n_tokens(const hth_reply *reply);
+/* When the first token was drawn; 0: none was yet. */
+uint64_t hth_reply_first_token_ns(const hth_reply *reply);
 /* Token i. */
 hearth_token hth_reply_token(const hth_reply *reply, uint32_t i);
 

@@ -193,8 +193,8 @@ void hth_slot_conclude(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns
     } else {
         hth_pool_keep_session(pool, slot->request->keyspace.fingerprint, slot->request->session, session_until_ns);
     }
-    if (slot->first_token_ns)
-        stats->decode_ms = ms_between(slot->first_token_ns, now);
+    if (hth_reply_first_token_ns(slot->reply))
+        stats->decode_ms = ms_between(hth_reply_first_token_ns(slot->reply), now);
     if (n_drawn > 1 && stats->decode_ms > 0)
         stats->decode_tps = (n_drawn - 1) / (stats->decode_ms / 1e3);
     slot->state = HTH_SLOT_DONE;
@@ -557,23 +557,6 @@ void hth_slot_note_broken(hth_slot *slot)
     slot->logits = NULL;
 }
 
-/* Stamp the times of the first two tokens. */
-static void note_token_time(hth_slot *slot)
-{
-    hearth_stats *stats = stats_of(slot);
-    uint64_t now;
-
-    if (stats->completion_tokens > 1 && stats->second_token_ms > 0)
-        return;
-    now = hth_workplace_now(slot->place);
-    if (!slot->first_token_ns) {
-        slot->first_token_ns = now;
-        stats->ttft_ms = ms_between(slot->request->submitted_ns, now);
-    } else {
-        stats->second_token_ms = ms_between(slot->request->submitted_ns, now);
-    }
-}
-
 static bool append_token(hth_slot *slot, hearth_token token)
 {
     if (slot->n_tokens == slot->tokens_capacity) {
@@ -603,8 +586,6 @@ void hth_slot_draw(hth_slot *slot)
         return;
     }
     goes_on = hth_reply_draw(slot->reply, logits);
-    if (hth_reply_n_tokens(slot->reply) > n_before)
-        note_token_time(slot);
     if (!goes_on)
         slot->state = HTH_SLOT_ENDING;
     else if (!append_token(slot, hth_reply_token(slot->reply, n_before)))

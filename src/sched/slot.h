@@ -60,7 +60,6 @@ struct hth_slot {
     bool lacks_logits;  /* the prompt's end is known, and what follows it is not */
     bool has_begun;     /* its first beginning is over: statistics say what was known */
     bool was_prefilled; /* the prompt's end was evaluated, or restored */
-    uint64_t first_token_ns;
 
     /* The batcher's. */
     uint64_t number;     /* of its arrival */

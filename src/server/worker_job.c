@@ -402,15 +402,22 @@ static void take_token(hth_job *job, const hth_news *news)
 {
     hth_api_reply *reply = job->task.reply;
     hth_buffer *piece = &job->jobs->piece;
+    hearth_token_event event = news->event;
+    hearth_stats stats;
 
-    job->replies[news->reply].n_tokens = news->event.index + 1;
+    job->replies[news->reply].n_tokens = event.index + 1;
     if (is_another(job, news)) {
         fail(job, HTH_API_INTERNAL, "the reply was broken off and cannot be gone on with: it came out differently");
         return;
     }
-    hth_api_reply_token(reply, news->reply, &news->event, piece);
-    if (news->event.n_bytes > 0)
-        hth_api_reply_text(reply, news->reply, news->event.text, news->event.n_bytes, piece);
+    if (event.stats) { /* as the client was told of the cache before */
+        stats = *event.stats;
+        stats.cached_tokens = job->replies[news->reply].n_cached;
+        event.stats = &stats;
+    }
+    hth_api_reply_token(reply, news->reply, &event, piece);
+    if (event.n_bytes > 0)
+        hth_api_reply_text(reply, news->reply, event.text, event.n_bytes, piece);
 }
 
 static void add_to_summary(hth_job *job, const hth_news *news)
@@ -740,6 +747,7 @@ static hth_job *job_new(hth_jobs *jobs, hth_http_exchange *exchange, hth_task_ki
         .kind = kind,
         .api = api,
         .owner = job,
+        .is_gone = &job->is_gone,
     };
     job->task.bytes = hth_http_body(exchange, &job->task.n_bytes);
     if (!read_headers(job)) {

@@ -1,7 +1,7 @@
 /*
  * worker_post.c - boxes, and the list of those with news
  *
- * News lie in a box one behind the other, each a head with numbers, log probabilities, and text, padded to eight bytes.
+ * News lie in a box one behind the other, each a head with numbers, log probabilities, statistics, and text, padded to eight bytes.
  * Taking a box swaps its memory with that of the box taken before, so that memory goes round and none is allocated where
  * replies are alike. Results have a place of their own, so that the end of a reply is told without any memory.
  */
@@ -29,9 +29,13 @@ typedef struct news_head {
     uint32_t n_logprobs; /* 0: none; otherwise one more than the likeliest ones */
     uint32_t n_text;
     uint32_t is_replayed;
+    uint32_t n_stats; /* 1: they are between log probabilities and text */
+    uint32_t padding;
 } news_head;
 
-static_assert(sizeof(news_head) % ALIGNMENT == 0 && sizeof(hearth_logprob) == ALIGNMENT, "what follows is aligned");
+static_assert(sizeof(news_head) % ALIGNMENT == 0 && sizeof(hearth_logprob) == ALIGNMENT &&
+                  sizeof(hearth_stats) % ALIGNMENT == 0,
+              "what follows is aligned");
 
 typedef struct box_reply box_reply;
 struct box_reply {
@@ -52,6 +56,7 @@ struct hth_box {
     hth_post *post;
     void *owner;
     uint32_t n_replies;
+    bool tells_stats; /* with each token */
 
     /* Under the post's lock. */
     hth_box *next;
@@ -131,6 +136,11 @@ hth_box *hth_box_new(hth_post *post, uint32_t n_replies, void *owner)
     return box;
 }
 
+void hth_box_tell_stats(hth_box *box)
+{
+    box->tells_stats = true;
+}
+
 void *hth_box_owner(const hth_box *box)
 {
     return box->owner;
@@ -187,18 +197,22 @@ static void list_locked(hth_box *box)
 }
 
 /* Append one piece of news; false without memory, or where there are too many. */
-static bool put_locked(hth_box *box, const news_head *head, const hearth_logprob *logprobs, const char *text)
+static bool put_locked(hth_box *box, const news_head *head, const hearth_logprob *logprobs, const hearth_stats *stats,
+                       const char *text)
 {
     static const char zeros[ALIGNMENT];
     hth_buffer *news = &box->news;
     size_t n_before = news->n, n_logprobs = head->n_logprobs * sizeof(*logprobs);
+    size_t n_stats = head->n_stats * sizeof(*stats);
     size_t n_padding = ALIGNMENT - head->n_text % ALIGNMENT; /* at least one zero ends the text */
 
-    if (news->n + sizeof(*head) + n_logprobs + head->n_text + n_padding > HTH_BOX_BYTES_MAX)
+    if (news->n + sizeof(*head) + n_logprobs + n_stats + head->n_text + n_padding > HTH_BOX_BYTES_MAX)
         return false;
     hth_buffer_add(news, (const char *)head, sizeof(*head));
     if (n_logprobs > 0)
         hth_buffer_add(news, (const char *)logprobs, n_logprobs);
+    if (n_stats > 0)
+        hth_buffer_add(news, (const char *)stats, n_stats);
     if (head->n_text > 0)
         hth_buffer_add(news, text, head->n_text);
     hth_buffer_add(news, zeros, n_padding);
@@ -216,8 +230,8 @@ static bool put_progress_locked(hth_box *box, uint32_t i)
     bool is_put = true;
 
     if (reply->n_done > 0)
-        is_put =
-            put_locked(box, &(news_head){ .kind = HTH_NEWS_PROGRESS, .reply = i, .n_done = reply->n_done }, NULL, NULL);
+        is_put = put_locked(box, &(news_head){ .kind = HTH_NEWS_PROGRESS, .reply = i, .n_done = reply->n_done }, NULL,
+                            NULL, NULL);
     reply->n_done = 0;
     return is_put;
 }
@@ -230,7 +244,7 @@ static bool put_waiting_locked(hth_box *box, uint32_t i)
 
     if (reply->text.n > 0)
         is_put &= put_locked(box, &(news_head){ .kind = HTH_NEWS_TEXT, .reply = i, .n_text = (uint32_t)reply->text.n },
-                             NULL, reply->text.text);
+                             NULL, NULL, reply->text.text);
     reply->lost_news |= reply->text.failed;
     hth_buffer_clear(&reply->text);
     return is_put;
@@ -257,12 +271,13 @@ static bool on_token(uint64_t id, const hearth_token_event *event, void *user_da
         .n_logprobs = event->logprobs ? 1 + event->n_top_logprobs : 0,
         .n_text = (uint32_t)event->n_bytes,
         .is_replayed = event->is_replayed,
+        .n_stats = box->tells_stats && event->stats,
     };
     bool is_put;
 
     box->replies[i].n_due = event->n_bytes;
     pthread_mutex_lock(&box->post->lock);
-    is_put = put_waiting_locked(box, i) && put_locked(box, &head, event->logprobs, event->text);
+    is_put = put_waiting_locked(box, i) && put_locked(box, &head, event->logprobs, event->stats, event->text);
     if (is_put)
         list_locked(box);
     pthread_mutex_unlock(&box->post->lock);
@@ -431,7 +446,7 @@ static bool read_ended(hth_post *post, hth_news *out)
 
 bool hth_post_read(hth_post *post, hth_news *out)
 {
-    const char *at;
+    const char *at, *stats;
     news_head head;
 
     assert(post->taken);
@@ -440,6 +455,7 @@ bool hth_post_read(hth_post *post, hth_news *out)
     at = post->reading.text + post->n_read;
     memcpy(&head, at, sizeof(head));
     at += sizeof(head);
+    stats = at + head.n_logprobs * sizeof(hearth_logprob);
     *out = (hth_news){
         .kind = (hth_news_kind)head.kind,
         .reply = head.reply,
@@ -447,14 +463,15 @@ bool hth_post_read(hth_post *post, hth_news *out)
         .event = {
             .token = head.token,
             .index = head.index,
-            .text = at + head.n_logprobs * sizeof(hearth_logprob),
+            .text = stats + head.n_stats * sizeof(hearth_stats),
             .n_bytes = head.n_text,
             .logprobs = head.n_logprobs > 0 ? (const hearth_logprob *)(const void *)at : NULL,
             .n_top_logprobs = head.n_logprobs > 0 ? head.n_logprobs - 1 : 0,
             .is_replayed = head.is_replayed != 0,
+            .stats = head.n_stats > 0 ? (const hearth_stats *)(const void *)stats : NULL,
         },
     };
-    post->n_read +=
-        sizeof(head) + head.n_logprobs * sizeof(hearth_logprob) + head.n_text + ALIGNMENT - head.n_text % ALIGNMENT;
+    post->n_read += sizeof(head) + head.n_logprobs * sizeof(hearth_logprob) + head.n_stats * sizeof(hearth_stats) +
+                    head.n_text + ALIGNMENT - head.n_text % ALIGNMENT;
     return true;
 }

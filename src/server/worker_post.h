@@ -48,6 +48,8 @@ hth_box *hth_box_new(hth_post *post, uint32_t n_replies, void *owner);
 /* No callback comes any more. Accepts NULL. Event loop. */
 void hth_box_free(hth_box *box);
 void *hth_box_owner(const hth_box *box);
+/* News of tokens have their statistics, too, which are large. Before a request is submitted. */
+void hth_box_tell_stats(hth_box *box);
 
 /* The replies first .. first + n - 1 of a box are those of one submission; a request's user_data. */
 typedef struct hth_box_part {

@@ -166,6 +166,8 @@ static bool make_reply(hth_task *task)
         return false;
     }
     task->box = hth_box_new(task->post, task->n_replies, task->owner);
+    if (task->box && task->request->wants_timings && task->request->stream)
+        hth_box_tell_stats(task->box);
     task->parts = calloc(task->n_replies, sizeof(*task->parts));
     if (!task->box || !task->parts)
         hth_api_fail(&task->error, HTH_API_OVERLOADED, NULL, "no memory for the request");
@@ -208,7 +210,8 @@ void hth_task_run(hth_task *task)
     switch (task->kind) {
     case HTH_TASK_GENERATE: generate(task); break;
     case HTH_TASK_ANSWER:
-        (void)hth_api_answer(task->model, task->request, &task->answer, &task->error); /* the error is in the task */
+        (void)hth_api_answer(task->model, task->request, task->is_gone, &task->answer,
+                             &task->error); /* the error is in the task */
         break;
     case HTH_TASK_EXPLAIN: explain(task); break;
     }

@@ -13,6 +13,8 @@
 #ifndef HTH_SERVER_WORKER_TASK_H
 #define HTH_SERVER_WORKER_TASK_H
 
+#include <stdatomic.h>
+
 #include "api/reply.h"
 #include "server/worker_known.h"
 #include "server/worker_post.h"
@@ -42,9 +44,10 @@ typedef struct hth_task {
     char *bytes_copy; /* owned: bytes, where they have to outlive the exchange */
     char id[HTH_TASK_ID_BYTES];
     json_int_t created_s;
-    uint64_t seed;    /* where the client gives none */
-    char *front_salt; /* owned; NULL: none */
-    void *owner;      /* of the box */
+    uint64_t seed;              /* where the client gives none */
+    char *front_salt;           /* owned; NULL: none */
+    void *owner;                /* of the box */
+    const atomic_bool *is_gone; /* NULL: never */
 
     /* What came of it; with an error nothing else counts but what was submitted. */
     hth_api_error error;

@@ -21,6 +21,7 @@ typedef struct happening {
     uint64_t id;
     hearth_token_event token;
     hearth_logprob logprobs[65];
+    hearth_stats stats; /* of TOKEN */
     char *text;
     size_t n_text;
     hearth_phase phase;
@@ -79,6 +80,8 @@ static bool on_token(uint64_t id, const hearth_token_event *event, void *user_da
     if (event->logprobs)
         memcpy(h->logprobs, event->logprobs, (1 + event->n_top_logprobs) * sizeof(h->logprobs[0]));
     h->token.logprobs = event->logprobs ? h->logprobs : NULL;
+    h->stats = *event->stats;
+    h->token.stats = &h->stats;
     put(user_data, h);
     return true;
 }
@@ -87,7 +90,10 @@ static bool on_text(uint64_t id, const char *text, size_t n_bytes, void *user_da
 {
     happening *h = happening_new(TEXT, id);
 
-    h->text = strndup(text, n_bytes);
+    h->text = calloc(1, n_bytes + 1);
+    if (!h->text)
+        abort();
+    memcpy(h->text, text, n_bytes);
     h->n_text = n_bytes;
     put(user_data, h);
     return true;
@@ -248,7 +254,7 @@ hth_test_answer hth_test_api_stopped(hearth_model *model, hth_api_kind kind, con
 json_t *hth_test_json(const char *text)
 {
     json_error_t error;
-    json_t *value = json_loads(text, JSON_DECODE_ANY, &error);
+    json_t *value = json_loads(text, JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
 
     if (!value)
         fail_msg("'%s' is no JSON: %s", text, error.text);

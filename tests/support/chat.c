@@ -80,6 +80,32 @@ char *hth_test_chat_read(hearth_model *model, const hearth_chat_prompt *prompt, 
     return t.text;
 }
 
+char *hth_test_chat_said(hearth_model *model, const hearth_chat_prompt *prompt, const char *text, size_t n,
+                         hearth_chat_delta_kind kind, size_t *n_out)
+{
+    hearth_chat_parser *parser = NULL;
+    char *all = calloc(1, n + 1);
+
+    *n_out = 0;
+    assert_int_equal(hearth_chat_parser_new(model, prompt, &parser, NULL), HEARTH_OK);
+    for (size_t at = 0; at < n; at += 2) {
+        const hearth_chat_delta *deltas = NULL;
+        size_t n_deltas = 0, n_piece = n - at < 2 ? n - at : 2;
+
+        assert_int_equal(
+            hearth_chat_parser_feed(parser, text + at, n_piece, at + n_piece == n, &deltas, &n_deltas, NULL),
+            HEARTH_OK);
+        for (size_t i = 0; i < n_deltas; i++)
+            if (deltas[i].kind == kind) {
+                assert_true(*n_out + deltas[i].n_bytes <= n);
+                memcpy(all + *n_out, deltas[i].text, deltas[i].n_bytes);
+                *n_out += deltas[i].n_bytes;
+            }
+    }
+    hearth_chat_parser_free(parser);
+    return all;
+}
+
 hearth_chat_prompt hth_test_chat_render(hearth_model *model, const hearth_conversation *conversation)
 {
     hearth_chat_prompt prompt = { .text = NULL };

@@ -12,6 +12,13 @@
  */
 char *hth_test_chat_read(hearth_model *model, const hearth_chat_prompt *prompt, const char *text, size_t n_piece);
 
+/*
+ * What a reply of n bytes, NUL bytes among them, says of one kind, fed in pieces of two bytes: a new string of *n_out
+ * bytes.
+ */
+char *hth_test_chat_said(hearth_model *model, const hearth_chat_prompt *prompt, const char *text, size_t n,
+                         hearth_chat_delta_kind kind, size_t *n_out);
+
 /* The prompt of a conversation; ends the test where that fails. */
 hearth_chat_prompt hth_test_chat_render(hearth_model *model, const hearth_conversation *conversation);
 

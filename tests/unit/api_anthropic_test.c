@@ -146,6 +146,37 @@ static void a_message_has_a_block_for_each_thing_said(void **state)
     hth_buffer_deinit(&answer.text);
 }
 
+static void what_is_not_kept_creates_no_cache(void **state)
+{
+    static const char *const said[] = { "Yes.", NULL };
+    static const struct {
+        int64_t cold_min_tokens;
+        json_int_t n_input, n_created;
+    } rows[] = { { 50, 0, 10 }, { 51, 10, 0 } }; /* the prompt has 50, 40 of them cached */
+    const hth_test_stub *f = *state;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        hearth_model_options options = hearth_model_options_default();
+        hearth_cache_policy policy = hearth_cache_policy_default();
+        hearth_model *model;
+        hth_test_answer answer;
+        json_t *body;
+
+        policy.cold_min_tokens = rows[i].cold_min_tokens;
+        options.cache_policy = &policy;
+        model = hth_test_model_load(f->runtime, "stub:vocab=1000", &options);
+        answer =
+            hth_test_api_script(model, HTH_API_MESSAGES, "{" HEAD "," MESSAGES "," TOOLS "}", said, HEARTH_FINISH_STOP);
+        body = hth_test_json(hth_buffer_text(&answer.text));
+        assert_int_equal(json_integer_value(hth_test_at(body, "usage.input_tokens")), rows[i].n_input);
+        assert_int_equal(json_integer_value(hth_test_at(body, "usage.cache_creation_input_tokens")), rows[i].n_created);
+        assert_int_equal(json_integer_value(hth_test_at(body, "usage.cache_read_input_tokens")), 40);
+        json_decref(body);
+        hth_buffer_deinit(&answer.text);
+        hearth_model_unref(model);
+    }
+}
+
 static void without_being_asked_for_thinking_is_not_shown(void **state)
 {
     const hth_test_stub *f = *state;
@@ -278,7 +309,7 @@ static void counted_tokens_are_those_that_a_message_uses(void **state)
                    json_integer_value(hth_test_at(body, "usage.cache_read_input_tokens"));
 
     assert_non_null(request);
-    assert_true(hth_api_answer(f->model, request, &out, &error));
+    assert_true(hth_api_answer(f->model, request, NULL, &out, &error));
     counted = hth_test_json(hth_buffer_text(&out));
     assert_in_range(n, 20, 500);
     assert_int_equal(json_integer_value(hth_test_at(counted, "input_tokens")), n);
@@ -320,6 +351,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_wrong_is_an_error_of_anthropics_shape, hth_test_stub_set_up,
                                         hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(a_message_has_a_block_for_each_thing_said, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(what_is_not_kept_creates_no_cache, hth_test_stub_set_up,
                                         hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(without_being_asked_for_thinking_is_not_shown, hth_test_stub_set_up,
                                         hth_test_stub_tear_down),

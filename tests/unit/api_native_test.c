@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "api/answers.h"
+#include "api/usage.h"
 #include "support/api.h"
 #include "support/api_run.h"
 #include "support/cmocka_all.h"
@@ -130,6 +131,85 @@ static void a_completion_tells_what_it_did_streamed_or_not(void **state)
     hth_buffer_deinit(&stream.text);
 }
 
+static void events_have_their_tokens_and_probabilities_the_bytes_of_theirs(void **state)
+{
+    const hth_test_stub *f = *state;
+    /* Bytes: the first token is the first of two of a character. */
+    hth_test_answer stream =
+        hth_test_api_run(f->model, HTH_API_NATIVE_COMPLETION,
+                         "{\"prompt\":\"abc\",\"grammar\":\"root ::= \\\"\u00e9x\\\"\",\"n_probs\":1,"
+                         "\"stream\":true}");
+    json_t *events = hth_test_events(hth_buffer_text(&stream.text));
+    json_t *tokens = hth_test_json("[195,169]"), *first = hth_test_json("[195]");
+
+    assert_true(json_equal(hth_test_at(events, "0.tokens"), tokens));
+    assert_true(json_equal(hth_test_at(events, "0.completion_probabilities.0.bytes"), first));
+    assert_int_equal(json_integer_value(hth_test_at(events, "1.completion_probabilities.0.bytes.0")), 'x');
+    assert_true(json_is_array(hth_test_at(events, "0.completion_probabilities.0.top_logprobs.0.bytes")));
+    json_decref(tokens);
+    json_decref(first);
+    json_decref(events);
+    hth_buffer_deinit(&stream.text);
+}
+
+static void timings_have_all_their_fields_in_every_event(void **state)
+{
+    static const char *const names[] = {
+        "cache_n",
+        "prompt_n",
+        "prompt_ms",
+        "prompt_per_token_ms",
+        "prompt_per_second",
+        "predicted_n",
+        "predicted_ms",
+        "queue_ms",
+        "predicted_per_token_ms",
+        "predicted_per_second",
+        "restore_ms",
+        "ttft_ms",
+        "hit",
+        "tier",
+    };
+    const hth_test_stub *f = *state;
+    hth_test_answer stream = hth_test_api_run(f->model, HTH_API_NATIVE_COMPLETION,
+                                              "{\"prompt\":\"abc\",\"seed\":1,\"ignore_eos\":true,\"n_predict\":20,"
+                                              "\"stream\":true,\"timings_per_token\":true}");
+    json_t *events = hth_test_events(hth_buffer_text(&stream.text)), *event;
+    size_t i;
+
+    assert_true(json_array_size(events) > 2);
+    json_array_foreach(events, i, event)
+    {
+        json_t *timings = hth_test_at(event, "timings");
+
+        assert_int_equal(json_object_size(timings), sizeof(names) / sizeof(names[0]));
+        for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++)
+            assert_non_null(json_object_get(timings, names[k]));
+        assert_true(json_equal(hth_test_at(event, "tokens_predicted"), hth_test_at(timings, "predicted_n")));
+        assert_true(json_equal(hth_test_at(event, "tokens_evaluated"), hth_test_at(timings, "prompt_n")));
+        assert_string_equal(hth_test_text_at(timings, "hit"), "none");
+    }
+    json_decref(events);
+    hth_buffer_deinit(&stream.text);
+}
+
+static void tokens_a_second_are_the_inverse_of_the_time_a_token_takes(void **state)
+{
+    json_t *one = hth_api_timings(&(hearth_stats){ .completion_tokens = 1, .decode_ms = 4 });
+    json_t *some = hth_api_timings(&(hearth_stats){ .completion_tokens = 5, .decode_ms = 10, .decode_tps = 400 });
+    json_t *none = hth_api_timings(&(hearth_stats){ .completion_tokens = 1 });
+
+    (void)state;
+    assert_true(json_real_value(hth_test_at(one, "predicted_per_token_ms")) == 4);
+    assert_true(json_real_value(hth_test_at(one, "predicted_per_second")) == 250);
+    assert_true(json_real_value(hth_test_at(some, "predicted_per_token_ms")) == 2);
+    assert_true(json_real_value(hth_test_at(some, "predicted_per_second")) == 500);
+    assert_true(json_real_value(hth_test_at(none, "predicted_per_second")) == 0);
+    json_decref(one);
+    json_decref(some);
+    json_decref(none);
+}
+
 static void a_stop_text_is_named(void **state)
 {
     const hth_test_stub *f = *state;
@@ -162,6 +242,72 @@ static void a_stop_text_of_nobody_elses_is_named(void **state)
     }
 }
 
+/* The string at a path of each event, joined. */
+static json_t *joined(json_t *events, const char *path)
+{
+    hth_buffer said = { .text = NULL };
+    json_t *event, *text;
+    size_t i;
+
+    json_array_foreach(events, i, event)
+    {
+        const json_t *piece = hth_test_at(event, path);
+
+        hth_buffer_add(&said, json_string_length(piece) > 0 ? json_string_value(piece) : "", json_string_length(piece));
+    }
+    text = json_stringn(hth_buffer_text(&said), said.n);
+    hth_buffer_deinit(&said);
+    return text;
+}
+
+static void a_nul_byte_in_a_reply_ends_nothing(void **state)
+{
+    static const struct {
+        hth_api_kind kind;
+        const char *body, *at, *delta_at, *wanted;
+        size_t n_wanted;
+    } rows[] = {
+        { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"x\",\"grammar\":\"root ::= \\\"ab\\\" [\\\\x00] \\\"cd\\\"\"%s}",
+          "content", "content", "ab\0cd", 5 },
+        { HTH_API_NATIVE_COMPLETION,
+          "{\"prompt\":\"x\",\"grammar\":\"root ::= \\\"ab\\\" [\\\\x00] \\\"cd\\\"\",\"stop\":[\"cd\"]%s}", "content",
+          "content", "ab\0", 3 },
+        { HTH_API_COMPLETION,
+          "{\"prompt\":[120,0,121],\"echo\":true,\"logit_bias\":{\"0\":100},\"temperature\":0,\"max_tokens\":2%s}",
+          "choices.0.text", "choices.0.text", "x\0y\0\0", 5 },
+        { HTH_API_CHAT,
+          "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}],\"logit_bias\":{\"0\":100},\"temperature\":0,\"max_"
+          "tokens\":3%s"
+          "}",
+          "choices.0.message.content", "choices.0.delta.content", "\0\0\0", 3 },
+    };
+    const hth_test_stub *f = *state;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        json_t *wanted = json_stringn(rows[i].wanted, rows[i].n_wanted), *body, *events, *said;
+        hth_test_answer whole, stream;
+        char text[512];
+
+        snprintf(text, sizeof(text), rows[i].body, "");
+        whole = hth_test_api_run(f->model, rows[i].kind, text);
+        snprintf(text, sizeof(text), rows[i].body, ",\"stream\":true");
+        stream = hth_test_api_run(f->model, rows[i].kind, text);
+        body = hth_test_json(hth_buffer_text(&whole.text));
+        events = hth_test_events(hth_buffer_text(&stream.text));
+        said = joined(events, rows[i].delta_at);
+        if (!json_equal(hth_test_at(body, rows[i].at), wanted) || !json_equal(said, wanted))
+            fail_msg("row %zu: %s and %s", i, hth_buffer_text(&whole.text), hth_buffer_text(&stream.text));
+        if (strstr(text, "stop\""))
+            assert_string_equal(hth_test_text_at(body, "stopping_word"), "cd");
+        json_decref(wanted);
+        json_decref(body);
+        json_decref(events);
+        json_decref(said);
+        hth_buffer_deinit(&whole.text);
+        hth_buffer_deinit(&stream.text);
+    }
+}
+
 static void several_prompts_are_answered_in_their_order(void **state)
 {
     const hth_test_stub *f = *state;
@@ -185,7 +331,7 @@ static json_t *ask(const hth_test_stub *f, hth_api_kind kind, const char *body)
     hth_api_request *request = hth_api_request_parse(kind, body, strlen(body), NULL, &error);
     json_t *answer;
 
-    if (!request || !hth_api_answer(f->model, request, &out, &error))
+    if (!request || !hth_api_answer(f->model, request, NULL, &out, &error))
         fail_msg("%s: %s", body, error.message);
     answer = hth_test_json(hth_buffer_text(&out));
     hth_buffer_deinit(&out);
@@ -215,6 +361,54 @@ static void texts_become_tokens_and_tokens_texts(void **state)
     got = ask(f, HTH_API_APPLY_TEMPLATE, "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}],\"whatever\":1}");
     assert_string_equal(hth_test_text_at(got, "prompt"), "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
     json_decref(got);
+}
+
+/* Ask for the tokens of n letters; the status, or 0 with the body in out. */
+static int tokenize_letters(const hth_test_stub *f, size_t n, const atomic_bool *is_gone, hth_buffer *out)
+{
+    hth_buffer body = { .text = NULL };
+    hth_api_error error;
+    hth_api_request *request;
+    int status = 0;
+
+    hth_buffer_add_text(&body, "{\"with_pieces\":true,\"content\":\"");
+    for (size_t i = 0; i < n; i++)
+        hth_buffer_add(&body, "a", 1);
+    hth_buffer_add_text(&body, "\"}");
+    request = hth_api_request_parse(HTH_API_TOKENIZE, body.text, body.n, NULL, &error);
+    assert_non_null(request);
+    if (!hth_api_answer(f->model, request, is_gone, out, &error))
+        status = hth_api_error_http_status(HTH_API_NATIVE, &error);
+    hth_api_request_free(request);
+    hth_buffer_deinit(&body);
+    return status;
+}
+
+static void tokens_of_a_text_are_answered_up_to_a_million(void **state)
+{
+    static const char first[] = "{\"tokens\":[{\"id\":97,\"piece\":\"a\"},";
+    const hth_test_stub *f = *state;
+    hth_buffer out = { .text = NULL };
+
+    assert_int_equal(tokenize_letters(f, 1000000, NULL, &out), 0);
+    assert_memory_equal(out.text, first, strlen(first));
+    assert_int_equal(out.n, strlen("{\"tokens\":[]}") + 1000000 * strlen("{\"id\":97,\"piece\":\"a\"},") - 1);
+    hth_buffer_clear(&out);
+    assert_int_equal(tokenize_letters(f, 1000001, NULL, &out), 400);
+    assert_int_equal(out.n, 0);
+    hth_buffer_deinit(&out);
+}
+
+static void tokens_that_nobody_waits_for_are_not_written(void **state)
+{
+    const hth_test_stub *f = *state;
+    hth_buffer out = { .text = NULL };
+    atomic_bool is_gone;
+
+    atomic_init(&is_gone, true);
+    assert_int_equal(tokenize_letters(f, 100000, &is_gone, &out), 503);
+    assert_true(out.n < 100);
+    hth_buffer_deinit(&out);
 }
 
 static void a_model_is_described_by_models_props_slots_and_health(void **state)
@@ -259,12 +453,23 @@ int main(void)
                                         hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(a_completion_tells_what_it_did_streamed_or_not, hth_test_stub_set_up,
                                         hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(events_have_their_tokens_and_probabilities_the_bytes_of_theirs,
+                                        hth_test_stub_set_up, hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(timings_have_all_their_fields_in_every_event, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
+        cmocka_unit_test(tokens_a_second_are_the_inverse_of_the_time_a_token_takes),
         cmocka_unit_test_setup_teardown(a_stop_text_is_named, hth_test_stub_set_up, hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(a_stop_text_of_nobody_elses_is_named, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(a_nul_byte_in_a_reply_ends_nothing, hth_test_stub_set_up,
                                         hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(several_prompts_are_answered_in_their_order, hth_test_stub_set_up,
                                         hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(texts_become_tokens_and_tokens_texts, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(tokens_of_a_text_are_answered_up_to_a_million, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(tokens_that_nobody_waits_for_are_not_written, hth_test_stub_set_up,
                                         hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(a_model_is_described_by_models_props_slots_and_health, hth_test_stub_set_up,
                                         hth_test_stub_tear_down),

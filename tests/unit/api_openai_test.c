@@ -365,6 +365,50 @@ static void a_stream_tells_the_same_in_deltas(void **state)
     hth_buffer_deinit(&answer.text);
 }
 
+static void a_stream_begins_with_its_first_token_though_nothing_shows_of_it(void **state)
+{
+    static const struct {
+        hth_api_kind kind;
+        const char *body, *begins;
+    } rows[] = {
+        { HTH_API_CHAT, "{" MESSAGES "," TOOLS ",\"stream\":true}", "\"delta\":{\"role\":\"assistant\"" },
+        { HTH_API_MESSAGES,
+          "{\"model\":\"m\",\"max_tokens\":9," MESSAGES ",\"tools\":[{\"name\":\"weather\",\"input_schema\":{}}],"
+          "\"stream\":true}",
+          "\"output_tokens\":1}" },
+        { HTH_API_CHAT, "{" MESSAGES "," TOOLS "}", NULL },
+    };
+    const hth_api_reply_options options = { .model = "m", .id = "0123", .created_s = 1 };
+    const hth_test_stub *f = *state;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        hth_api_request *request = parsed(rows[i].kind, rows[i].body);
+        hth_api_prepared prepared;
+        hth_api_error error;
+        hth_api_reply *reply;
+        hth_buffer out = { .text = NULL };
+        size_t n_head;
+
+        assert_true(hth_api_prepare(f->model, request, 1, NULL, &prepared, &error));
+        reply = hth_api_reply_new(f->model, request, &prepared, &options, &error);
+        assert_non_null(reply);
+        hth_api_reply_token(reply, 0, &(hearth_token_event){ .token = 'x', .text = "<ca" }, &out);
+        hth_api_reply_text(reply, 0, "<ca", 3, &out);
+        n_head = out.n;
+        if (rows[i].begins)
+            assert_non_null(strstr(hth_buffer_text(&out), rows[i].begins));
+        else
+            assert_int_equal(n_head, 0);
+        hth_api_reply_token(reply, 0, &(hearth_token_event){ .token = 'x', .index = 1, .text = "l" }, &out);
+        hth_api_reply_text(reply, 0, "l", 1, &out);
+        assert_int_equal(out.n, n_head); /* once */
+        hth_buffer_deinit(&out);
+        hth_api_reply_free(reply);
+        hth_api_prepared_deinit(&prepared);
+        hth_api_request_free(request);
+    }
+}
+
 static void a_reply_that_was_cut_short_says_length(void **state)
 {
     static const char *const cut[] = { "I lo", NULL };
@@ -596,6 +640,8 @@ int main(void)
                                         hth_test_stub_set_up, hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(a_stream_tells_the_same_in_deltas, hth_test_stub_set_up,
                                         hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(a_stream_begins_with_its_first_token_though_nothing_shows_of_it,
+                                        hth_test_stub_set_up, hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(a_reply_that_was_cut_short_says_length, hth_test_stub_set_up,
                                         hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(a_models_streamed_replies_are_those_that_are_not_streamed, hth_test_stub_set_up,

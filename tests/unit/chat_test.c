@@ -112,6 +112,30 @@ static void a_reply_reads_the_same_whatever_pieces_it_comes_in(void **state)
     hearth_chat_prompt_free(&prompt);
 }
 
+static void a_nul_byte_ends_no_part_of_a_reply(void **state)
+{
+    static const char text[] = "<think>a\0b</think>c\0d<call>weather {\0}</call>";
+    static const struct {
+        hearth_chat_delta_kind kind;
+        const char *wanted;
+    } rows[] = { { HEARTH_DELTA_REASONING, "a\0b" },
+                 { HEARTH_DELTA_CONTENT, "c\0d" },
+                 { HEARTH_DELTA_ARGUMENTS, "{\0}" } };
+    const hth_test_stub *f = *state;
+    hearth_conversation c = asking();
+    hearth_chat_prompt prompt = hth_test_chat_render(f->model, &c);
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        size_t n;
+        char *got = hth_test_chat_said(f->model, &prompt, text, sizeof(text) - 1, rows[i].kind, &n);
+
+        assert_int_equal(n, 3);
+        assert_memory_equal(got, rows[i].wanted, 3);
+        free(got);
+    }
+    hearth_chat_prompt_free(&prompt);
+}
+
 static void marks_are_content_where_they_were_not_asked_for(void **state)
 {
     const hth_test_stub *f = *state;
@@ -237,6 +261,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_grammar_comes_with_tools_and_is_lazy_unless_one_must_be_called,
                                         hth_test_stub_set_up, hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(a_reply_reads_the_same_whatever_pieces_it_comes_in, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(a_nul_byte_ends_no_part_of_a_reply, hth_test_stub_set_up,
                                         hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(marks_are_content_where_they_were_not_asked_for, hth_test_stub_set_up,
                                         hth_test_stub_tear_down),

@@ -149,6 +149,36 @@ static void calls_of_every_family_are_found_in_their_notation(void **state)
     }
 }
 
+static void a_nul_byte_ends_no_part_of_a_reply(void **state)
+{
+    static const char text[] = "<think>\na\0b\n</think>\n\nc\0d {", plain[] = "{ \0 } x\0y";
+    const fixture *f = *state;
+    hearth_model *model = model_of(f, "Qwen-Qwen3-0.6B.jinja");
+    hearth_conversation c = asking();
+    hearth_chat_prompt prompt = hth_test_chat_render(model, &c);
+    size_t n;
+    char *got = hth_test_chat_said(model, &prompt, text, sizeof(text) - 1, HEARTH_DELTA_REASONING, &n);
+
+    assert_true(n >= 3);
+    assert_memory_equal(got, "a\0b", 3);
+    free(got);
+    got = hth_test_chat_said(model, &prompt, text, sizeof(text) - 1, HEARTH_DELTA_CONTENT, &n);
+    assert_int_equal(n, 5);
+    assert_memory_equal(got, "c\0d {", 5);
+    free(got);
+    hearth_chat_prompt_free(&prompt);
+    hearth_model_unref(model);
+
+    model = model_of(f, "meta-llama-Llama-3.1-8B-Instruct.jinja"); /* a brace begins a call, which this is not */
+    prompt = hth_test_chat_render(model, &c);
+    got = hth_test_chat_said(model, &prompt, plain, sizeof(plain) - 1, HEARTH_DELTA_CONTENT, &n);
+    assert_int_equal(n, sizeof(plain) - 1);
+    assert_memory_equal(got, plain, n);
+    free(got);
+    hearth_chat_prompt_free(&prompt);
+    hearth_model_unref(model);
+}
+
 static void several_calls_of_one_reply_are_told_apart(void **state)
 {
     const fixture *f = *state;
@@ -471,6 +501,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(calls_of_every_family_are_found_in_their_notation, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_nul_byte_ends_no_part_of_a_reply, set_up, tear_down),
         cmocka_unit_test_setup_teardown(several_calls_of_one_reply_are_told_apart, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_brace_that_is_no_call_loses_nothing_of_the_reply, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_reply_that_goes_on_is_told_without_its_beginning, set_up, tear_down),

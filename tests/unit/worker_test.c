@@ -359,7 +359,7 @@ static void a_slow_reader_makes_its_reply_wait_and_gets_all_of_it(void **state)
     (void)state;
     if (hth_status_page_new(&page, &page_fd, &err) != HEARTH_OK)
         fail_msg("%s", err.message);
-    hth_test_worker_init(&worker, "stub:");
+    hth_test_worker_init(&worker, "stub:delay_us=300"); /* slower than its events are written */
     worker.options.status_fd = page_fd;
     worker.options.http.write_timeout_ms = 0; /* a slow machine may take long to fill what is buffered */
     hth_test_worker_start(&worker);
