@@ -17,10 +17,10 @@
 #include "engine/pattern.h"
 
 enum {
-    STEPS_MAX = 1 << 23,     /* for one choice: bytes, and instructions and threads of patterns; some 5 ns each */
+    STEPS_MAX = 1 << 24,     /* for one choice: bytes, and instructions and threads of patterns; some 5 ns each */
     INSTRUCTIONS_MAX = 8192, /* of all patterns */
-    INITIAL_MAX = 1024,      /* instructions of all patterns at which a match may begin: for 8000 bytes of one choice */
-    LEVELS_MAX = 16,         /* bytes of a token after which the runs are kept for the next one */
+    INITIAL_MAX = 1024, /* instructions of all patterns at which a match may begin: for 16000 bytes of one choice */
+    LEVELS_MAX = 16,    /* bytes of a token after which the runs are kept for the next one */
 };
 
 typedef struct trigger {
@@ -343,18 +343,23 @@ static bool push_level(hth_triggers *triggers, levels *l, bool is_busy)
     return true;
 }
 
-/* Put the trial back to where it was after n bytes of a token, which begins at `from`. True: it is busy there. */
-static bool pop_to_level(hth_triggers *triggers, levels *l, uint32_t n, size_t from)
+/*
+ * Put the trial back to where it was after n bytes of a token, which begins at `from`. is_busy: whether it is; returned:
+ * whether it is then.
+ */
+static bool pop_to_level(hth_triggers *triggers, levels *l, uint32_t n, size_t from, bool is_busy)
 {
     size_t at = n > 0 ? l->ends[n - 1] : 0;
 
     assert(n < l->n);
     l->n = n + 1;
     triggers->n_text = from + n;
-    triggers->n_steps += triggers->n;
-    for (size_t i = 0; i < triggers->n; i++)
-        if (triggers->triggers[i].pattern)
-            hth_pattern_run_restore(triggers->triggers[i].trial, NULL, 0);
+    if (is_busy) {
+        triggers->n_steps += triggers->n;
+        for (size_t i = 0; i < triggers->n; i++)
+            if (triggers->triggers[i].pattern)
+                hth_pattern_run_restore(triggers->triggers[i].trial, NULL, 0);
+    }
     if (at == l->ends[n])
         return false;
     while (at < l->ends[n]) {
@@ -375,6 +380,7 @@ hearth_status hth_triggers_mask(hth_triggers *triggers, const hth_vocabulary *vo
     levels l = { .n = 0 };
     uint32_t fired_after = 0; /* bytes of the last token; 0: it fired nothing, or only as it ended there */
     uint64_t begin = 0;
+    bool is_busy = true; /* perhaps, also where a trigger fired */
     bool ok;
 
     for (uint32_t i = 0; i < vocabulary->n_tokens; i++)
@@ -388,8 +394,8 @@ hearth_status hth_triggers_mask(hth_triggers *triggers, const hth_vocabulary *vo
 
         if (!fires) {
             uint32_t depth = shared < l.n ? shared : l.n - 1;
-            bool is_busy = pop_to_level(triggers, &l, depth, from);
 
+            is_busy = pop_to_level(triggers, &l, depth, from, is_busy);
             fired_after = 0;
             ok = append(triggers, piece->bytes + depth, piece->n_bytes - depth);
             for (; ok && !fires && depth < piece->n_bytes && !hth_triggers_is_too_much(triggers); depth++) {
@@ -398,7 +404,9 @@ hearth_status hth_triggers_mask(hth_triggers *triggers, const hth_vocabulary *vo
                 fires = read_byte(triggers, from + depth, true, is_last, &is_busy, &begin);
                 if (fires && !is_last)
                     fired_after = depth + 1;
-                else if (!fires && depth < LEVELS_MAX && l.n == depth + 1)
+                if (fires)
+                    is_busy = true;
+                else if (depth < LEVELS_MAX && l.n == depth + 1)
                     ok = push_level(triggers, &l, is_busy);
             }
         } else {
