@@ -130,8 +130,8 @@ static char *widen_integers(const char *body, size_t n_bytes, size_t *n_out)
         memcpy(wide + n, body + begin, i - begin);
         n += i - begin;
         if (is_number && is_too_big(body + begin, i - begin)) {
-            memcpy(wide + n, ".0", 2);
-            n += 2;
+            wide[n++] = '.';
+            wide[n++] = '0';
         }
     }
     *n_out = n;

@@ -333,6 +333,7 @@ static bool push_level(hth_triggers *triggers, levels *l, bool is_busy)
 
         if (!triggers->triggers[i].pattern || hth_pattern_run_is_idle(trial))
             continue;
+        assert(l->words); /* it is busy, so n was counted */
         l->words[n++] = i;
         l->words[n++] = hth_pattern_run_n_words(trial);
         hth_pattern_run_save(trial, l->words + n);
