@@ -11,6 +11,7 @@
  *   references get names of their own, since it joins those that look alike
  *   a list of types, and allOf of objects, are written out; oneOf becomes anyOf if no two alternatives overlap
  *   a pattern's characters are written as classes without quotes, backslashes and control characters
+ *   formats that it does not know become patterns; a bound beyond 15 digits gets the other one, as far off as it goes
  *
  * In what it returns, keys of additional properties are kept from holding such characters in the same way, and escapes
  * from being half a surrogate pair.
