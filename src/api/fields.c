@@ -3,6 +3,7 @@
  */
 #include "api/fields.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -125,6 +126,15 @@ void hth_fields_integer(const hth_fields *fields, const char *name, json_int_t l
     } else if (json_is_integer(value)) {
         number = json_integer_value(value);
     } else {
+        double real = json_real_value(value); /* 0 of what is none */
+
+        if (json_is_real(value) && floor(real) == real) {
+            (void)hth_fields_path(fields, name, path);
+            hth_api_fail(fields->error, HTH_API_INVALID_VALUE, path,
+                         "'%s' is %.20g; it must be %" JSON_INTEGER_FORMAT " to %" JSON_INTEGER_FORMAT, path, real, low,
+                         high);
+            return;
+        }
         wrong_type(fields, name, "an integer", value);
         return;
     }

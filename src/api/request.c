@@ -92,6 +92,67 @@ void hth_api_request_free(hth_api_request *request)
     free(request);
 }
 
+/* Is the number an integer beyond what 64 bits with a sign hold? */
+static bool is_too_big(const char *number, size_t n)
+{
+    static const char most[2][20] = { "9223372036854775807", "9223372036854775808" };
+    bool is_negative = number[0] == '-';
+
+    number += is_negative;
+    n -= is_negative;
+    for (size_t i = 0; i < n; i++)
+        if (number[i] < '0' || number[i] > '9')
+            return false;
+    return n > 19 || (n == 19 && memcmp(number, most[is_negative], 19) > 0);
+}
+
+/*
+ * The body with ".0" behind each integer that the parser has no room for, so that it becomes a real number: bounds of
+ * schemas are such. NULL without memory.
+ */
+static char *widen_integers(const char *body, size_t n_bytes, size_t *n_out)
+{
+    char *wide = malloc(n_bytes + n_bytes / 8 + 1); /* each has 19 digits and gets two bytes */
+    bool in_string = false;
+    size_t n = 0;
+
+    for (size_t i = 0; wide && i < n_bytes;) {
+        size_t begin = i;
+        char c = body[i++];
+        bool is_number = !in_string && (c == '-' || (c >= '0' && c <= '9'));
+
+        if (c == '"')
+            in_string = !in_string;
+        else if (in_string)
+            i += c == '\\' && i < n_bytes;
+        while (is_number && i < n_bytes && body[i] && strchr("0123456789+-.eE", body[i]))
+            i++;
+        memcpy(wide + n, body + begin, i - begin);
+        n += i - begin;
+        if (is_number && is_too_big(body + begin, i - begin)) {
+            wide[n++] = '.';
+            wide[n++] = '0';
+        }
+    }
+    *n_out = n;
+    return wide;
+}
+
+static json_t *load(const char *body, size_t n_bytes, json_error_t *problem)
+{
+    json_t *value = json_loadb(body, n_bytes, JSON_REJECT_DUPLICATES, problem);
+    char *wide;
+    size_t n;
+
+    if (value || json_error_code(problem) != json_error_numeric_overflow)
+        return value;
+    wide = widen_integers(body, n_bytes, &n);
+    if (wide)
+        value = json_loadb(wide, n, JSON_REJECT_DUPLICATES, problem);
+    free(wide);
+    return value;
+}
+
 static json_t *parse_json(const char *body, size_t n_bytes, const hth_api_limits *limits, hth_api_error *error)
 {
     hth_json_bounds bounds;
@@ -110,8 +171,14 @@ static json_t *parse_json(const char *body, size_t n_bytes, const hth_api_limits
                      bounds.depth, bounds.n_values, limits->depth_max, limits->values_max);
         return NULL;
     }
-    value = json_loadb(body, n_bytes, JSON_REJECT_DUPLICATES, &problem);
-    if (!value)
+    value = load(body, n_bytes, &problem);
+    if (!value && (json_error_code(&problem) == json_error_null_character ||
+                   json_error_code(&problem) == json_error_null_byte_in_key))
+        hth_api_fail(
+            error, HTH_API_INVALID_JSON, NULL,
+            "the body has the character \\u0000 in a name or a text at line %d, column %d; no text here may hold it",
+            problem.line, problem.column);
+    else if (!value)
         hth_api_fail(error, HTH_API_INVALID_JSON, NULL, "the body is not valid JSON: %s at line %d, column %d",
                      problem.text, problem.line, problem.column);
     else if (!json_is_object(value)) {

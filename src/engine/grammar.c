@@ -27,7 +27,9 @@
 enum {
     THREADS_MAX = 1 << 14, /* that one character may lead to, followed ones included */
     NODES_MAX = 1 << 20,   /* of the graph */
-    STEPS_MAX = 1 << 21,   /* threads looked at for one choice: trying candidates and, if need be, a mask */
+    STEPS_MAX = 1 << 21,   /* threads followed for one choice: trying candidates and, if need be, a mask */
+    THREADS_FEW = 64,      /* so many are looked at for each token, more of them for all tokens at once */
+    LOOKS_PER_STEP = 16,   /* threads that are only looked at cost less */
     COLLECT_NODES_MIN = 4096,
 };
 
@@ -87,7 +89,9 @@ struct hth_grammar {
     size_t n_seen, n_seen_slots;
     uint32_t closure; /* number of this closure */
     uint32_t n_followed;
-    uint32_t n_steps;         /* threads looked at since begin_steps */
+    uint32_t n_steps; /* since begin_steps */
+    bool *whole;      /* by token, as long as knows_whole is set, [n_tokens]; NULL: not made yet */
+    bool knows_whole;
     size_t collect_at;        /* nodes */
     bool no_memory, too_much; /* why a closure failed */
     bool is_spent;
@@ -291,14 +295,23 @@ static void go_back(hth_grammar *g, const state *to)
     g->n_edges = to->n_edges;
 }
 
+/* All threads of a state are about to be looked at. False: too much. */
+static bool look_at(hth_grammar *g, const state *from)
+{
+    g->n_steps += 1 + (from->end - from->begin) / LOOKS_PER_STEP;
+    g->too_much = g->too_much || g->n_steps > STEPS_MAX;
+    return !g->too_much;
+}
+
 static void take_character(hth_grammar *g, const state *from, uint32_t code_point)
 {
     begin_closure(g);
+    if (!look_at(g, from))
+        return;
     for (uint32_t i = from->begin; i < from->end; i++) {
         thread t = g->threads[i];
         hth_gbnf_element element = g->gbnf->elements[t.element];
 
-        g->n_steps++;
         if (element.type == HTH_GBNF_CLASS && hth_gbnf_class_has(g->gbnf, element.value, code_point) &&
             !follow(g, (thread){ .element = t.element + 1, .node = t.node }))
             return; /* close_over fails, too: too_much or no_memory is set */
@@ -307,10 +320,11 @@ static void take_character(hth_grammar *g, const state *from, uint32_t code_poin
 
 static bool could_take(hth_grammar *g, const state *from, uint32_t first, uint32_t last)
 {
+    if (!look_at(g, from))
+        return false;
     for (uint32_t i = from->begin; i < from->end; i++) {
         hth_gbnf_element element = g->gbnf->elements[g->threads[i].element];
 
-        g->n_steps++;
         if (element.type == HTH_GBNF_CLASS && hth_gbnf_class_has_any(g->gbnf, element.value, first, last))
             return true;
     }
@@ -404,19 +418,7 @@ static bool element_takes(const hth_grammar *g, hth_gbnf_element element, hearth
     return element.type == HTH_GBNF_TOKEN_NOT && element.value != (uint32_t)token && !g->vocabulary->is_end[token];
 }
 
-static bool takes_whole(const hth_grammar *g, hearth_token token)
-{
-    const state *now = &g->states[0];
-
-    if (!g->gbnf->has_tokens || now->partial.n_more > 0)
-        return false;
-    for (uint32_t i = now->begin; i < now->end; i++)
-        if (element_takes(g, g->gbnf->elements[g->threads[i].element], token))
-            return true;
-    return false;
-}
-
-/* takes_whole for every token: in one pass over the threads, for there may be many of both. */
+/* Set allowed for every token that a thread takes as a whole: in one pass, for there may be many of both. */
 static void mask_whole(const hth_grammar *g, bool *allowed)
 {
     const state *now = &g->states[0];
@@ -439,6 +441,29 @@ static void mask_whole(const hth_grammar *g, bool *allowed)
     for (uint32_t i = 0; any_not && i < g->vocabulary->n_tokens; i++)
         if (!g->vocabulary->is_end[i] && !(excludes_one && i == excluded))
             allowed[i] = true;
+}
+
+/* Does a thread take the token as a whole? */
+static bool takes_whole(hth_grammar *g, hearth_token token)
+{
+    const state *now = &g->states[0];
+
+    if (!g->gbnf->has_tokens || now->partial.n_more > 0)
+        return false;
+    if (now->end - now->begin > THREADS_FEW && !g->whole)
+        g->whole = malloc(g->vocabulary->n_tokens * sizeof(g->whole[0]));
+    if (now->end - now->begin > THREADS_FEW && g->whole) {
+        if (!g->knows_whole) {
+            memset(g->whole, 0, g->vocabulary->n_tokens * sizeof(g->whole[0]));
+            mask_whole(g, g->whole);
+            g->knows_whole = true;
+        }
+        return g->whole[token];
+    }
+    for (uint32_t i = now->begin; i < now->end; i++)
+        if (element_takes(g, g->gbnf->elements[g->threads[i].element], token))
+            return true;
+    return false;
 }
 
 static bool takes_end(const hth_grammar *g)
@@ -624,6 +649,7 @@ static void keep(hth_grammar *g, state now)
 {
     size_t n = now.end - now.begin;
 
+    g->knows_whole = false;
     if (n > 0)
         memmove(g->threads, g->threads + now.begin, n * sizeof(g->threads[0]));
     g->n_threads = n;
@@ -787,5 +813,6 @@ void hth_grammar_free(hth_grammar *g)
     free(g->states);
     free(g->calls);
     free(g->seen);
+    free(g->whole);
     free(g);
 }

@@ -12,6 +12,7 @@
 #include "engine/llama_chat.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <list>
@@ -44,7 +45,9 @@ constexpr size_t schema_bytes_max = 256 << 10;
 constexpr size_t schema_values_max = 4096;
 constexpr size_t schema_members_max = 200; /* the converter's time grows with the cube of optional ones */
 constexpr size_t schema_name_bytes_max = 256;
-constexpr size_t pattern_bytes_max = 1024; /* the converter recurses along it */
+constexpr size_t pattern_bytes_max = 1024;   /* the converter recurses along it */
+constexpr double integer_bound_max = 9.2e18; /* what is less has an opposite, and is not 2^63 - 1, which means none */
+constexpr double lone_bound_max = 1e15;
 constexpr size_t json_depth_max = 64;
 constexpr uint64_t pairs_max = 8000000; /* of one conversation; the parser keeps members in a list; some 40 ms */
 constexpr double schemas_ms_max = 250;  /* for the grammars of all tools */
@@ -165,6 +168,54 @@ void check_schema(const std::string &what, const json &schema)
     }
 }
 
+bool is_integer(const json &schema)
+{
+    bool found = false;
+
+    if (!schema.contains("type"))
+        return false;
+    if (schema.at("type").is_array()) {
+        for (const auto &one : schema.at("type"))
+            found = found || (one.is_string() && one.get<std::string>() == "integer");
+        return found;
+    }
+    return schema.at("type").is_string() && schema.at("type").get<std::string>() == "integer";
+}
+
+/*
+ * The engine's converter reads bounds of integers as 64 bits, without a look at whether they fit, and writes one bound
+ * alone for 15 digits at most. Bounds beyond that are left out: the reply is not kept to them then.
+ */
+void drop_wide_bounds(json &schema)
+{
+    if (schema.is_array()) {
+        for (size_t i = 0; i < schema.size(); i++)
+            drop_wide_bounds(schema.at(i));
+        return;
+    }
+    if (!schema.is_object())
+        return;
+    if (is_integer(schema)) {
+        std::string last;
+        size_t n_left = 0;
+
+        for (const char *key : { "minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum" }) {
+            if (!schema.contains(key) || !schema.at(key).is_number())
+                continue;
+            if (!(std::fabs(schema.at(key).get<double>()) < integer_bound_max)) {
+                schema.erase(key);
+            } else {
+                last = key;
+                n_left++;
+            }
+        }
+        if (n_left == 1 && std::fabs(schema.at(last).get<double>()) >= lone_bound_max)
+            schema.erase(last);
+    }
+    for (const auto &entry : schema.items())
+        drop_wide_bounds(entry.value());
+}
+
 json schema_within(const std::string &what, const char *text, spent &so_far)
 {
     json schema = parse_within(what, text, schema_bytes_max, so_far);
@@ -177,6 +228,7 @@ json schema_within(const std::string &what, const char *text, spent &so_far)
     } catch (const schema_cost::too_much &e) {
         throw refused(what + ", with the others before: " + e.what());
     }
+    drop_wide_bounds(schema);
     return schema;
 }
 

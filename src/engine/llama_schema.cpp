@@ -11,6 +11,7 @@
  *   references get names of their own, since it joins those that look alike
  *   a list of types, and allOf of objects, are written out; oneOf becomes anyOf if no two alternatives overlap
  *   a pattern's characters are written as classes without quotes, backslashes and control characters
+ *   formats that it does not know become patterns; a bound beyond 15 digits gets the other one, as far off as it goes
  *
  * In what it returns, keys of additional properties are kept from holding such characters in the same way, and escapes
  * from being half a surrogate pair.
@@ -56,14 +57,46 @@ constexpr size_t depth_max = 2 * nesting_max; /* of subschemas, where allOf goes
 constexpr size_t properties_max = 500;
 constexpr size_t optional_max = 200; /* the converter's time grows with their cube */
 constexpr size_t name_bytes_max = 256;
-constexpr size_t own_name_bytes = 16;         /* of what has a place of its own */
-constexpr size_t path_bytes_max = 200;        /* of names on the way; what is below gets a name of its own */
-constexpr size_t merged_bytes_max = 4 << 20;  /* of what all allOf copy */
-constexpr size_t pattern_bytes_max = 1 << 20; /* of all patterns, as they are written for the converter */
-constexpr size_t comparisons_max = 1 << 18;   /* of values, to tell alternatives of oneOf apart */
-constexpr size_t beside_more_bytes_max = 48;  /* each character is a group in a group; see gbnf.h */
-constexpr int64_t count_max = 10000;          /* as in gbnf.h */
-constexpr double bound_max = 1e15;
+constexpr size_t own_name_bytes = 16;               /* of what has a place of its own */
+constexpr size_t path_bytes_max = 200;              /* of names on the way; what is below gets a name of its own */
+constexpr size_t merged_bytes_max = 4 << 20;        /* of what all allOf copy */
+constexpr size_t pattern_bytes_max = 1 << 20;       /* of all patterns, as they are written for the converter */
+constexpr size_t comparisons_max = 1 << 18;         /* of values, to tell alternatives of oneOf apart */
+constexpr size_t beside_more_bytes_max = 48;        /* each character is a group in a group; see gbnf.h */
+constexpr int64_t count_max = 10000;                /* as in gbnf.h */
+constexpr int64_t bound_max = INT64_MAX - 1;        /* the converter takes INT64_MAX and its opposite for none */
+constexpr int64_t lone_bound_max = 999999999999999; /* it writes a bound without the other one wrongly beyond this */
+
+/* Formats that are written as patterns: texts that are of the format, not always all of them. */
+std::string format_pattern(const std::string &format)
+{
+    static const std::string byte = "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])";
+    static const std::string h = "[0-9A-Fa-f]{1,4}";
+    static const std::string label = "[A-Za-z0-9]([A-Za-z0-9-]{0,60}[A-Za-z0-9])?";
+    static const std::string atom = "[A-Za-z0-9_+-]{1,20}";
+    static const std::string of_path = "[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2}";
+    static const std::string count = "[0-9]{1,9}";
+    static const std::string seconds = count + "S";
+    static const std::string minutes = count + "M(" + seconds + ")?";
+    static const std::string time = "T(" + count + "H(" + minutes + ")?|" + minutes + "|" + seconds + ")";
+    static const std::string months = count + "M(" + count + "D)?";
+    static const std::map<std::string, std::string> known = {
+        { "ipv4", "^(" + byte + "\\.){3}" + byte + "$" },
+        { "ipv6", "^((" + h + ":){7}" + h + "|(" + h + ":){1,7}:|(" + h + ":){1,6}:" + h + "|(" + h + ":){1,5}(:" + h +
+                      "){1,2}|(" + h + ":){1,4}(:" + h + "){1,3}|(" + h + ":){1,3}(:" + h + "){1,4}|(" + h +
+                      ":){1,2}(:" + h + "){1,5}|" + h + ":(:" + h + "){1,6}|:(:" + h + "){1,7}|::)$" },
+        /* four labels of 62 letters are what a name has room for in any case */
+        { "hostname", "^" + label + "(\\." + label + "){0,3}$" },
+        { "email", "^" + atom + "(\\." + atom + "){0,2}@" + label + "(\\." + label + "){1,2}$" },
+        { "uri", "^[A-Za-z][A-Za-z0-9+.-]{0,30}://" + label + "(\\." + label + "){0,3}(:[0-9]{1,5})?(/(" + of_path +
+                     ")*)*(\\?([/?]|" + of_path + ")*)?(#([/?]|" + of_path + ")*)?$" },
+        { "duration", "^P((" + count + "D|" + months + "|" + count + "Y(" + months + ")?)(" + time + ")?|" + time +
+                          "|" + count + "W)$" },
+    };
+    auto found = known.find(format);
+
+    return found == known.end() ? "" : found->second;
+}
 
 struct refused : std::runtime_error {
     using std::runtime_error::runtime_error;
@@ -411,11 +444,21 @@ class rewriter
 
     static bool is_annotation(const std::string &key)
     {
-        static const std::set<std::string> known = { "$schema",   "$comment", "title",      "description",
-                                                     "default",   "examples", "readOnly",   "deprecated",
-                                                     "writeOnly", "$defs",    "definitions" };
+        static const std::set<std::string> known = { "$schema",   "$comment", "title",       "description",
+                                                     "default",   "examples", "readOnly",    "deprecated",
+                                                     "writeOnly", "$defs",    "definitions", "nullable" };
 
-        return known.count(key) > 0;
+        return known.count(key) > 0 || key.compare(0, 2, "x-") == 0; /* "nullable": see rewrite_node */
+    }
+
+    /* OpenAPI's word for "or null". */
+    static bool is_nullable(const json &schema, const std::string &path)
+    {
+        if (!schema.is_object() || !schema.contains("nullable"))
+            return false;
+        if (!schema.at("nullable").is_boolean())
+            refuse(path, "'nullable' must be true or false");
+        return schema.at("nullable").get<bool>();
     }
 
     /* Keywords that are read below; all others are refused. */
@@ -618,6 +661,8 @@ class rewriter
             kinds.insert("object");
         if (kinds.count("number") > 0)
             kinds.insert("integer");
+        if (is_nullable(given, path) || is_nullable(schema, path))
+            kinds.insert("null");
         return kinds;
     }
 
@@ -776,7 +821,7 @@ class rewriter
         if (!schema.is_object())
             return false;
         for (const char *key :
-             { "properties", "additionalProperties", "items", "prefixItems", "anyOf", "oneOf", "allOf" })
+             { "properties", "additionalProperties", "items", "prefixItems", "anyOf", "oneOf", "allOf", "nullable" })
             if (schema.contains(key))
                 return true;
         return false;
@@ -905,6 +950,15 @@ class rewriter
         return out;
     }
 
+    /* A pattern as the converter reads it. */
+    std::string written(const std::string &pattern, const std::string &path)
+    {
+        std::string out = pattern_reader(pattern, path, pattern_bytes_max - pattern_bytes_).rewrite();
+
+        pattern_bytes_ = std::min(pattern_bytes_ + out.size(), pattern_bytes_max);
+        return out;
+    }
+
     json rewrite_string(const json &schema, const std::string &path)
     {
         json out = json::object();
@@ -923,16 +977,21 @@ class rewriter
             if (!schema.at("pattern").is_string())
                 refuse(path, "'pattern' must be a string");
             pattern = schema.at("pattern").get<std::string>();
-            pattern = pattern_reader(pattern, path, pattern_bytes_max - pattern_bytes_).rewrite();
-            pattern_bytes_ = std::min(pattern_bytes_ + pattern.size(), pattern_bytes_max);
-            out["pattern"] = pattern;
+            out["pattern"] = written(pattern, path);
         }
         if (schema.contains("format")) {
             static const std::set<std::string> known = { "date", "time", "date-time", "uuid" };
+            std::string format =
+                schema.at("format").is_string() ? schema.at("format").get<std::string>() : std::string();
+            std::string pattern = format_pattern(format);
 
-            if (!schema.at("format").is_string() || known.count(schema.at("format").get<std::string>()) == 0)
-                refuse(path, "a 'format' other than date, time, date-time and uuid cannot be honoured");
-            out["format"] = schema.at("format");
+            if (known.count(format) > 0)
+                out["format"] = format;
+            else if (pattern.empty())
+                refuse(path, "a 'format' other than date, time, date-time, duration, email, hostname, ipv4, ipv6, uri "
+                             "and uuid cannot be honoured");
+            else
+                out["pattern"] = written(pattern, path);
         }
         if (least > 0)
             out["minLength"] = least;
@@ -941,11 +1000,15 @@ class rewriter
         return out;
     }
 
+    /*
+     * A bound of whole numbers. False: none is given, or one that lies beyond 64 bits on the side where it forbids
+     * nothing that the grammar could write.
+     */
     static bool bound_of(const json &schema, const char *key, const char *exclusive, bool is_least, int64_t &bound,
                          const std::string &path)
     {
         bool is_exclusive = schema.contains(exclusive);
-        double value, whole;
+        double value;
 
         if (schema.contains(key) && is_exclusive)
             refuse(path, quoted(key) + " next to " + quoted(exclusive) + " cannot be honoured");
@@ -953,11 +1016,30 @@ class rewriter
             return false;
         const json &given = schema.at(is_exclusive ? exclusive : key);
 
-        if (!given.is_number() || !(std::fabs(given.get<double>()) <= bound_max))
-            refuse(path, quoted(is_exclusive ? exclusive : key) + " must be a number of at most 15 digits");
+        if (!given.is_number())
+            refuse(path, quoted(is_exclusive ? exclusive : key) + " must be a number");
         value = given.get<double>();
-        whole = is_least ? std::ceil(value) : std::floor(value);
-        bound = (int64_t)whole + (is_exclusive && whole == value ? (is_least ? 1 : -1) : 0);
+        if (value >= 0x1p63 || value < -0x1p63) { /* as a double, 2^63 - 1 is 2^63; as an integer it is not */
+            bool is_exact = given.is_number_integer() && value == 0x1p63 && given.get<uint64_t>() <= INT64_MAX;
+
+            if (!is_exact && (value > 0) != is_least)
+                return false;
+            if (!is_exact)
+                refuse(path, quoted(is_exclusive ? exclusive : key) + " is beyond 64 bits, which cannot be honoured");
+        }
+        if (given.is_number_integer()) {
+            bound = given.get<int64_t>();
+        } else {
+            double whole = is_least ? std::ceil(value) : std::floor(value);
+
+            is_exclusive = is_exclusive && whole == value;
+            bound = (int64_t)whole;
+        }
+        if (is_least ? bound < -bound_max : bound > bound_max)
+            return false;
+        if (is_least ? bound >= bound_max : bound <= -bound_max)
+            refuse(path, quoted(key) + " leaves no whole number of 64 bits");
+        bound += is_exclusive ? (is_least ? 1 : -1) : 0;
         return true;
     }
 
@@ -973,6 +1055,13 @@ class rewriter
             refuse(path, "'format' of a number cannot be honoured");
         if (has_least && has_most && most < least)
             refuse(path, "no whole number is between the bounds");
+        if (has_least && !has_most && (least > lone_bound_max || least < -lone_bound_max)) {
+            has_most = true;
+            most = bound_max;
+        } else if (has_most && !has_least && (most > lone_bound_max || most < -lone_bound_max)) {
+            has_least = true;
+            least = -bound_max;
+        }
         if (has_least)
             out["minimum"] = least;
         if (has_most)
@@ -995,7 +1084,8 @@ class rewriter
         if (type == "number")
             for (const char *key : { "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "format" })
                 if (schema.contains(key))
-                    refuse(path, quoted(key) + " of type number cannot be honoured; of type integer it can");
+                    refuse(path, quoted(key) + " of type number cannot be honoured" +
+                                     (std::strcmp(key, "format") == 0 ? "" : "; of type integer it can"));
         out["type"] = type;
         return out;
     }
@@ -1025,6 +1115,21 @@ class rewriter
 
     json rewrite_node(const json &schema, const std::string &path)
     {
+        json out = rewrite_not_null(schema, path);
+        json any = json::object(), null = json::object(), alternatives = json::array();
+
+        /* Where values are listed null is one of them, or it is not. */
+        if (!is_nullable(schema, path) || schema.contains("const") || schema.contains("enum"))
+            return out;
+        null["type"] = "null";
+        alternatives.push_back(out);
+        alternatives.push_back(null);
+        any["anyOf"] = alternatives;
+        return any;
+    }
+
+    json rewrite_not_null(const json &schema, const std::string &path)
+    {
         static const std::vector<std::string> choices = { "$ref", "anyOf", "oneOf", "allOf", "const", "enum" };
         std::set<std::string> types;
         json out = json::object();
@@ -1049,6 +1154,8 @@ class rewriter
         if (schema.contains("allOf"))
             return rewrite_all_of(schema, path);
         types = types_of(schema, path);
+        if (!types.empty() && is_nullable(schema, path) && (schema.contains("const") || schema.contains("enum")))
+            types.insert("null");
         if (schema.contains("const")) {
             check_alone(schema, path, "const", { "type" });
             check_value(schema.at("const"), types, path);

@@ -36,6 +36,9 @@ typedef struct instruction {
 struct hth_pattern {
     instruction *code;
     uint32_t n_code;
+    uint32_t n_marks;   /* that its groups use; of the others no thread has any */
+    uint32_t n_initial; /* instructions that are looked at before the first byte of a match */
+    uint64_t starts[4]; /* bytes with which a match may begin; all where it may be empty, or wait for the end */
 };
 
 typedef struct marks {
@@ -43,8 +46,8 @@ typedef struct marks {
 } marks;
 
 typedef struct thread_list {
-    uint32_t *pcs; /* by priority */
-    marks *marks;
+    uint32_t *pcs;   /* by priority */
+    uint64_t *marks; /* [n_marks of the pattern] for each */
     uint32_t n;
 } thread_list;
 
@@ -62,6 +65,7 @@ struct hth_pattern_run {
     uint32_t *reached; /* by instruction: the step in which it was reached last */
     uint32_t step;
     todo *todos;
+    uint64_t n_steps; /* instructions and threads that were looked at, since somebody asked */
 };
 
 /* ---- compiling --------------------------------------------------------------------------------------------------- */
@@ -396,13 +400,49 @@ static void compile_choice(compiler *c)
     }
 }
 
+/* What can be reached from the beginning without a byte: n_initial and starts. reached: [n_code] of false. */
+static void find_starts(hth_pattern *pattern, bool *reached, uint32_t *todos)
+{
+    uint32_t n_todo = 0;
+
+    todos[n_todo++] = 0;
+    while (n_todo > 0) {
+        uint32_t pc = todos[--n_todo];
+        const instruction *one = &pattern->code[pc];
+
+        if (reached[pc])
+            continue;
+        reached[pc] = true;
+        pattern->n_initial++;
+        switch (one->op) {
+        case OP_JUMP: todos[n_todo++] = pc + (uint32_t)one->a; break;
+        case OP_SPLIT:
+            todos[n_todo++] = pc + (uint32_t)one->b;
+            todos[n_todo++] = pc + (uint32_t)one->a;
+            break;
+        case OP_MARK:
+        case OP_BEGIN: todos[n_todo++] = pc + 1; break;
+        case OP_BYTE:
+            for (int i = 0; i < 4; i++)
+                pattern->starts[i] |= one->set[i];
+            break;
+        case OP_END:
+        case OP_MATCH: memset(pattern->starts, 0xFF, sizeof(pattern->starts)); break;
+        }
+    }
+}
+
 hearth_status hth_pattern_new(const char *text, hth_pattern **out, hearth_error *err)
 {
     hth_pattern *pattern = calloc(1, sizeof(*pattern));
     compiler c = { .text = text, .at = text, .code = malloc(CODE_MAX * sizeof(instruction)), .err = err };
+    bool *reached = calloc(CODE_MAX, sizeof(reached[0]));
+    uint32_t *todos = malloc((2 * CODE_MAX + 2) * sizeof(todos[0]));
     instruction *fitted;
 
-    if (!pattern || !c.code) {
+    if (!pattern || !c.code || !reached || !todos) {
+        free(reached);
+        free(todos);
         free(c.code);
         free(pattern);
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a pattern");
@@ -413,16 +453,35 @@ hearth_status hth_pattern_new(const char *text, hth_pattern **out, hearth_error 
         fail(&c, "a ')' without its '('");
     emit(&c, OP_MARK, 1, 0);
     emit(&c, OP_MATCH, 0, 0);
-    if (c.status != HEARTH_OK) {
+    if (c.status == HEARTH_OK) {
+        fitted = realloc(c.code, c.n * sizeof(c.code[0]));
+        pattern->code = fitted ? fitted : c.code;
+        pattern->n_code = c.n;
+        pattern->n_marks = 2 * ((uint32_t)c.n_groups + 1);
+        find_starts(pattern, reached, todos);
+        *out = pattern;
+    } else {
         free(c.code);
         free(pattern);
-        return c.status;
     }
-    fitted = realloc(c.code, c.n * sizeof(c.code[0]));
-    pattern->code = fitted ? fitted : c.code;
-    pattern->n_code = c.n;
-    *out = pattern;
-    return HEARTH_OK;
+    free(reached);
+    free(todos);
+    return c.status;
+}
+
+uint32_t hth_pattern_n_instructions(const hth_pattern *pattern)
+{
+    return pattern->n_code;
+}
+
+uint32_t hth_pattern_n_initial(const hth_pattern *pattern)
+{
+    return pattern->n_initial;
+}
+
+bool hth_pattern_may_begin(const hth_pattern *pattern, uint8_t byte)
+{
+    return pattern->starts[byte / 64] >> byte % 64 & 1;
 }
 
 void hth_pattern_free(hth_pattern *pattern)
@@ -448,6 +507,7 @@ static bool add_thread(hth_pattern_run *run, thread_list *list, uint32_t first, 
         todo t = run->todos[--n_todo];
         const instruction *one = &run->pattern->code[t.pc];
 
+        run->n_steps++;
         if (t.mark >= 0) {
             m->at[t.mark] = t.old;
             continue;
@@ -477,7 +537,10 @@ static bool add_thread(hth_pattern_run *run, thread_list *list, uint32_t first, 
                 break;
             }
             list->pcs[list->n] = t.pc; /* it waits for a byte, or to be asked whether this is the end */
-            list->marks[list->n++] = *m;
+            memcpy(list->marks + (size_t)list->n * run->pattern->n_marks, m->at,
+                   run->pattern->n_marks * sizeof(m->at[0]));
+            list->n++;
+            run->n_steps++;
             break;
         case OP_MATCH: *found = *m; return true;
         }
@@ -501,6 +564,14 @@ static marks no_marks(void)
     return m;
 }
 
+static marks marks_of(const hth_pattern_run *run, uint32_t thread)
+{
+    marks m = no_marks();
+
+    memcpy(m.at, run->now.marks + (size_t)thread * run->pattern->n_marks, run->pattern->n_marks * sizeof(m.at[0]));
+    return m;
+}
+
 static uint64_t begin_of(const marks *m)
 {
     for (size_t i = 1; i <= GROUPS_MAX; i++)
@@ -517,7 +588,7 @@ hth_pattern_run *hth_pattern_run_new(const hth_pattern *pattern)
 
     for (int i = 0; i < 2 && ok; i++) {
         lists[i]->pcs = calloc(pattern->n_code, sizeof(lists[i]->pcs[0]));
-        lists[i]->marks = calloc(pattern->n_code, sizeof(lists[i]->marks[0]));
+        lists[i]->marks = calloc((size_t)pattern->n_code * pattern->n_marks, sizeof(lists[i]->marks[0]));
         ok = lists[i]->pcs && lists[i]->marks;
     }
     if (ok) {
@@ -546,17 +617,61 @@ void hth_pattern_run_free(hth_pattern_run *run)
     free(run);
 }
 
-uint32_t hth_pattern_run_n_threads(const hth_pattern_run *run)
+bool hth_pattern_run_is_idle(const hth_pattern_run *run)
 {
-    return run->now.n;
+    return run->now.n == 0;
+}
+
+uint64_t hth_pattern_run_take_steps(hth_pattern_run *run)
+{
+    uint64_t n = run->n_steps;
+
+    run->n_steps = 0;
+    return n;
 }
 
 void hth_pattern_run_copy(hth_pattern_run *to, const hth_pattern_run *from)
 {
     to->position = from->position;
     to->now.n = from->now.n;
+    to->n_steps += from->now.n;
+    if (from->now.n == 0)
+        return;
     memcpy(to->now.pcs, from->now.pcs, from->now.n * sizeof(from->now.pcs[0]));
-    memcpy(to->now.marks, from->now.marks, from->now.n * sizeof(from->now.marks[0]));
+    memcpy(to->now.marks, from->now.marks, (size_t)from->now.n * from->pattern->n_marks * sizeof(from->now.marks[0]));
+}
+
+size_t hth_pattern_run_n_words(const hth_pattern_run *run)
+{
+    return (size_t)run->now.n * (1 + run->pattern->n_marks);
+}
+
+void hth_pattern_run_save(hth_pattern_run *run, uint64_t *words)
+{
+    size_t n = run->now.n;
+
+    for (size_t i = 0; i < n; i++)
+        words[i] = run->now.pcs[i];
+    if (n > 0)
+        memcpy(words + n, run->now.marks, n * run->pattern->n_marks * sizeof(words[0]));
+    run->n_steps += n;
+}
+
+void hth_pattern_run_restore(hth_pattern_run *run, const uint64_t *words, size_t n_words)
+{
+    size_t n = n_words / (1 + run->pattern->n_marks);
+
+    for (size_t i = 0; i < n; i++)
+        run->now.pcs[i] = (uint32_t)words[i];
+    if (n > 0)
+        memcpy(run->now.marks, words + n, n * run->pattern->n_marks * sizeof(words[0]));
+    run->now.n = (uint32_t)n;
+    run->n_steps += n;
+}
+
+void hth_pattern_skip_to(hth_pattern_run *run, uint64_t position)
+{
+    run->position = position;
 }
 
 bool hth_pattern_read(hth_pattern_run *run, uint8_t byte, uint64_t *begin_out)
@@ -566,9 +681,10 @@ bool hth_pattern_read(hth_pattern_run *run, uint8_t byte, uint64_t *begin_out)
 
     /* A match may begin at this byte: after all that began before it. */
     begin_step(run);
+    run->n_steps += 2 * (uint64_t)run->now.n + 1;
     for (uint32_t i = 0; i < run->now.n; i++)
         run->reached[run->now.pcs[i]] = run->step;
-    if (add_thread(run, &run->now, 0, &fresh, false, &found)) {
+    if (hth_pattern_may_begin(run->pattern, byte) && add_thread(run, &run->now, 0, &fresh, false, &found)) {
         *begin_out = begin_of(&found); /* the pattern matches nothing at all, too */
         return true;
     }
@@ -577,9 +693,12 @@ bool hth_pattern_read(hth_pattern_run *run, uint8_t byte, uint64_t *begin_out)
     run->position++;
     for (uint32_t i = 0; i < run->now.n; i++) {
         const instruction *one = &run->pattern->code[run->now.pcs[i]];
+        marks m;
 
-        if (one->op == OP_BYTE && (one->set[byte / 64] >> byte % 64 & 1) &&
-            add_thread(run, &run->next, run->now.pcs[i] + 1, &run->now.marks[i], false, &found)) {
+        if (one->op != OP_BYTE || !(one->set[byte / 64] >> byte % 64 & 1))
+            continue;
+        m = marks_of(run, i);
+        if (add_thread(run, &run->next, run->now.pcs[i] + 1, &m, false, &found)) {
             *begin_out = begin_of(&found);
             return true;
         }
@@ -594,11 +713,14 @@ bool hth_pattern_at_end(hth_pattern_run *run, uint64_t *begin_out)
 {
     begin_step(run);
     run->next.n = 0;
+    run->n_steps += run->now.n;
     for (uint32_t i = 0; i < run->now.n; i++) {
-        marks found, m = run->now.marks[i];
+        marks found, m;
 
-        if (run->pattern->code[run->now.pcs[i]].op == OP_END &&
-            add_thread(run, &run->next, run->now.pcs[i] + 1, &m, true, &found)) {
+        if (run->pattern->code[run->now.pcs[i]].op != OP_END)
+            continue;
+        m = marks_of(run, i);
+        if (add_thread(run, &run->next, run->now.pcs[i] + 1, &m, true, &found)) {
             *begin_out = begin_of(&found);
             return true;
         }

@@ -21,14 +21,28 @@ typedef struct hth_pattern_run hth_pattern_run; /* a text read with it so far */
 /* HEARTH_MISUSE says what is wrong and where; HEARTH_NO_MEMORY. */
 hearth_status hth_pattern_new(const char *text, hth_pattern **out, hearth_error *err);
 void hth_pattern_free(hth_pattern *pattern); /* accepts NULL */
+uint32_t hth_pattern_n_instructions(const hth_pattern *pattern);
+/* Instructions that are looked at wherever a match may begin: what a byte costs where nothing was matched before. */
+uint32_t hth_pattern_n_initial(const hth_pattern *pattern);
+/* May a match begin with this byte? With one that it may not, an idle run need not read it. */
+bool hth_pattern_may_begin(const hth_pattern *pattern, uint8_t byte);
 
 /* Begin a text. pattern is borrowed. NULL without memory. */
 hth_pattern_run *hth_pattern_run_new(const hth_pattern *pattern);
 void hth_pattern_run_free(hth_pattern_run *run); /* accepts NULL */
 /* Let to, of the same pattern, be where from is. */
 void hth_pattern_run_copy(hth_pattern_run *to, const hth_pattern_run *from);
-/* Ways to go on that it follows: what copying it, and reading a byte, cost. */
-uint32_t hth_pattern_run_n_threads(const hth_pattern_run *run);
+/* Has no match begun that may go on? */
+bool hth_pattern_run_is_idle(const hth_pattern_run *run);
+/* The work since this was asked last: instructions and threads that were looked at, added or copied. */
+uint64_t hth_pattern_run_take_steps(hth_pattern_run *run);
+
+/* Where a run is, but for its position, as hth_pattern_run_n_words words, and back. */
+size_t hth_pattern_run_n_words(const hth_pattern_run *run);
+void hth_pattern_run_save(hth_pattern_run *run, uint64_t *words);
+void hth_pattern_run_restore(hth_pattern_run *run, const uint64_t *words, size_t n_words);
+/* The next byte is at this position of the text; those before it were read, or skipped where the run was idle. */
+void hth_pattern_skip_to(hth_pattern_run *run, uint64_t position);
 
 /*
  * Read one more byte; true when the text now holds a match: *begin_out is where its first group that is not empty

@@ -314,15 +314,33 @@ static bool is_allowed(hth_engine_sampler *s, hearth_token token)
     return !fires || hth_grammar_allows_text(s->grammar, text, n);
 }
 
+static bool may_begin(void *user_data, const uint8_t *bytes, size_t n_bytes)
+{
+    hth_engine_sampler *s = user_data;
+
+    return hth_grammar_allows_text(s->grammar, bytes, n_bytes);
+}
+
+/* Which tokens may come while the grammar waits: a text that wakes it must go on as it does. */
+static hearth_status mask_waiting(hth_engine_sampler *s, hearth_error *err)
+{
+    hearth_status status = hth_triggers_mask(s->triggers, s->vocabulary, s->allowed, may_begin, s, err);
+
+    for (size_t i = 0; status == HEARTH_OK && i < s->n_shown; i++)
+        s->allowed[s->shown[i].token] = is_allowed(s, s->shown[i].token);
+    for (size_t i = 0; status == HEARTH_OK && i < hth_triggers_n(s->triggers); i++) {
+        hearth_token token = hth_triggers_token(s->triggers, i);
+
+        if (token >= 0)
+            s->allowed[token] = is_allowed(s, token);
+    }
+    return status;
+}
+
 static hearth_status forbid_by_grammar(hth_engine_sampler *s, hearth_error *err)
 {
-    hearth_status status = HEARTH_OK;
+    hearth_status status = s->triggers ? mask_waiting(s, err) : hth_grammar_mask(s->grammar, s->allowed, err);
 
-    if (s->triggers)
-        for (uint32_t i = 0; i < s->n_vocab; i++)
-            s->allowed[i] = is_allowed(s, (hearth_token)i);
-    else
-        status = hth_grammar_mask(s->grammar, s->allowed, err);
     for (size_t i = 0; status == HEARTH_OK && !s->triggers && i < s->n_shown; i++)
         s->allowed[s->shown[i].token] = s->allowed[s->shown[i].token] || grammar_allows(s, s->shown[i].token);
     for (uint32_t i = 0; status == HEARTH_OK && i < s->n_vocab; i++)

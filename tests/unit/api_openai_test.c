@@ -96,6 +96,27 @@ static void what_is_not_given_has_the_defaults_of_the_api(void **state)
     hth_api_request_free(r);
 }
 
+static void integers_of_any_size_are_read_where_they_are_not_counts(void **state)
+{
+    hth_api_request *r = parsed(
+        HTH_API_CHAT,
+        "{\"messages\":[{\"role\":\"user\",\"content\":\"\\\" 18446744073709551615\"}],\"seed\":9223372036854775807,"
+        "\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"n\",\"schema\":"
+        "{\"type\":\"integer\",\"minimum\":-9223372036854775808,\"maximum\":18446744073709551615}}}}");
+    hth_api_error error;
+
+    (void)state;
+    assert_string_equal(r->conversation.turns[0].content, "\" 18446744073709551615");
+    assert_int_equal((int64_t)r->options.sampling.seed, INT64_MAX);
+    assert_non_null(strstr(r->conversation.json_schema, "1.8446744073709552e19"));
+    assert_non_null(strstr(r->conversation.json_schema, "-9223372036854775808"));
+    hth_api_request_free(r);
+    r = hth_api_request_parse(HTH_API_CHAT, "{\"a\":\"\\u0000\"}", 14, NULL, &error);
+    assert_null(r);
+    assert_non_null(strstr(error.message, "the character \\u0000"));
+    assert_null(strstr(error.message, "JSON_ALLOW_NUL"));
+}
+
 static void what_is_wrong_is_named_with_its_field_and_code(void **state)
 {
     static const struct {
@@ -134,6 +155,10 @@ static void what_is_wrong_is_named_with_its_field_and_code(void **state)
         { "{" MESSAGES ",\"temperature\":\"hot\"}", "temperature", "invalid_type", 400 },
         { "{" MESSAGES ",\"temperature\":2.1}", "temperature", "invalid_value", 400 },
         { "{" MESSAGES ",\"temperature\":1e999}", "", "invalid_json", 400 },
+        { "{" MESSAGES ",\"seed\":18446744073709551615}", "seed", "invalid_value", 400 },
+        { "{" MESSAGES ",\"seed\":-9223372036854775809}", "seed", "invalid_value", 400 },
+        { "{" MESSAGES ",\"temperature\":9223372036854775808}", "temperature", "invalid_value", 400 },
+        { "{" MESSAGES ",\"foo\":[1e-99999999999999999999,99999999999999999999]}", "foo", "unknown_parameter", 400 },
         { "{" MESSAGES ",\"max_tokens\":0}", "max_tokens", "invalid_value", 400 },
         { "{" MESSAGES ",\"max_tokens\":1.5}", "max_tokens", "invalid_type", 400 },
         { "{" MESSAGES ",\"n\":129}", "n", "invalid_value", 400 },
@@ -630,6 +655,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_field_of_a_chat_arrives),
         cmocka_unit_test(what_is_not_given_has_the_defaults_of_the_api),
+        cmocka_unit_test(integers_of_any_size_are_read_where_they_are_not_counts),
         cmocka_unit_test_setup_teardown(what_is_wrong_is_named_with_its_field_and_code, hth_test_stub_set_up,
                                         hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(what_does_not_fit_the_context_is_an_error_or_cut, hth_test_stub_set_up,

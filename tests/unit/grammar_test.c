@@ -339,6 +339,45 @@ static void a_long_text_does_not_make_the_grammar_grow(void **state)
     hth_grammar_free(grammar);
 }
 
+/* Below: even tokens or "a" come first, then odd ones or "b". */
+static bool goes_on(hearth_token token, int place)
+{
+    return (token < 240 && token % 2 == place) || token == 'a' + place || (token == 256 && place == 0);
+}
+
+/* A token is looked up among thousands that the grammar names, and the limit of a choice is not used up by asking. */
+static void many_tokens_that_are_named_cost_no_more_than_few(void **state)
+{
+    enum { N = 7500, TEXT_BYTES = 1 << 18 };
+    char *text = calloc(1, TEXT_BYTES);
+    hth_grammar *grammar;
+    bool allowed[N_TOKENS];
+    size_t n;
+
+    (void)state;
+    assert_string_equal(words[0], "ab");
+    n = (size_t)snprintf(text, TEXT_BYTES, "root ::= first second\nfirst ::= \"a\"");
+    for (int i = 0; i < N; i++)
+        n += (size_t)snprintf(text + n, TEXT_BYTES - n, " | <[%d]>", i % 120 * 2);
+    n += (size_t)snprintf(text + n, TEXT_BYTES - n, "\nsecond ::= \"b\"");
+    for (int i = 0; i < N; i++)
+        n += (size_t)snprintf(text + n, TEXT_BYTES - n, " | <[%d]>", i % 120 * 2 + 1);
+    grammar = open_grammar(text);
+    for (int place = 0; place < 2; place++) {
+        hth_grammar_begin_choice(grammar);
+        for (int again = 0; again < 4; again++)
+            for (hearth_token token = 0; token < N_TOKENS; token++)
+                assert_int_equal(hth_grammar_allows(grammar, token), goes_on(token, place));
+        assert_int_equal(hth_grammar_mask(grammar, allowed, NULL), HEARTH_OK);
+        for (hearth_token token = 0; token < N_TOKENS; token++)
+            assert_int_equal(allowed[token], goes_on(token, place));
+        assert_int_equal(hth_grammar_accept(grammar, 100 + place, NULL), HEARTH_OK);
+    }
+    assert_true(hth_grammar_is_complete(grammar));
+    hth_grammar_free(grammar);
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -349,6 +388,7 @@ int main(void)
         cmocka_unit_test(tokens_are_terminals_of_their_own),
         cmocka_unit_test(masks_questions_and_replays_agree),
         cmocka_unit_test(ambiguous_grammars_end_or_are_refused),
+        cmocka_unit_test(many_tokens_that_are_named_cost_no_more_than_few),
         cmocka_unit_test(a_long_text_does_not_make_the_grammar_grow),
     };
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/gbnf.h"
 #include "support/api.h"
 #include "support/chat.h"
 #include "support/cmocka_all.h"
@@ -293,6 +294,46 @@ static void a_call_that_is_required_is_a_grammar_from_the_first_token_on(void **
     hearth_model_unref(model);
 }
 
+/* As programs generate them for unsigned integers, and worse. */
+static void bounds_of_tools_beyond_what_is_followed_are_left_out(void **state)
+{
+    static const char *const parameters[] = {
+        "{\"type\":\"object\",\"properties\":{\"n\":{\"type\":\"integer\",\"minimum\":0,\"maximum\":1."
+        "8446744073709552e19}}}",
+        "{\"type\":\"object\",\"properties\":{\"n\":{\"type\":\"integer\",\"minimum\":0,\"maximum\":"
+        "18446744073709551615}}}",
+        "{\"type\":\"object\",\"properties\":{\"n\":{\"type\":[\"null\",\"integer\"],\"minimum\":-9223372036854775808,"
+        "\"maximum\":9223372036854775807}}}",
+        "{\"type\":\"object\",\"properties\":{\"n\":{\"type\":\"array\",\"items\":{\"anyOf\":[{\"type\":\"integer\","
+        "\"exclusiveMinimum\":9007199254740992},{\"type\":\"integer\",\"maximum\":-1e300}]}}}}",
+        "{\"type\":\"object\",\"properties\":{\"n\":{\"type\":\"integer\",\"minimum\":-9007199254740991,"
+        "\"maximum\":9007199254740991}}}",
+    };
+    const fixture *f = *state;
+    hearth_model *model = model_of(f, "Qwen-Qwen2.5-7B-Instruct.jinja");
+    hearth_chat_tool tool = { .name = "f" };
+    hearth_conversation c = asking();
+
+    c.tools = &tool;
+    c.n_tools = 1;
+    for (size_t i = 0; i < sizeof(parameters) / sizeof(parameters[0]); i++)
+        for (int choice = 0; choice < 2; choice++) {
+            hearth_chat_prompt prompt;
+            hth_gbnf *gbnf = NULL;
+            hearth_error err;
+
+            c.tool_choice = choice ? HEARTH_TOOL_REQUIRED : HEARTH_TOOL_AUTO;
+            tool.parameters = parameters[i];
+            prompt = hth_test_chat_render(model, &c);
+            assert_non_null(prompt.grammar);
+            if (hth_gbnf_new(prompt.grammar, strlen(prompt.grammar), 1, NULL, NULL, &gbnf, &err) != HEARTH_OK)
+                fail_msg("%s: %s", parameters[i], err.message);
+            hth_gbnf_unref(gbnf);
+            hearth_chat_prompt_free(&prompt);
+        }
+    hearth_model_unref(model);
+}
+
 static void every_template_of_the_engine_survives_tools_and_nonsense(void **state)
 {
     static const char *const nonsense[] = {
@@ -508,6 +549,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_remembered_of_a_template_changes_no_prompt, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_call_that_is_required_is_a_grammar_from_the_first_token_on, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(bounds_of_tools_beyond_what_is_followed_are_left_out, set_up, tear_down),
         cmocka_unit_test_setup_teardown(every_template_of_the_engine_survives_tools_and_nonsense, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_reply_of_nothing_but_brackets_ends_no_process, set_up, tear_down),
         cmocka_unit_test_setup_teardown(schemas_beyond_the_limits_are_refused_by_name, set_up, tear_down),

@@ -510,7 +510,7 @@ static void a_lazy_grammar_binds_from_its_trigger_on(void **state)
 /* Each byte begins another way to match, and none ends: that costs one reply, not the others their time. */
 static void patterns_that_take_too_long_end_their_reply(void **state)
 {
-    hearth_trigger triggers[64];
+    hearth_trigger triggers[4];
     hearth_sampling s = plain();
     const hth_candidate *candidates;
     hth_engine_sampler *sampler;
@@ -519,12 +519,12 @@ static void patterns_that_take_too_long_end_their_reply(void **state)
     size_t n;
 
     (void)state;
-    for (size_t i = 0; i < 64; i++)
+    for (size_t i = 0; i < 4; i++)
         triggers[i] = (hearth_trigger){ .kind = HEARTH_TRIGGER_PATTERN, .text = ".{1000}.{1000}(!)" };
     s.grammar = "root ::= \"!\"";
     s.grammar_is_lazy = true;
     s.triggers = triggers;
-    s.n_triggers = 64;
+    s.n_triggers = 4;
     sampler = open_sampler(&s);
     random_logits();
     for (int i = 0; i < 4000 && status == HEARTH_OK; i++) {
@@ -603,7 +603,13 @@ static void schemas_that_cannot_be_honoured_are_errors_that_name_why(void **stat
         { "{\"type\":\"integer\",\"multipleOf\":2}", "'multipleOf'" },
         { "{\"minimum\":2}", "'minimum'" },
         { "{\"type\":\"integer\",\"minimum\":3,\"maximum\":2}", "between" },
-        { "{\"type\":\"integer\",\"minimum\":1e300}", "digits" },
+        { "{\"type\":\"integer\",\"minimum\":1e300}", "beyond 64 bits" },
+        { "{\"type\":\"integer\",\"maximum\":-18446744073709551615}", "beyond 64 bits" },
+        { "{\"type\":\"integer\",\"minimum\":9223372036854775807}", "no whole number" },
+        { "{\"type\":\"integer\",\"exclusiveMaximum\":-9223372036854775808}", "no whole number" },
+        { "{\"type\":\"integer\",\"minimum\":\"1\"}", "must be a number" },
+        { "{\"type\":\"integer\",\"nullable\":1}", "'nullable'" },
+        { "{\"oneOf\":[{\"type\":\"integer\",\"nullable\":true},{\"type\":\"null\"}]}", "'oneOf'" },
         { "{\"type\":\"thing\"}", "'thing'" },
         { "{\"type\":[]}", "'type'" },
         { "{\"type\":\"array\",\"uniqueItems\":true}", "'uniqueItems'" },
@@ -616,7 +622,8 @@ static void schemas_that_cannot_be_honoured_are_errors_that_name_why(void **stat
         { "{\"type\":\"string\",\"pattern\":\"^\\\\bx$\"}", "\\b" },
         { "{\"type\":\"string\",\"pattern\":\"^\\\"$\"}", "a quote" },
         { "{\"type\":\"string\",\"pattern\":\"^a$\",\"minLength\":2}", "only one" },
-        { "{\"type\":\"string\",\"format\":\"email\"}", "'format'" },
+        { "{\"type\":\"string\",\"format\":\"idn-email\"}", "'format'" },
+        { "{\"type\":\"string\",\"format\":\"ipv4\",\"maxLength\":9}", "only one" },
         { "{\"type\":\"object\",\"required\":[\"a\"]}", "'a'" },
         { "{\"type\":\"object\",\"patternProperties\":{}}", "'patternProperties'" },
         { "{\"type\":\"object\",\"minProperties\":1}", "'minProperties'" },
@@ -812,6 +819,132 @@ static void common_schemas_are_honoured(void **state)
     }
 }
 
+/* Does a text that the schema accepts begin so? */
+static bool may_begin(const char *schema, const char *text)
+{
+    hearth_sampling s = plain();
+    hth_engine_sampler *sampler = NULL;
+    hearth_error err;
+    hearth_status status;
+
+    s.json_schema = schema;
+    s.grammar_prefix = text;
+    status = llama->sampler_new(model, &s, &sampler, &err);
+    if (status != HEARTH_OK && !strstr(err.message, "grammar_prefix"))
+        fail_msg("%s: %s", schema, err.message);
+    if (status == HEARTH_OK)
+        llama->sampler_free(sampler);
+    return status == HEARTH_OK;
+}
+
+/* Numbers are followed by a comma, so that they are whole. */
+static void integers_have_bounds_of_up_to_64_bits(void **state)
+{
+    static const struct {
+        const char *bounds, *good[4], *bad[5];
+    } cases[] = {
+        { "\"minimum\":-9007199254740991,\"maximum\":9007199254740991",
+          { "0", "-9007199254740991", "9007199254740991", "1000000000000000" },
+          { "9007199254740992", "-9007199254740992", "9010000000000000", "10000000000000000", "-90071992547409911" } },
+        { "\"minimum\":0,\"maximum\":9223372036854775806",
+          { "0", "9223372036854775806", "9223372036854775799", "1" },
+          { "9223372036854775807", "9223372036854775810", "-1", "10000000000000000000" } },
+        { "\"minimum\":9007199254740992",
+          { "9007199254740992", "9999999999999999", "123456789012345678", "9223372036854775806" },
+          { "9007199254740991", "0", "-9007199254740992", "1" } },
+        { "\"maximum\":-9007199254740992",
+          { "-9007199254740992", "-123456789012345678", "-9223372036854775806", "-9007199254740993" },
+          { "-9007199254740991", "0", "9007199254740992", "-1" } },
+        { "\"minimum\":-1,\"maximum\":18446744073709551615", { "-1", "0", "1234567890123456" }, { "-2", "-10" } },
+        { "\"minimum\":0,\"maximum\":1.8446744073709552e19", { "0", "1234567890123456" }, { "-1" } },
+        { "\"minimum\":-9223372036854775808,\"maximum\":9223372036854775807",
+          { "-1234567890123456", "1234567890123456" },
+          { "+1" } },
+        { "\"exclusiveMinimum\":-3,\"exclusiveMaximum\":1000000000000000000",
+          { "-2", "999999999999999999" },
+          { "-3", "1000000000000000000" } },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char schema[256], text[64];
+
+        (void)snprintf(schema, sizeof(schema), "{\"type\":\"array\",\"items\":{\"type\":\"integer\",%s}}",
+                       cases[i].bounds);
+        for (size_t j = 0; j < 4 && cases[i].good[j]; j++) {
+            (void)snprintf(text, sizeof(text), "[%s,", cases[i].good[j]);
+            if (!may_begin(schema, text))
+                fail_msg("%s refuses %s", schema, text);
+        }
+        for (size_t j = 0; j < 5 && cases[i].bad[j]; j++) {
+            (void)snprintf(text, sizeof(text), "[%s,", cases[i].bad[j]);
+            if (may_begin(schema, text))
+                fail_msg("%s takes %s", schema, text);
+        }
+    }
+}
+
+static void formats_are_written_as_patterns(void **state)
+{
+    static const struct {
+        const char *format, *good[5], *bad[6];
+    } cases[] = {
+        { "ipv4", { "0.0.0.0", "255.249.199.9", "127.0.0.1" }, { "256.0.0.0", "1.2.3", "01.2.3.4", "1.2.3.4.5" } },
+        { "ipv6",
+          { "::", "::1", "fe80::1:2", "1:2:3:4:5:6:7:8", "2001:db8::" },
+          { "1", "1:2", ":1", "1::2::3", "12345::", "1:2:3:4:5:6:7:8:9" } },
+        { "hostname", { "a", "example.org", "a-1.b.c" }, { "-a", "a-", "a..b", "a_b", "" } },
+        { "email",
+          { "a@b.c", "first.last+tag@mail.example.org" },
+          { "a", "@b.c", "a@b", ".a@b.c", "a..b@c.d", "a@b." } },
+        { "uri",
+          { "https://example.org", "http://a:80/b/c?d=e&f=%20#g", "ftp://a//b/" },
+          { "example.org", "http:/a", "http://a b", "http://a/%2", "1://a" } },
+        { "duration",
+          { "P1D", "PT1H30M", "P1Y2M3DT4H5M6S", "P4W", "PT5S" },
+          { "P", "PT", "1D", "P1H", "PT1H5S", "P1W2D" } },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char schema[128], text[128];
+
+        (void)snprintf(schema, sizeof(schema), "{\"type\":\"array\",\"items\":{\"type\":\"string\",\"format\":\"%s\"}}",
+                       cases[i].format);
+        for (size_t j = 0; j < 5 && cases[i].good[j]; j++) {
+            (void)snprintf(text, sizeof(text), "[\"%s\",", cases[i].good[j]);
+            if (!may_begin(schema, text))
+                fail_msg("%s refuses %s", schema, text);
+        }
+        for (size_t j = 0; j < 6 && cases[i].bad[j]; j++) {
+            (void)snprintf(text, sizeof(text), "[\"%s\",", cases[i].bad[j]);
+            if (may_begin(schema, text))
+                fail_msg("%s takes %s", schema, text);
+        }
+    }
+}
+
+static void what_is_nullable_may_be_null(void **state)
+{
+    static const struct {
+        const char *schema;
+        bool may_be_null;
+    } cases[] = {
+        { "{\"type\":\"string\",\"nullable\":true,\"x-order\":1}", true },
+        { "{\"type\":\"string\",\"nullable\":false}", false },
+        { "{\"type\":\"object\",\"properties\":{},\"nullable\":true}", true },
+        { "{\"allOf\":[{\"$ref\":\"#/$defs/a\"}],\"nullable\":true,\"$defs\":{\"a\":{\"properties\":{\"x\":{}}}}}",
+          true },
+        { "{\"type\":\"string\",\"enum\":[\"a\",null],\"nullable\":true}", true },
+        { "{\"type\":\"string\",\"enum\":[\"a\"],\"nullable\":true}", false },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        if (may_begin(cases[i].schema, "null") != cases[i].may_be_null)
+            fail_msg("%s", cases[i].schema);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -828,6 +961,9 @@ int main(void)
         cmocka_unit_test(schemas_that_would_take_long_are_errors),
         cmocka_unit_test(names_of_any_length_and_script_are_honoured),
         cmocka_unit_test(common_schemas_are_honoured),
+        cmocka_unit_test(integers_have_bounds_of_up_to_64_bits),
+        cmocka_unit_test(formats_are_written_as_patterns),
+        cmocka_unit_test(what_is_nullable_may_be_null),
     };
 
     return cmocka_run_group_tests(tests, open_model, close_model);
