@@ -1002,7 +1002,7 @@ typedef enum hearth_chat_delta_kind {
 typedef struct hearth_chat_delta {
     hearth_chat_delta_kind kind;
     uint32_t call;    /* which call, from 0 */
-    const char *text; /* terminated, n_bytes long; the name of a call */
+    const char *text; /* terminated, n_bytes long, NUL bytes perhaps among them; the name of a call */
     size_t n_bytes;
     const char *id; /* of a call; "" where the model gave none, or gives it behind the arguments */
 } hearth_chat_delta;

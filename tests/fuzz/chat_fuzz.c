@@ -94,7 +94,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
                 require(deltas[i].call == n_calls++ && deltas[i].n_bytes > 0);
             if (deltas[i].kind == HEARTH_DELTA_ARGUMENTS)
                 require(deltas[i].call + 1 == n_calls);
-            require(strlen(deltas[i].text) == deltas[i].n_bytes);
+            require(deltas[i].text[deltas[i].n_bytes] == '\0'); /* NUL bytes may be within */
         }
         at += n_now;
     }
