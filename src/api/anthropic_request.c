@@ -236,6 +236,37 @@ static size_t count_turns(const json_t *array)
     return n;
 }
 
+static bool is_empty(const hearth_chat_turn *turn)
+{
+    for (size_t i = 0; i < turn->n_parts; i++)
+        if (*turn->parts[i])
+            return false;
+    return turn->n_calls == 0 && !turn->reasoning && (!turn->content || !*turn->content);
+}
+
+/*
+ * A last message of the assistant is a beginning of the reply that the client puts into the model's mouth. One that says
+ * nothing is none: a template would leave it out, and with it what comes before a reply.
+ */
+static void continue_last(hth_api_parse *parse, growing_turns *turns)
+{
+    const hearth_chat_turn *last = turns->n > 0 ? &turns->turns[turns->n - 1] : NULL;
+
+    if (parse->error->kind != HTH_API_NO_ERROR || !last || strcmp(last->role, "assistant") != 0)
+        return;
+    if (is_empty(last)) {
+        turns->n--;
+        if (turns->n == 0 || strcmp(turns->turns[turns->n - 1].role, "system") == 0)
+            hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "messages",
+                         "'messages' has nothing but an empty message; give at least one of the user");
+        return;
+    }
+    if (last->n_calls > 0)
+        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "messages",
+                     "the last message uses a tool; give its tool_result behind it");
+    parse->request->conversation.continue_last = true;
+}
+
 static void parse_messages(hth_api_parse *parse)
 {
     json_t *array, *system = hth_fields_any(&parse->body, "system");
@@ -265,15 +296,9 @@ static void parse_messages(hth_api_parse *parse)
             return;
         parse_message(parse, &fields, &turns);
     }
+    continue_last(parse, &turns);
     parse->request->conversation.turns = turns.turns;
     parse->request->conversation.n_turns = turns.n;
-    /* A beginning of the reply that the client puts into the model's mouth. */
-    if (turns.n > 0 && strcmp(turns.turns[turns.n - 1].role, "assistant") == 0) {
-        if (turns.turns[turns.n - 1].n_calls > 0)
-            hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "messages",
-                         "the last message uses a tool; give its tool_result behind it");
-        parse->request->conversation.continue_last = true;
-    }
 }
 
 /* ---- tools ---- */

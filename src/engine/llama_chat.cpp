@@ -574,6 +574,11 @@ hearth_status hth_llama_chat_prompt(hth_llama_chat *chat, const hearth_conversat
         hearth_chat_prompt made = {};
         std::unique_ptr<hearth_chat_prompt, prompt_clearer> holder(&made);
 
+        /* Where the engine finds no form of calls it leaves the tools out, and nothing would make the model call one. */
+        if (inputs.tool_choice == COMMON_CHAT_TOOL_CHOICE_REQUIRED && !inputs.tools.empty() && params.grammar.empty())
+            return hth_fail(err, HEARTH_UNSUPPORTED,
+                            "the chat template of this model has no place for tools, so a call cannot be demanded; let "
+                            "the model choose, or take a model whose template has tools");
         write_prompt(chat->vocab, inputs, params, &made);
         *out = made;
         made = {};
