@@ -911,7 +911,7 @@ typedef struct hearth_chat_turn {
 
 /* A function that the model may call. */
 typedef struct hearth_chat_tool {
-    const char *name;        /* 1 to 64 letters, digits, '_' and '-' */
+    const char *name;        /* 1 to 128 letters, digits, '_' and '-' */
     const char *description; /* NULL: none */
     const char *parameters;  /* JSON schema of an object; NULL: it takes none. At most 256 KiB */
 } hearth_chat_tool;

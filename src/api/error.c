@@ -116,6 +116,10 @@ json_t *hth_api_error_json(hth_api_dialect dialect, const hth_api_error *error)
     if (dialect == HTH_API_ANTHROPIC)
         return json_pack("{s:s, s:{s:s, s:s}}", "type", "error", "error", "type", shape->anthropic_type, "message",
                          error->message);
+    if (dialect == HTH_API_NATIVE && error->n_prompt_tokens > 0)
+        return json_pack("{s:{s:i, s:s, s:s, s:I, s:I}}", "error", "code", shape->native_status, "message",
+                         error->message, "type", shape->native_type, "n_prompt_tokens",
+                         (json_int_t)error->n_prompt_tokens, "n_ctx", (json_int_t)error->n_ctx);
     if (dialect == HTH_API_NATIVE)
         return json_pack("{s:{s:i, s:s, s:s}}", "error", "code", shape->native_status, "message", error->message,
                          "type", shape->native_type);
