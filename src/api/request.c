@@ -92,6 +92,21 @@ void hth_api_request_free(hth_api_request *request)
     free(request);
 }
 
+/* Is the body a JSON value by itself, as null or a text? */
+static bool is_lone_value(const char *body, size_t n_bytes)
+{
+    size_t i = 0;
+    json_t *value;
+
+    while (i < n_bytes && body[i] && strchr(" \t\r\n", body[i]))
+        i++;
+    if (i == n_bytes || body[i] == '{' || body[i] == '[')
+        return false;
+    value = json_loadb(body, n_bytes, JSON_DECODE_ANY, NULL);
+    json_decref(value);
+    return value != NULL;
+}
+
 static json_t *parse_json(const char *body, size_t n_bytes, const hth_api_limits *limits, hth_api_error *error)
 {
     hth_json_bounds bounds;
@@ -101,6 +116,10 @@ static json_t *parse_json(const char *body, size_t n_bytes, const hth_api_limits
     if (n_bytes > limits->body_bytes_max) {
         hth_api_fail(error, HTH_API_TOO_LARGE, NULL, "the body is %zu bytes long; at most %zu are read", n_bytes,
                      limits->body_bytes_max);
+        return NULL;
+    }
+    if (is_lone_value(body, n_bytes)) {
+        hth_api_fail(error, HTH_API_INVALID_TYPE, NULL, "the body must be a JSON object");
         return NULL;
     }
     bounds = hth_json_measure(body, n_bytes);

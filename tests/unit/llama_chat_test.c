@@ -302,6 +302,22 @@ static void a_call_cannot_be_demanded_where_the_template_has_no_tools(void **sta
     hearth_model_unref(model);
 }
 
+static void a_schema_that_the_engine_cannot_read_is_told_without_its_inner_life(void **state)
+{
+    const hearth_chat_tool tool = { .name = "f", .parameters = "{\"properties\":{\"a\":{\"anyOf\":[]}}}" };
+    const fixture *f = *state;
+    hearth_model *model = model_of(f, "Qwen-Qwen2.5-7B-Instruct.jinja");
+    hearth_conversation c = asking();
+    hearth_chat_prompt prompt;
+    hearth_error err;
+
+    c.tools = &tool;
+    c.n_tools = 1;
+    assert_int_equal(hearth_conversation_render(model, &c, &prompt, &err), HEARTH_ENGINE);
+    assert_null(strstr(err.message, "parser generation"));
+    hearth_model_unref(model);
+}
+
 static void every_template_of_the_engine_survives_tools_and_nonsense(void **state)
 {
     static const char *const nonsense[] = {
@@ -517,6 +533,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_call_that_is_required_is_a_grammar_from_the_first_token_on, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_call_cannot_be_demanded_where_the_template_has_no_tools, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_schema_that_the_engine_cannot_read_is_told_without_its_inner_life, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(every_template_of_the_engine_survives_tools_and_nonsense, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_reply_of_nothing_but_brackets_ends_no_process, set_up, tear_down),
         cmocka_unit_test_setup_teardown(schemas_beyond_the_limits_are_refused_by_name, set_up, tear_down),
