@@ -78,11 +78,16 @@ static const json_t *referred(const json_t *root, const char *reference)
         return NULL;
     while (at && *reference == '/') {
         size_t n = strcspn(++reference, "/");
+        char name[256]; /* longer ones are none that a schema may have */
 
+        if (n >= sizeof(name))
+            return NULL;
+        memcpy(name, reference, n);
+        name[n] = '\0';
         if (json_is_array(at) && n > 0 && n < 8 && strspn(reference, "0123456789") >= n)
             at = json_array_get(at, (size_t)strtoul(reference, NULL, 10));
         else
-            at = json_object_getn(at, reference, n);
+            at = json_object_get(at, name);
         reference += n;
     }
     return *reference ? NULL : at;
