@@ -32,6 +32,21 @@ hth_api_dialect hth_api_kind_dialect(hth_api_kind kind)
     return HTH_API_NATIVE;
 }
 
+/* Is the body a JSON value by itself, as null or a text? */
+static bool is_lone_value(const char *body, size_t n_bytes)
+{
+    size_t i = 0;
+    json_t *value;
+
+    while (i < n_bytes && body[i] && strchr(" \t\r\n", body[i]))
+        i++;
+    if (i == n_bytes || body[i] == '{' || body[i] == '[')
+        return false;
+    value = json_loadb(body, n_bytes, JSON_DECODE_ANY, NULL);
+    json_decref(value);
+    return value != NULL;
+}
+
 void *hth_api_allocate(hth_api_parse *parse, size_t n, size_t size)
 {
     hth_api_memory *memory = NULL;
@@ -90,21 +105,6 @@ void hth_api_request_free(hth_api_request *request)
     }
     json_decref(request->body);
     free(request);
-}
-
-/* Is the body a JSON value by itself, as null or a text? */
-static bool is_lone_value(const char *body, size_t n_bytes)
-{
-    size_t i = 0;
-    json_t *value;
-
-    while (i < n_bytes && body[i] && strchr(" \t\r\n", body[i]))
-        i++;
-    if (i == n_bytes || body[i] == '{' || body[i] == '[')
-        return false;
-    value = json_loadb(body, n_bytes, JSON_DECODE_ANY, NULL);
-    json_decref(value);
-    return value != NULL;
 }
 
 static json_t *parse_json(const char *body, size_t n_bytes, const hth_api_limits *limits, hth_api_error *error)
