@@ -919,7 +919,7 @@ typedef struct hearth_chat_turn {
 
 /* A function that the model may call. */
 typedef struct hearth_chat_tool {
-    const char *name;        /* 1 to 64 letters, digits, '_' and '-' */
+    const char *name;        /* 1 to 128 letters, digits, '_' and '-' */
     const char *description; /* NULL: none */
     const char *parameters;  /* JSON schema of an object; NULL: it takes none. At most 256 KiB */
 } hearth_chat_tool;
@@ -983,8 +983,8 @@ typedef struct hearth_chat_prompt {
  * out  receives what the request needs; release it with hearth_chat_prompt_free.
  *
  * Returns HEARTH_OK; HEARTH_MISUSE names what in the conversation is wrong or beyond a limit; HEARTH_INVALID_TEXT;
- * HEARTH_TOO_LONG; HEARTH_UNSUPPORTED when the model has no template; HEARTH_ENGINE when the template cannot be applied
- * to this conversation; HEARTH_CANCELLED after unloading; HEARTH_NO_MEMORY. May take milliseconds: not for a callback.
+ * HEARTH_TOO_LONG; HEARTH_UNSUPPORTED when the model has no template, or has to call a tool and the template has no place
+ * for tools (otherwise they are left out then); HEARTH_ENGINE when the template cannot be applied to this conversation; HEARTH_CANCELLED after unloading; HEARTH_NO_MEMORY. May take milliseconds: not for a callback.
  */
 HEARTH_API hearth_status hearth_conversation_render(hearth_model *model, const hearth_conversation *conversation,
                                                     hearth_chat_prompt *out, hearth_error *err);

@@ -14,7 +14,7 @@ enum {
     NAME_BYTES_MAX = 256,
     TOOLS_MAX = 128,
     BLOCKS_MAX = 16384,
-    TOOL_NAME_BYTES_MAX = 64,
+    TOOL_NAME_BYTES_MAX = 128,
     SYSTEM_TURNS = 1,
 };
 
@@ -26,8 +26,23 @@ typedef struct growing_turns {
 
 static void note_cache_control(hth_api_parse *parse, const hth_fields *fields)
 {
-    if (hth_fields_object(fields, "cache_control"))
-        parse->request->has_cache_control = true;
+    static const char *const known[] = { "type", "ttl", "scope", NULL };
+    char path[HTH_PATH_BYTES], type_path[HTH_PATH_BYTES];
+    hth_fields inside = { .path = path, .error = parse->error };
+    const char *type = NULL;
+
+    inside.object = hth_fields_object(fields, "cache_control");
+    if (!inside.object)
+        return;
+    (void)hth_fields_path(fields, "cache_control.", path);
+    hth_fields_only(&inside, known);
+    hth_fields_require(&inside, "type");
+    hth_fields_string(&inside, "type", NAME_BYTES_MAX, &type);
+    (void)hth_fields_path(&inside, "type", type_path);
+    if (type && strcmp(type, "ephemeral") != 0)
+        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, type_path, "'%s' is '%.40s'; it must be ephemeral", type_path,
+                     type);
+    parse->request->has_cache_control = true;
 }
 
 /* The next block of an array and its type, or NULL with the error filled. */
@@ -236,6 +251,37 @@ static size_t count_turns(const json_t *array)
     return n;
 }
 
+static bool is_empty(const hearth_chat_turn *turn)
+{
+    for (size_t i = 0; i < turn->n_parts; i++)
+        if (*turn->parts[i])
+            return false;
+    return turn->n_calls == 0 && !turn->reasoning && (!turn->content || !*turn->content);
+}
+
+/*
+ * A last message of the assistant is a beginning of the reply that the client puts into the model's mouth. One that says
+ * nothing is none: a template would leave it out, and with it what comes before a reply.
+ */
+static void continue_last(hth_api_parse *parse, growing_turns *turns)
+{
+    const hearth_chat_turn *last = turns->n > 0 ? &turns->turns[turns->n - 1] : NULL;
+
+    if (parse->error->kind != HTH_API_NO_ERROR || !last || strcmp(last->role, "assistant") != 0)
+        return;
+    if (is_empty(last)) {
+        turns->n--;
+        if (turns->n == 0 || strcmp(turns->turns[turns->n - 1].role, "system") == 0)
+            hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "messages",
+                         "'messages' has nothing but an empty message; give at least one of the user");
+        return;
+    }
+    if (last->n_calls > 0)
+        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "messages",
+                     "the last message uses a tool; give its tool_result behind it");
+    parse->request->conversation.continue_last = true;
+}
+
 static void parse_messages(hth_api_parse *parse)
 {
     json_t *array, *system = hth_fields_any(&parse->body, "system");
@@ -265,25 +311,50 @@ static void parse_messages(hth_api_parse *parse)
             return;
         parse_message(parse, &fields, &turns);
     }
+    continue_last(parse, &turns);
     parse->request->conversation.turns = turns.turns;
     parse->request->conversation.n_turns = turns.n;
-    /* A beginning of the reply that the client puts into the model's mouth. */
-    if (turns.n > 0 && strcmp(turns.turns[turns.n - 1].role, "assistant") == 0) {
-        if (turns.turns[turns.n - 1].n_calls > 0)
-            hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "messages",
-                         "the last message uses a tool; give its tool_result behind it");
-        parse->request->conversation.continue_last = true;
-    }
 }
 
 /* ---- tools ---- */
 
-static void parse_tool(hth_api_parse *parse, const hth_fields *fields, hearth_chat_tool *tool)
+/* Tools that are shown later, or called by code, need a server that runs them. */
+static void check_callers(hth_api_parse *parse, const hth_fields *fields)
 {
-    static const char *const known[] = {
-        "type",           "name", "description", "input_schema", "cache_control", "strict", "eager_input_streaming",
-        "input_examples", NULL
-    };
+    json_t *callers = hth_fields_array(fields, "allowed_callers", 16);
+    char path[HTH_PATH_BYTES];
+    bool is_deferred = false;
+
+    hth_fields_bool(fields, "defer_loading", &is_deferred);
+    (void)hth_fields_path(fields, is_deferred ? "defer_loading" : "allowed_callers", path);
+    if (is_deferred)
+        hth_api_fail(parse->error, HTH_API_UNSUPPORTED, path,
+                     "'%s' is true, which is not supported here; give the model all of its tools", path);
+    for (size_t i = 0; i < json_array_size(callers); i++) {
+        const char *caller = json_string_value(json_array_get(callers, i));
+
+        if (!caller)
+            hth_fail_type(parse->error, path, "an array of texts", json_array_get(callers, i));
+        else if (strcmp(caller, "direct") != 0)
+            hth_api_fail(parse->error, HTH_API_UNSUPPORTED, path,
+                         "'%s' has '%.40s'; only direct calls are supported here", path, caller);
+    }
+}
+
+static void parse_tool(hth_api_parse *parse, const hth_fields *fields, hearth_chat_tool *tools, size_t i)
+{
+    hearth_chat_tool *tool = &tools[i];
+    static const char *const known[] = { "type",
+                                         "name",
+                                         "description",
+                                         "input_schema",
+                                         "cache_control",
+                                         "strict",
+                                         "eager_input_streaming",
+                                         "input_examples",
+                                         "defer_loading",
+                                         "allowed_callers",
+                                         NULL };
     char path[HTH_PATH_BYTES];
     const char *type = "custom";
     json_t *schema;
@@ -295,12 +366,17 @@ static void parse_tool(hth_api_parse *parse, const hth_fields *fields, hearth_ch
     hth_fields_only(fields, known);
     note_cache_control(parse, fields);
     hth_fields_require(fields, "name");
-    hth_fields_string(fields, "name", TOOL_NAME_BYTES_MAX, &tool->name);
+    hth_fields_string(fields, "name", NAME_BYTES_MAX, &tool->name);
+    hth_api_check_tool_name(parse, hth_fields_path(fields, "name", path), tools, i, TOOL_NAME_BYTES_MAX);
+    check_callers(parse, fields);
     hth_fields_string(fields, "description", TEXT_BYTES_MAX, &tool->description);
     hth_fields_require(fields, "input_schema");
     schema = hth_fields_object(fields, "input_schema");
-    if (schema)
-        tool->parameters = hth_api_schema_text(parse, hth_fields_path(fields, "input_schema", path), schema);
+    if (schema) {
+        (void)hth_fields_path(fields, "input_schema", path);
+        hth_api_check_references(parse, path, schema);
+        tool->parameters = hth_api_schema_text(parse, path, schema);
+    }
 }
 
 static void choose_tool(hth_api_parse *parse, const char *name)
@@ -365,7 +441,7 @@ static void parse_tools(hth_api_parse *parse)
 
         if (!hth_fields_item("tools", array, i, parse->error, path, &fields))
             return;
-        parse_tool(parse, &fields, &tools[i]);
+        parse_tool(parse, &fields, tools, i);
     }
     parse->request->conversation.tools = tools;
     parse->request->conversation.n_tools = json_array_size(array);
@@ -399,13 +475,67 @@ static void parse_thinking(hth_api_parse *parse)
                      "'thinking.type' is '%.40s'; it must be enabled, adaptive or disabled", type);
 }
 
+/* What the reply is to be like: as JSON of a schema, or thought over so much. */
+static void parse_output_format(hth_api_parse *parse, const hth_fields *outer, const char *name)
+{
+    static const char *const known[] = { "type", "schema", NULL };
+    char path[HTH_PATH_BYTES], inside[HTH_PATH_BYTES];
+    hth_fields fields = { .path = path, .error = parse->error };
+    const char *type = NULL;
+    json_t *schema;
+
+    fields.object = hth_fields_object(outer, name);
+    if (!fields.object)
+        return;
+    (void)snprintf(path, sizeof(path), "%s%s.", outer->path, name); /* names are ours, and short */
+    hth_fields_only(&fields, known);
+    hth_fields_require(&fields, "type");
+    hth_fields_string(&fields, "type", NAME_BYTES_MAX, &type);
+    if (type && strcmp(type, "json_schema") != 0)
+        hth_api_fail(parse->error, HTH_API_UNSUPPORTED, hth_fields_path(&fields, "type", inside),
+                     "'%s' is '%.40s'; only json_schema is supported here", inside, type);
+    hth_fields_require(&fields, "schema");
+    schema = hth_fields_object(&fields, "schema");
+    if (schema)
+        parse->request->conversation.json_schema =
+            hth_api_schema_text(parse, hth_fields_path(&fields, "schema", inside), schema);
+}
+
+static void parse_output_config(hth_api_parse *parse)
+{
+    static const char *const known[] = { "effort", "format", NULL };
+    static const char *const unsupported[] = { "task_budget", NULL };
+    hth_fields fields = { .path = "output_config.", .error = parse->error };
+    const char *effort = NULL;
+    json_t *values;
+
+    fields.object = hth_fields_object(&parse->body, "output_config");
+    parse_output_format(parse, &parse->body, "output_format"); /* its name in the beta */
+    if (!fields.object)
+        return;
+    hth_fields_unsupported(&fields, unsupported);
+    hth_fields_only(&fields, known);
+    parse_output_format(parse, &fields, "format");
+    hth_fields_string(&fields, "effort", NAME_BYTES_MAX, &effort);
+    if (effort && !hth_api_is_effort(effort))
+        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "output_config.effort",
+                     "'output_config.effort' is '%.40s'; it must be low, medium, high, xhigh or max", effort);
+    if (!effort)
+        return;
+    values = json_pack("{s:s}", "reasoning_effort", effort);
+    parse->request->conversation.template_values = values ? hth_api_json_text(parse, values) : NULL;
+    json_decref(values);
+}
+
 void hth_api_parse_messages(hth_api_parse *parse)
 {
-    static const char *const known[] = {
-        HTH_API_EXTRA_FIELDS, "model",         "messages", "max_tokens",     "system", "stream",
-        "temperature",        "top_p",         "top_k",    "stop_sequences", "tools",  "tool_choice",
-        "thinking",           "cache_control", "metadata", "service_tier",   NULL
-    };
+    static const char *const known[] = { HTH_API_EXTRA_FIELDS, "model", "messages", "max_tokens", "system", "stream",
+                                         "temperature", "top_p", "top_k", "stop_sequences", "tools", "tool_choice",
+                                         "thinking", "cache_control", "metadata", "service_tier", "output_config",
+                                         "output_format",
+                                         /* accepted, without effect */
+                                         "inference_geo", "speed", "diagnostics", "user_profile_id", "workspace_id",
+                                         NULL };
     static const char *const unsupported[] = { "container", "mcp_servers", "context_management", NULL };
     hth_api_request *request = parse->request;
     hearth_sampling *sampling = &request->options.sampling;
@@ -435,4 +565,5 @@ void hth_api_parse_messages(hth_api_parse *parse)
     parse_messages(parse);
     parse_tools(parse);
     parse_thinking(parse);
+    parse_output_config(parse);
 }

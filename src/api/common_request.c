@@ -36,17 +36,128 @@ void hth_api_parse_extras(hth_api_parse *parse)
         uint8_t *key = hth_api_allocate(parse, 32, 1);
 
         if (key && (strlen(parent) != 64 || !hth_hex_decode(parent, key, 32)))
-            hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "parent_key",
-                         "'parent_key' is not 64 hexadecimal digits; give the key of an earlier reply");
+            hth_api_fail(
+                parse->error, HTH_API_INVALID_VALUE, "parent_key",
+                "'parent_key' is not 64 hexadecimal digits; give the 'finish_key' of an earlier reply of /completion");
         options->parent_key = key;
     }
 }
+
+/* ---- tools ---- */
+
+bool hth_api_is_name(const char *text, size_t n_max)
+{
+    size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
+
+    return n >= 1 && n <= n_max && text[n] == '\0';
+}
+
+void hth_api_check_tool_name(hth_api_parse *parse, const char *path, const hearth_chat_tool *tools, size_t i,
+                             size_t n_max)
+{
+    const char *name = tools[i].name;
+
+    if (!name)
+        return;
+    if (!hth_api_is_name(name, n_max))
+        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, path,
+                     "'%s' is '%.140s'; it must be 1 to %zu letters, digits, underscores and hyphens", path, name,
+                     n_max);
+    for (size_t j = 0; j < i; j++)
+        if (tools[j].name && strcmp(tools[j].name, name) == 0)
+            hth_api_fail(parse->error, HTH_API_INVALID_VALUE, path,
+                         "'%s' is '%s', as that of tool %zu; give each tool a name of its own", path, name, j);
+}
+
+/* What "#/a/b" names in a document, as the engine looks for it; NULL where there is nothing. */
+static const json_t *referred(const json_t *root, const char *reference)
+{
+    const json_t *at = root;
+
+    if (strncmp(reference++, "#/", 2) != 0)
+        return NULL;
+    while (at && *reference == '/') {
+        size_t n = strcspn(++reference, "/");
+        char name[256]; /* longer ones are none that a schema may have */
+
+        if (n >= sizeof(name))
+            return NULL;
+        memcpy(name, reference, n);
+        name[n] = '\0';
+        if (json_is_array(at) && n > 0 && n < 8 && strspn(reference, "0123456789") >= n)
+            at = json_array_get(at, (size_t)strtoul(reference, NULL, 10));
+        else
+            at = json_object_get(at, name);
+        reference += n;
+    }
+    return *reference ? NULL : at;
+}
+
+/* What stands there is no schema. */
+static bool holds_values(const char *name)
+{
+    return strcmp(name, "const") == 0 || strcmp(name, "enum") == 0 || strcmp(name, "default") == 0 ||
+           strcmp(name, "examples") == 0;
+}
+
+/* The first reference in a value that leads nowhere; NULL: none. Bodies are not nested deeper than their limit. */
+static const char *lost_reference(const json_t *root, json_t *value)
+{
+    const char *lost = NULL, *name;
+    json_t *member;
+    size_t i;
+
+    if (json_is_array(value)) {
+        json_array_foreach(value, i, member)
+        {
+            lost = lost_reference(root, member);
+            if (lost)
+                return lost;
+        }
+        return NULL;
+    }
+    json_object_foreach(value, name, member)
+    {
+        if (holds_values(name))
+            continue;
+        if (strcmp(name, "$ref") == 0 && json_is_string(member) && !referred(root, json_string_value(member)))
+            lost = json_string_value(member);
+        else
+            lost = lost_reference(root, member);
+        if (lost)
+            return lost;
+    }
+    return NULL;
+}
+
+void hth_api_check_references(hth_api_parse *parse, const char *path, json_t *schema)
+{
+    const char *lost = parse->error->kind == HTH_API_NO_ERROR ? lost_reference(schema, schema) : NULL;
+
+    if (lost)
+        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, path,
+                     "'%s' refers to '%.100s', which is not in it; references are '#/...' of the same schema", path,
+                     lost);
+}
+
+bool hth_api_is_effort(const char *effort)
+{
+    static const char *const words[] = { "none", "minimal", "low", "medium", "high", "xhigh", "max" };
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (strcmp(effort, words[i]) == 0)
+            return true;
+    return false;
+}
+
+/* ---- fields of several endpoints ---- */
 
 void hth_api_parse_stop(hth_api_parse *parse, const char *name)
 {
     json_t *value = hth_fields_any(&parse->body, name);
     size_t n = json_is_array(value) ? json_array_size(value) : 1;
     const char **stop;
+    size_t n_stop = 0;
 
     if (!value)
         return;
@@ -67,14 +178,16 @@ void hth_api_parse_stop(hth_api_parse *parse, const char *name)
             hth_fail_type(parse->error, name, "texts", text);
             return;
         }
+        if (json_string_length(text) == 0 && parse->request->kind == HTH_API_NATIVE_COMPLETION)
+            continue; /* as llama.cpp does */
         if (json_string_length(text) == 0 || json_string_length(text) > STOP_BYTES_MAX)
             hth_api_fail(parse->error, HTH_API_INVALID_VALUE, name,
                          "a text of '%s' is %zu bytes long; 1 to %d are allowed", name, json_string_length(text),
                          STOP_BYTES_MAX);
-        stop[i] = json_string_value(text);
+        stop[n_stop++] = json_string_value(text);
     }
     parse->request->options.stop = stop;
-    parse->request->options.n_stop = n;
+    parse->request->options.n_stop = n_stop;
 }
 
 void hth_api_parse_seed(hth_api_parse *parse, json_int_t low)

@@ -104,7 +104,8 @@ int hth_api_error_http_status(hth_api_dialect dialect, const hth_api_error *erro
 {
     const error_shape *shape = &shapes[error->kind];
 
-    return dialect == HTH_API_ANTHROPIC ? shape->anthropic_status
+    return error->status                ? error->status
+         : dialect == HTH_API_ANTHROPIC ? shape->anthropic_status
          : dialect == HTH_API_NATIVE    ? shape->native_status
                                         : shape->status;
 }
@@ -116,9 +117,13 @@ json_t *hth_api_error_json(hth_api_dialect dialect, const hth_api_error *error)
     if (dialect == HTH_API_ANTHROPIC)
         return json_pack("{s:s, s:{s:s, s:s}}", "type", "error", "error", "type", shape->anthropic_type, "message",
                          error->message);
+    if (dialect == HTH_API_NATIVE && error->n_prompt_tokens > 0)
+        return json_pack("{s:{s:i, s:s, s:s, s:I, s:I}}", "error", "code", hth_api_error_http_status(dialect, error),
+                         "message", error->message, "type", shape->native_type, "n_prompt_tokens",
+                         (json_int_t)error->n_prompt_tokens, "n_ctx", (json_int_t)error->n_ctx);
     if (dialect == HTH_API_NATIVE)
-        return json_pack("{s:{s:i, s:s, s:s}}", "error", "code", shape->native_status, "message", error->message,
-                         "type", shape->native_type);
+        return json_pack("{s:{s:i, s:s, s:s}}", "error", "code", hth_api_error_http_status(dialect, error), "message",
+                         error->message, "type", shape->native_type);
     return json_pack("{s:{s:s, s:s, s:s?, s:s}}", "error", "message", error->message, "type", shape->openai_type,
                      "param", error->param[0] ? error->param : NULL, "code", shape->openai_code);
 }

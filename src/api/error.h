@@ -39,6 +39,9 @@ typedef struct hth_api_error {
     char param[128]; /* the field, "messages[2].content"; "" where it is none */
     char message[640];
     uint32_t retry_after_s; /* for the header of that name; 0: none */
+    int status;             /* the HTTP status where no kind has it, as 405 and 415; 0: the kind's */
+    size_t n_prompt_tokens; /* HTH_API_CONTEXT_LENGTH: of a prompt that does not fit; 0: not known */
+    uint32_t n_ctx;         /* what it would have to fit into */
 } hth_api_error;
 
 /* Fill error, which may be NULL, unless something is in it already: the first thing that is wrong counts. */

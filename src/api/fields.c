@@ -210,7 +210,8 @@ bool hth_fields_item(const char *name, const json_t *array, size_t i, hth_api_er
     (void)snprintf(path, HTH_PATH_BYTES, "%s[%zu].", name, i); /* names are ours, and short */
     if (json_is_object(out->object))
         return true;
-    hth_fail_type(error, name, "an array of objects", out->object);
+    path[strlen(path) - 1] = '\0'; /* of the element itself */
+    hth_fail_type(error, path, "an object", out->object);
     return false;
 }
 

@@ -7,6 +7,7 @@
 #include "api/reply_inside.h"
 #include "api/sse.h"
 #include "api/usage.h"
+#include "base/hash.h"
 #include "models/model.h"
 
 enum { PIECE_BYTES_MAX = 4096 };
@@ -115,6 +116,12 @@ static json_t * final(hth_api_reply *reply, hth_api_choice *choice, bool has_con
                   memchr(content, '\n', choice->content.n) != NULL, "truncated", false, "stop_type", stop_type(choice),
                   "stopping_word", choice->stop_text ? choice->stop_text : "", "timings", hth_api_timings(stats));
 
+    if (stats->finish_tokens > 0) {
+        char key[2 * sizeof(stats->finish_key) + 1];
+
+        hth_hex_encode(stats->finish_key, sizeof(stats->finish_key), key);
+        json_object_set_new(body, "finish_key", json_string(key));
+    }
     add_logprobs(reply, choice, body);
     return body;
 }

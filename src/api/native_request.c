@@ -17,6 +17,15 @@ enum {
     TOKENS_MAX = 1 << 24,
 };
 
+/* So many of the last tokens, -1: of all. */
+static void parse_window(const hth_fields *body, const char *name, uint32_t *out)
+{
+    json_int_t n = (json_int_t)*out;
+
+    hth_fields_integer(body, name, -1, HTH_API_LAST_N_MAX, &n);
+    *out = n < 0 ? HTH_API_WHOLE_CONTEXT : (uint32_t)n;
+}
+
 static void parse_chain(hth_api_parse *parse)
 {
     hearth_sampling *s = &parse->request->options.sampling;
@@ -30,13 +39,13 @@ static void parse_chain(hth_api_parse *parse)
     hth_fields_float(body, "min_p", 0, 1, &s->min_p);
     hth_fields_float(body, "typical_p", 0, 1, &s->typical_p);
     hth_fields_float(body, "repeat_penalty", 0.01, 1000, &s->repeat_penalty);
-    hth_fields_u32(body, "repeat_last_n", 0, 65536, &s->repeat_last_n);
+    parse_window(body, "repeat_last_n", &s->repeat_last_n);
     hth_fields_float(body, "frequency_penalty", -2, 2, &s->frequency_penalty);
     hth_fields_float(body, "presence_penalty", -2, 2, &s->presence_penalty);
     hth_fields_float(body, "dry_multiplier", 0, 1000, &s->dry_multiplier);
     hth_fields_float(body, "dry_base", 0, 1000, &s->dry_base);
     hth_fields_u32(body, "dry_allowed_length", 0, 65536, &s->dry_allowed_length);
-    hth_fields_u32(body, "dry_penalty_last_n", 0, 65536, &s->dry_last_n);
+    parse_window(body, "dry_penalty_last_n", &s->dry_last_n);
     hth_fields_float(body, "xtc_probability", 0, 1, &s->xtc_probability);
     hth_fields_float(body, "xtc_threshold", 0, 1, &s->xtc_threshold);
     hth_fields_integer(body, "mirostat", 0, 2, &mirostat);
@@ -129,7 +138,7 @@ static void parse_grammar(hth_api_parse *parse)
     if (sampling->grammar && !*sampling->grammar)
         sampling->grammar = NULL; /* llama.cpp's clients send it empty */
     if (json_is_object(schema))
-        sampling->json_schema = json_object_size(schema) ? hth_api_schema_text(parse, "json_schema", schema) : NULL;
+        sampling->json_schema = hth_api_schema_text(parse, "json_schema", schema);
     else if (schema)
         hth_fail_type(parse->error, "json_schema", "an object", schema);
     if (sampling->grammar && sampling->json_schema)

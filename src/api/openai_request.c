@@ -37,6 +37,11 @@ static void parse_parts(hth_api_parse *parse, const char *path, json_t *array, h
         hth_fields_string(&fields, "type", NAME_BYTES_MAX, &type);
         if (!type)
             return;
+        if (strcmp(type, "refusal") == 0 && strcmp(turn->role, "assistant") != 0) {
+            hth_api_fail(parse->error, HTH_API_INVALID_VALUE, path,
+                         "'%stype' is 'refusal', which only a part of an assistant's message can be", part_path);
+            return;
+        }
         if (strcmp(type, "text") != 0 && strcmp(type, "refusal") != 0) {
             hth_api_fail(parse->error, HTH_API_UNSUPPORTED, path,
                          "'%stype' is '%.40s'; only text parts are supported here", part_path, type);
@@ -176,8 +181,9 @@ static void parse_messages(hth_api_parse *parse)
 
 /* ---- tools ---- */
 
-static void parse_tool(hth_api_parse *parse, const hth_fields *fields, hearth_chat_tool *tool)
+static void parse_tool(hth_api_parse *parse, const hth_fields *fields, hearth_chat_tool *tools, size_t i)
 {
+    hearth_chat_tool *tool = &tools[i];
     static const char *const known[] = { "type", "function", NULL };
     static const char *const known_inside[] = { "name", "description", "parameters", "strict", NULL };
     char path[HTH_PATH_BYTES], inside[HTH_PATH_BYTES];
@@ -197,12 +203,16 @@ static void parse_tool(hth_api_parse *parse, const hth_fields *fields, hearth_ch
     function.path = hth_fields_path(fields, "function.", path);
     hth_fields_only(&function, known_inside);
     hth_fields_require(&function, "name");
-    hth_fields_string(&function, "name", TOOL_NAME_BYTES_MAX, &tool->name);
+    hth_fields_string(&function, "name", NAME_BYTES_MAX, &tool->name);
+    hth_api_check_tool_name(parse, hth_fields_path(&function, "name", inside), tools, i, TOOL_NAME_BYTES_MAX);
     hth_fields_string(&function, "description", TEXT_BYTES_MAX, &tool->description);
     hth_fields_bool(&function, "strict", &strict); /* arguments follow the schema in any case */
     parameters = hth_fields_object(&function, "parameters");
-    if (parameters)
-        tool->parameters = hth_api_schema_text(parse, hth_fields_path(&function, "parameters", inside), parameters);
+    if (parameters) {
+        (void)hth_fields_path(&function, "parameters", inside);
+        hth_api_check_references(parse, inside, parameters);
+        tool->parameters = hth_api_schema_text(parse, inside, parameters);
+    }
 }
 
 /* Of the tools, the one of that name; otherwise an error. */
@@ -278,7 +288,7 @@ static void parse_tools(hth_api_parse *parse)
 
             if (!hth_fields_item("tools", array, i, parse->error, path, &fields))
                 return;
-            parse_tool(parse, &fields, &tools[i]);
+            parse_tool(parse, &fields, tools, i);
         }
         conversation->tools = tools;
         conversation->n_tools = json_array_size(array);
@@ -321,7 +331,12 @@ static void parse_response_format(hth_api_parse *parse)
     inside.object = hth_fields_object(&fields, "json_schema");
     hth_fields_only(&inside, known_inside);
     hth_fields_require(&inside, "name");
-    hth_fields_string(&inside, "name", TOOL_NAME_BYTES_MAX, &name);
+    hth_fields_string(&inside, "name", NAME_BYTES_MAX, &name);
+    if (name && !hth_api_is_name(name, TOOL_NAME_BYTES_MAX))
+        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "response_format.json_schema.name",
+                     "'response_format.json_schema.name' is '%.80s'; it must be 1 to %d letters, digits, underscores "
+                     "and hyphens",
+                     name, TOOL_NAME_BYTES_MAX);
     hth_fields_string(&inside, "description", TEXT_BYTES_MAX, &description);
     hth_fields_bool(&inside, "strict", &strict); /* the reply follows the schema in any case */
     schema = hth_fields_object(&inside, "schema");
@@ -332,6 +347,9 @@ static void parse_response_format(hth_api_parse *parse)
 /* Further variables of the template, with how much to think among them. */
 static void parse_template_values(hth_api_parse *parse)
 {
+    static const char *const reserved[] = {
+        "messages", "tools", "bos_token", "eos_token", "add_generation_prompt", NULL
+    };
     hearth_conversation *conversation = &parse->request->conversation;
     json_t *values = hth_fields_object(&parse->body, "chat_template_kwargs");
     const char *effort = NULL;
@@ -341,11 +359,15 @@ static void parse_template_values(hth_api_parse *parse)
     if (effort && (strcmp(effort, "none") == 0 || strcmp(effort, "minimal") == 0)) {
         conversation->no_thinking = true;
         effort = NULL;
-    } else if (effort && strcmp(effort, "low") != 0 && strcmp(effort, "medium") != 0 && strcmp(effort, "high") != 0 &&
-               strcmp(effort, "xhigh") != 0) {
+    } else if (effort && !hth_api_is_effort(effort)) {
         hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "reasoning_effort",
-                     "'reasoning_effort' is '%s'; it must be none, minimal, low, medium, high or xhigh", effort);
+                     "'reasoning_effort' is '%s'; it must be none, minimal, low, medium, high, xhigh or max", effort);
     }
+    for (size_t i = 0; values && reserved[i]; i++)
+        if (json_object_get(values, reserved[i]))
+            hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "chat_template_kwargs",
+                         "'chat_template_kwargs' has '%s', which the server gives the template itself; take it out",
+                         reserved[i]);
     if (json_is_false(json_object_get(values, "enable_thinking")))
         conversation->no_thinking = true;
     if ((!values || json_object_size(values) == 0) && !effort)
@@ -401,7 +423,7 @@ void hth_api_parse_chat(hth_api_parse *parse)
         "response_format", "reasoning_effort", "chat_template_kwargs", "modalities",
         /* accepted, without effect */
         "user", "store", "metadata", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
-        "verbosity", "prediction", NULL
+        "prompt_cache_options", "verbosity", "prediction", "moderation", NULL
     };
     static const char *const unsupported[] = { "audio", "web_search_options", "functions", "function_call", NULL };
 

@@ -3,6 +3,7 @@
  */
 #include "api/prepare.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +25,27 @@ static bool no_memory(hth_api_error *error)
 
 /* ---- conversations ---- */
 
+/* Of the calls that assistants made before, the first whose arguments are no JSON object is named. */
+static void name_bad_call(const hearth_conversation *conversation, hth_api_error *error)
+{
+    for (size_t i = 0; i < conversation->n_turns; i++)
+        for (size_t j = 0; j < conversation->turns[i].n_calls; j++) {
+            const char *arguments = conversation->turns[i].calls[j].arguments;
+            json_error_t problem;
+            json_t *value = json_loads(arguments, JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &problem);
+            bool is_good = json_is_object(value);
+            char path[128];
+
+            json_decref(value);
+            if (is_good)
+                continue;
+            (void)snprintf(path, sizeof(path), "messages[%zu].tool_calls[%zu].function.arguments", i, j); /* fits */
+            hth_api_fail(error, HTH_API_INVALID_VALUE, path, "'%s' is not a JSON object as text: '%.100s'", path,
+                         arguments);
+            return;
+        }
+}
+
 static bool render_once(hearth_model *model, const hearth_conversation *conversation, hearth_chat_prompt *out,
                         hth_api_error *error)
 {
@@ -31,9 +53,13 @@ static bool render_once(hearth_model *model, const hearth_conversation *conversa
 
     if (hearth_conversation_render(model, conversation, out, &err) == HEARTH_OK)
         return true;
+    if (err.status == HEARTH_MISUSE)
+        name_bad_call(conversation, error);
     /* A template that refuses a conversation says why, and it is the client who can change that. */
     if (err.status == HEARTH_ENGINE)
         hth_api_fail(error, HTH_API_INVALID_VALUE, "messages", "%s", err.message);
+    if (err.status == HEARTH_UNSUPPORTED && conversation->tool_choice == HEARTH_TOOL_REQUIRED)
+        hth_api_fail(error, HTH_API_UNSUPPORTED, "tool_choice", "%s", err.message);
     hth_api_fail_status(error, &err);
     return false;
 }
@@ -149,12 +175,6 @@ static hth_api_prompt *make_prompt(hearth_model *model, const hth_api_request *r
     return NULL;
 }
 
-/* An empty text, which has no tokens; the library refuses it. */
-static bool is_empty(const hth_api_text_prompt *prompt)
-{
-    return prompt->n_pieces == 1 && prompt->pieces[0].text && !*prompt->pieces[0].text;
-}
-
 static hth_api_prompt *find_or_make_prompt(hearth_model *model, const hth_api_request *request, size_t i,
                                            hth_memo *memory, hth_api_error *error)
 {
@@ -184,8 +204,6 @@ static bool make_prompts(hearth_model *model, const hth_api_request *request, ht
         return no_memory(error);
     prepared->n_requests = n;
     for (size_t i = 0; i < n; i++) {
-        if (!request->is_chat && is_empty(&request->prompts[i]))
-            continue;
         prepared->prompts[i] = find_or_make_prompt(model, request, i, memory, error);
         if (!prepared->prompts[i])
             return false;
@@ -223,16 +241,56 @@ static void cut_length(uint32_t n_ctx, hearth_request *request)
         request->n_predict = -1;
 }
 
-static void make_requests(hearth_model *model, const hth_api_request *request, uint64_t seed,
-                          hth_api_prepared *prepared)
+/* What the model has to do with options, found here so that the error has the name that the client gave them. */
+static bool check_options(const hearth_model_info *info, const hth_api_request *request, const hth_api_prompt *prompt,
+                          hth_api_error *error)
+{
+    const hearth_sampling *sampling = &request->options.sampling;
+    const char *param = request->is_chat ? "messages" : "prompt";
+
+    for (size_t i = 0; i < sampling->n_logit_bias; i++)
+        if ((uint32_t)sampling->logit_bias[i].token >= info->n_vocab)
+            hth_api_fail(error, HTH_API_INVALID_VALUE, "logit_bias",
+                         "'logit_bias' has the token %d; this model has tokens 0 to %u", sampling->logit_bias[i].token,
+                         info->n_vocab - 1);
+    if (prompt->n_tokens == 0)
+        hth_api_fail(error, HTH_API_INVALID_VALUE, param,
+                     "'%s' is empty, and this model has no token that begins every text; give at least one token",
+                     param);
+    if (prompt->n_tokens <= info->n_ctx || error->kind != HTH_API_NO_ERROR)
+        return error->kind == HTH_API_NO_ERROR;
+    hth_api_fail(error, HTH_API_CONTEXT_LENGTH, param,
+                 "the prompt has %zu tokens, the context has room for %u; shorten it or load the model with a larger "
+                 "context",
+                 prompt->n_tokens, info->n_ctx);
+    error->n_prompt_tokens = prompt->n_tokens;
+    error->n_ctx = info->n_ctx;
+    return false;
+}
+
+/* As many tokens as the context has, where the client asked for all of them. */
+static void cut_window(uint32_t n_ctx, uint32_t *n)
+{
+    if (*n == HTH_API_WHOLE_CONTEXT)
+        *n = n_ctx < HTH_API_LAST_N_MAX ? n_ctx : HTH_API_LAST_N_MAX;
+}
+
+static bool make_requests(hearth_model *model, const hth_api_request *request, uint64_t seed,
+                          hth_api_prepared *prepared, hth_api_error *error)
 {
     hearth_model_info info = { .struct_size = sizeof(info) };
+    hearth_error err;
 
-    (void)hearth_model_info_get(model, &info, NULL); /* an unloaded model refuses the request anyway */
+    if (hearth_model_info_get(model, &info, &err) != HEARTH_OK) {
+        hth_api_fail_status(error, &err);
+        return false;
+    }
     for (size_t i = 0; i < prepared->n_requests; i++) {
         const hth_api_prompt *prompt = prepared->prompts[i];
         hearth_request *one = &prepared->requests[i];
 
+        if (!check_options(&info, request, prompt, error))
+            return false;
         *one = request->options;
         one->stop = prepared->stop;
         one->n_stop = request->options.n_stop + prepared->chat.n_stop;
@@ -241,14 +299,13 @@ static void make_requests(hearth_model *model, const hth_api_request *request, u
         one->sampling.seed += i * one->n; /* each reply its own */
         if (request->is_chat)
             put_chat(request, &prepared->chat, one);
-        if (prompt) {
-            one->tokens = prompt->tokens;
-            one->n_tokens = prompt->n_tokens;
-        } else {
-            one->prompt = "";
-        }
+        one->tokens = prompt->tokens;
+        one->n_tokens = prompt->n_tokens;
+        cut_window(info.n_ctx, &one->sampling.repeat_last_n);
+        cut_window(info.n_ctx, &one->sampling.dry_last_n);
         cut_length(info.n_ctx, one);
     }
+    return true;
 }
 
 bool hth_api_prepare(hearth_model *model, const hth_api_request *request, uint64_t seed, hth_memo *memory,
@@ -257,11 +314,11 @@ bool hth_api_prepare(hearth_model *model, const hth_api_request *request, uint64
     hth_api_prepared prepared = { .n_requests = 0 };
 
     *error = (hth_api_error){ .kind = HTH_API_NO_ERROR };
-    if (!make_prompts(model, request, memory, &prepared, error) || !join_stops(request, &prepared, error)) {
+    if (!make_prompts(model, request, memory, &prepared, error) || !join_stops(request, &prepared, error) ||
+        !make_requests(model, request, seed, &prepared, error)) {
         hth_api_prepared_deinit(&prepared);
         return false;
     }
-    make_requests(model, request, seed, &prepared);
     *out = prepared;
     return true;
 }

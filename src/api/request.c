@@ -32,6 +32,21 @@ hth_api_dialect hth_api_kind_dialect(hth_api_kind kind)
     return HTH_API_NATIVE;
 }
 
+/* Is the body a JSON value by itself, as null or a text? */
+static bool is_lone_value(const char *body, size_t n_bytes)
+{
+    size_t i = 0;
+    json_t *value;
+
+    while (i < n_bytes && body[i] && strchr(" \t\r\n", body[i]))
+        i++;
+    if (i == n_bytes || body[i] == '{' || body[i] == '[')
+        return false;
+    value = json_loadb(body, n_bytes, JSON_DECODE_ANY, NULL);
+    json_decref(value);
+    return value != NULL;
+}
+
 void *hth_api_allocate(hth_api_parse *parse, size_t n, size_t size)
 {
     hth_api_memory *memory = NULL;
@@ -162,6 +177,10 @@ static json_t *parse_json(const char *body, size_t n_bytes, const hth_api_limits
     if (n_bytes > limits->body_bytes_max) {
         hth_api_fail(error, HTH_API_TOO_LARGE, NULL, "the body is %zu bytes long; at most %zu are read", n_bytes,
                      limits->body_bytes_max);
+        return NULL;
+    }
+    if (is_lone_value(body, n_bytes)) {
+        hth_api_fail(error, HTH_API_INVALID_TYPE, NULL, "the body must be a JSON object");
         return NULL;
     }
     bounds = hth_json_measure(body, n_bytes);

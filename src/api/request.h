@@ -96,6 +96,13 @@ hth_api_request *hth_api_request_parse(hth_api_kind kind, const char *body, size
                                        const hth_api_limits *limits, hth_api_error *error);
 void hth_api_request_free(hth_api_request *request); /* accepts NULL */
 
+/*
+ * repeat_last_n and dry_last_n of a request, until the context's size is known: all of it, as far as the library looks
+ * back.
+ */
+#define HTH_API_WHOLE_CONTEXT UINT32_MAX
+enum { HTH_API_LAST_N_MAX = 65536 };
+
 /* Most replies to one request: prompts times n. */
 enum { HTH_API_REPLIES_MAX = 128 };
 

@@ -38,6 +38,16 @@ void hth_api_parse_detokenize(hth_api_parse *parse);
 #define HTH_API_EXTRA_FIELDS "session_id", "parent_key", "priority", "cache_salt"
 void hth_api_parse_extras(hth_api_parse *parse);
 
+/* Refuse a tool's name that is none of at most n_max letters, digits, _ and -, or that one of the i tools before has. */
+void hth_api_check_tool_name(hth_api_parse *parse, const char *path, const hearth_chat_tool *tools, size_t i,
+                             size_t n_max);
+/* Is it 1 to n_max letters, digits, underscores and hyphens? */
+bool hth_api_is_name(const char *text, size_t n_max);
+/* Refuse a schema of a tool with a reference to what is not in it. */
+void hth_api_check_references(hth_api_parse *parse, const char *path, json_t *schema);
+/* Is it a word for how much to think? */
+bool hth_api_is_effort(const char *effort);
+
 /* Texts that end the reply: one or, in an array, several. */
 void hth_api_parse_stop(hth_api_parse *parse, const char *name);
 /* seed; below 0, where that is allowed, and absent: none. */

@@ -544,6 +544,20 @@ common_chat_params apply(hth_llama_chat *chat, const common_chat_templates_input
     return params;
 }
 
+/* The same, with errors that say what is wrong and not which part of the engine has met it. */
+common_chat_params apply_plainly(hth_llama_chat *chat, const common_chat_templates_inputs &inputs)
+{
+    static constexpr char prefix[] = "Automatic parser generation failed: ";
+
+    try {
+        return apply(chat, inputs);
+    } catch (const std::invalid_argument &e) {
+        const char *at = std::strstr(e.what(), prefix);
+
+        throw std::runtime_error(at ? at + sizeof(prefix) - 1 : e.what());
+    }
+}
+
 /* The text behind a beginning that the reader of the reply has himself written. */
 std::string without(const std::string &begun, const std::string &text)
 {
@@ -622,10 +636,15 @@ hearth_status hth_llama_chat_prompt(hth_llama_chat *chat, const hearth_conversat
 {
     return guarded(err, "apply the chat template", [&] {
         common_chat_templates_inputs inputs = inputs_of(*conversation);
-        common_chat_params params = apply(chat, inputs);
+        common_chat_params params = apply_plainly(chat, inputs);
         hearth_chat_prompt made = {};
         std::unique_ptr<hearth_chat_prompt, prompt_clearer> holder(&made);
 
+        /* Where the engine finds no form of calls it leaves the tools out, and nothing would make the model call one. */
+        if (inputs.tool_choice == COMMON_CHAT_TOOL_CHOICE_REQUIRED && !inputs.tools.empty() && params.grammar.empty())
+            return hth_fail(err, HEARTH_UNSUPPORTED,
+                            "the chat template of this model has no place for tools, so a call cannot be demanded; let "
+                            "the model choose, or take a model whose template has tools");
         write_prompt(chat->vocab, inputs, params, &made);
         *out = made;
         made = {};

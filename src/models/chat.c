@@ -11,7 +11,7 @@
 enum {
     TURNS_MAX = 16384,
     TOOLS_MAX = 128,
-    TOOL_NAME_BYTES_MAX = 64,
+    TOOL_NAME_BYTES_MAX = 128,
     NAME_BYTES_MAX = 256,
     CALLS_MAX = 128, /* in one turn */
     PARTS_MAX = 16384,

@@ -57,6 +57,7 @@ static bool has_method(hth_http_exchange *exchange, hth_api_dialect dialect, con
         return true;
     hth_api_fail(&error, HTH_API_INVALID_VALUE, NULL, "'%s' takes %s, not %s", hth_http_path(exchange), method, given);
     hth_http_header_add(exchange, "Allow", strcmp(method, "GET") == 0 ? "GET, HEAD" : method);
+    error.status = 405;
     reply_error(exchange, dialect, 405, &error);
     return false;
 }

@@ -84,8 +84,7 @@ static void answer(request *r, int status, const char *content_type, const hth_b
     end(r);
 }
 
-/* status 0: the error's own. */
-static void refuse(request *r, const hth_api_error *error, int status, const char *reason)
+static void refuse(request *r, const hth_api_error *error, const char *reason)
 {
     hth_api_dialect dialect = hth_path_dialect(r->path);
     hth_buffer body = { .text = NULL };
@@ -98,7 +97,7 @@ static void refuse(request *r, const hth_api_error *error, int status, const cha
     if (reason)
         hth_metrics_note_refused(r->front->metrics, reason);
     hth_api_error_write(dialect, error, &body);
-    answer(r, status ? status : hth_api_error_http_status(dialect, error), "application/json", &body);
+    answer(r, hth_api_error_http_status(dialect, error), "application/json", &body);
     hth_buffer_deinit(&body);
 }
 
@@ -150,7 +149,7 @@ static bool identify(request *r)
         hth_api_fail(&error, HTH_API_UNAUTHORIZED, NULL,
                      "this server wants an API key, as 'Authorization: Bearer KEY' or 'x-api-key: KEY'");
     hth_http_header_add(r->exchange, "WWW-Authenticate", "Bearer");
-    refuse(r, &error, 0, "unauthorized");
+    refuse(r, &error, "unauthorized");
     return false;
 }
 
@@ -168,14 +167,14 @@ static bool admit(request *r)
     if (r->front->is_draining) {
         hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "the server is shutting down; try again in a moment");
         error.retry_after_s = 5;
-        refuse(r, &error, 0, "draining");
+        refuse(r, &error, "draining");
         return false;
     }
     if (r->front->n_requests > options->requests_max) {
         hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "%u requests are being served, which is as many as are allowed",
                      options->requests_max);
         error.retry_after_s = 1;
-        refuse(r, &error, 0, "overloaded");
+        refuse(r, &error, "overloaded");
         return false;
     }
     if (!r->use)
@@ -188,7 +187,7 @@ static bool admit(request *r)
     hth_api_fail(&error, HTH_API_RATE_LIMITED, NULL, "this key has used up its %s; try again in %u s", reasons[verdict],
                  retry_after_s);
     error.retry_after_s = retry_after_s;
-    refuse(r, &error, 0, "rate_limited");
+    refuse(r, &error, "rate_limited");
     return false;
 }
 
@@ -216,7 +215,7 @@ static bool may_administer(request *r)
                      ? "this page needs a key with 'admin = true', or the listener that 'admin' configures"
                      : "this page is served on the listener that 'admin' configures, and to keys with 'admin = "
                        "true'; neither is configured");
-    refuse(r, &error, 0, "forbidden");
+    refuse(r, &error, "forbidden");
     return false;
 }
 
@@ -259,13 +258,13 @@ static const hth_server_model *choose_model(request *r)
     if (model && !may_use(r, model->name)) {
         hth_api_fail(&error, HTH_API_FORBIDDEN, "model",
                      "this key may not use the model '%s'; GET /v1/models lists those it may", model->name);
-        refuse(r, &error, 0, "forbidden");
+        refuse(r, &error, "forbidden");
         return NULL;
     }
     if (!model) {
         hth_api_fail(&error, HTH_API_NOT_FOUND, "model",
                      "there is no model '%.100s' here; GET /v1/models lists those that there are", named);
-        refuse(r, &error, 0, "not_found");
+        refuse(r, &error, "not_found");
         return NULL;
     }
     (void)snprintf(r->model, sizeof(r->model), "%s", model->name); /* names are no longer */
@@ -309,7 +308,7 @@ static void list_models(request *r)
     }
     if (!models || !views || body.failed) {
         hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "no memory for the list of models");
-        refuse(r, &error, 0, "overloaded");
+        refuse(r, &error, "overloaded");
     } else {
         answer(r, 200, "application/json", &body);
     }
@@ -330,7 +329,7 @@ static void show_model(request *r)
     if (!model || !may_use(r, name)) {
         hth_api_fail(&error, HTH_API_NOT_FOUND, "model",
                      "there is no model '%.100s' here; GET /v1/models lists those that there are", name);
-        refuse(r, &error, 0, "not_found");
+        refuse(r, &error, "not_found");
         return;
     }
     one = listed(r->front, model->name, &view);
@@ -358,7 +357,7 @@ static void relay(request *r)
 
             hth_api_fail(&error, HTH_API_INVALID_VALUE, "endpoint",
                          "'%.60s' is no endpoint that generates; '/v1/chat/completions' is one", endpoint);
-            refuse(r, &error, 0, NULL);
+            refuse(r, &error, NULL);
             return;
         }
         if (asked)
@@ -401,7 +400,7 @@ static void operate(request *r)
         return;
     }
     hth_api_fail(&error, HTH_API_NOT_FOUND, NULL, "there is no page '%.100s'; docs/monitoring.md lists them", r->path);
-    refuse(r, &error, 0, NULL);
+    refuse(r, &error, NULL);
 }
 
 static void refuse_path(request *r)
@@ -410,7 +409,7 @@ static void refuse_path(request *r)
 
     hth_api_fail(&error, HTH_API_NOT_FOUND, NULL, "there is no path '%.100s'; docs/api.md lists those that there are",
                  r->path);
-    refuse(r, &error, 0, NULL);
+    refuse(r, &error, NULL);
 }
 
 /* Without keys, any page that the user of this machine looks at could have a model work for it. */
@@ -421,7 +420,7 @@ static void refuse_foreign(request *r)
     hth_api_fail(&error, HTH_API_FORBIDDEN, NULL,
                  "pages of '%.100s' may not use this server; 'cors.origins' lists those that may",
                  hth_http_header(r->exchange, "Origin"));
-    refuse(r, &error, 0, "forbidden");
+    refuse(r, &error, "forbidden");
 }
 
 static void refuse_method(request *r)
@@ -430,7 +429,20 @@ static void refuse_method(request *r)
 
     hth_http_header_add(r->exchange, "Allow", r->route->method);
     hth_api_fail(&error, HTH_API_INVALID_VALUE, NULL, "'%s' takes %s, not %s", r->path, r->route->method, r->method);
-    refuse(r, &error, 405, NULL);
+    error.status = 405;
+    refuse(r, &error, NULL);
+}
+
+/* Bodies are read as they are; what is in a compressed one would be told to be no JSON. */
+static void refuse_encoding(request *r)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    hth_api_fail(&error, HTH_API_INVALID_VALUE, NULL,
+                 "the body has Content-Encoding '%.40s', which is not read here; send it as it is",
+                 hth_http_encoding(r->exchange));
+    error.status = 415;
+    refuse(r, &error, NULL);
 }
 
 static bool takes(const hth_route *route, const char *method)
@@ -446,7 +458,7 @@ static void refuse_page(request *r)
 
     hth_api_fail(&error, HTH_API_FORBIDDEN, NULL,
                  "the operators' address takes nothing from pages in browsers, which the header Origin tells");
-    refuse(r, &error, 0, "forbidden");
+    refuse(r, &error, "forbidden");
 }
 
 /* A page whose name was made to lead here reads what it asks for without telling its origin. */
@@ -466,7 +478,7 @@ static void refuse_host(request *r)
                  "the operators' pages are not served under the name '%.100s'; ask by address, or by the name that "
                  "'admin' configures",
                  hth_http_header(r->exchange, "Host"));
-    refuse(r, &error, 0, "forbidden");
+    refuse(r, &error, "forbidden");
 }
 
 static void serve(request *r)
@@ -507,7 +519,9 @@ static void serve(request *r)
         relay(r);
         break;
     default:
-        if (admit(r))
+        if (hth_http_encoding(r->exchange))
+            refuse_encoding(r);
+        else if (admit(r))
             relay(r);
     }
 }
@@ -608,6 +622,7 @@ const char *hth_front_protocol_error(int status, const char *why, const char *pa
 
     hth_metrics_note_refused(front->metrics, "protocol");
     hth_api_fail(&error, kind, NULL, "%s", why);
+    error.status = status;
     hth_buffer_clear(&front->protocol_error);
     hth_api_error_write(hth_path_dialect(path), &error, &front->protocol_error);
     return front->protocol_error.failed ? NULL : hth_buffer_text(&front->protocol_error);

@@ -123,6 +123,8 @@ const char *hth_http_path(const hth_http_exchange *exchange);   /* decoded, with
 const char *hth_http_query(const hth_http_exchange *exchange,
                            const char *name); /* decoded value; NULL: none. Until the next call */
 const char *hth_http_header(const hth_http_exchange *exchange, const char *name); /* any case; NULL: none */
+/* What a body is compressed with, by its headers; NULL: nothing. Nothing here decodes it. */
+const char *hth_http_encoding(const hth_http_exchange *exchange);
 /* The whole body, contiguous, until the exchange ends. NULL with 0 bytes when the gate did not want it. */
 const char *hth_http_body(hth_http_exchange *exchange, size_t *n_out);
 const char *hth_http_peer(const hth_http_exchange *exchange); /* "127.0.0.1", "unix" */

@@ -101,6 +101,13 @@ const char *hth_http_header(const hth_http_exchange *exchange, const char *name)
     return hth_http_head_field(&exchange->head, exchange->text, name);
 }
 
+const char *hth_http_encoding(const hth_http_exchange *exchange)
+{
+    const char *coding = hth_http_header(exchange, "Content-Encoding");
+
+    return coding && *coding && strcasecmp(coding, "identity") != 0 ? coding : NULL;
+}
+
 const char *hth_http_body(hth_http_exchange *exchange, size_t *n_out)
 {
     *n_out = exchange->n_body;
@@ -233,10 +240,12 @@ static bool write_reply(hth_http_connection *connection, const hth_http_exchange
     struct evbuffer *output = bufferevent_get_output(connection->bev);
     bool has_body = n > 0 && !is_bodyless(status) && !is_head_request(exchange);
 
+    /* HEAD of what comes from elsewhere: its length is not known here. */
+    framing how = is_bodyless(status) || (n == 0 && is_head_request(exchange)) ? FRAMING_NONE : FRAMING_LENGTH;
+
     if (connection->server->is_draining)
         connection->closes = true;
-    return write_head(connection, exchange, status, content_type, is_bodyless(status) ? FRAMING_NONE : FRAMING_LENGTH,
-                      n, has_body && n <= EXPAND_BYTES_MAX ? n : 0) &&
+    return write_head(connection, exchange, status, content_type, how, n, has_body && n <= EXPAND_BYTES_MAX ? n : 0) &&
            (!has_body || evbuffer_add(output, body, n) == 0);
 }
 

@@ -3,6 +3,7 @@
  */
 #include "server/worker_routes.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -19,6 +20,7 @@ const char *hth_worker_protocol_error(int status, const char *why, const char *p
                                             : HTH_API_INVALID_VALUE;
 
     hth_api_fail(&error, kind, NULL, "%s", why);
+    error.status = status;
     hth_buffer_clear(text);
     hth_api_error_write(hth_path_dialect(path), &error, text);
     return text->failed ? NULL : hth_buffer_text(text);
@@ -33,6 +35,7 @@ static void refuse(hth_http_exchange *exchange, hth_api_dialect dialect, int sta
     hth_buffer body = { .text = NULL };
 
     hth_api_fail(&error, HTH_API_INVALID_VALUE, NULL, "%s", message);
+    error.status = status;
     hth_api_error_write(dialect, &error, &body);
     hth_http_reply(exchange, status, "application/json", hth_buffer_text(&body), body.n);
     hth_buffer_deinit(&body);
@@ -127,6 +130,13 @@ static bool check(const hth_worker_self *self, hth_http_exchange *exchange, cons
         hth_job_reply_error(exchange, dialect, &error);
     } else if (strcmp(route->method, "POST") == 0 && !may_be_json(exchange)) {
         refuse(exchange, dialect, 415, "the body is a form; it must be JSON (Content-Type: application/json)");
+    } else if (hth_http_encoding(exchange)) {
+        char text[128];
+
+        (void)snprintf(text, sizeof(text),
+                       "the body has Content-Encoding '%.40s', which is not read here; send it as it is",
+                       hth_http_encoding(exchange)); /* fits */
+        refuse(exchange, dialect, 415, text);
     } else {
         return true;
     }

@@ -80,6 +80,15 @@ expect "a connection beyond all" "$code" 000
 ask 200 "$admin/health"
 for holder in $holders; do kill "$holder" 2>/dev/null || true; wait "$holder" || true; done
 
+# What is compressed is told to be so; errors with a status of HTTP's alone have it in their body, too.
+ask 415 -H 'Content-Encoding: gzip' "$url/completion" -d '{"prompt":"x","n_predict":1}'
+grep -q "'gzip'" "$work/reply" && grep -q '"code": *415' "$work/reply" || fail "a compressed body gives $(cat "$work/reply")"
+ask 405 -X DELETE "$url/completion"
+grep -q '"code": *405' "$work/reply" || fail "another method gives $(cat "$work/reply")"
+ask 200 -H 'Content-Encoding: identity' "$url/v1/messages/count_tokens" -d "$count"
+ask 200 -I "$url/props?model=tiny"
+! grep -qi '^content-length: 0' "$work/head" || fail "HEAD tells another length than GET"
+
 # An order to end is answered, though nothing has to be waited for.
 serve_stop
 serve -m "tiny=$tiny" --start on-demand --admin 127.0.0.1:0 2>/dev/null

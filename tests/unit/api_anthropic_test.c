@@ -72,6 +72,39 @@ static void blocks_become_turns_of_those_who_speak(void **state)
     hth_api_request_free(r);
 }
 
+static void an_empty_last_message_is_as_none(void **state)
+{
+    static const char *const bodies[] = {
+        "{" HEAD ",\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"},{\"role\":\"assistant\",\"content\":\"\"}]}",
+        "{" HEAD ",\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"},{\"role\":\"assistant\",\"content\":["
+        "{\"type\":\"text\",\"text\":\"\"}]}]}",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        hth_api_request *r = parsed(bodies[i]);
+
+        assert_int_equal(r->conversation.n_turns, 1);
+        assert_false(r->conversation.continue_last);
+        hth_api_request_free(r);
+    }
+}
+
+static void fields_of_newer_clients_are_read(void **state)
+{
+    hth_api_request *r =
+        parsed("{" HEAD "," MESSAGES ",\"inference_geo\":\"us\",\"speed\":\"fast\",\"diagnostics\":{},"
+               "\"user_profile_id\":\"u\",\"workspace_id\":\"w\",\"output_config\":{\"effort\":\"high\","
+               "\"format\":{\"type\":\"json_schema\",\"schema\":{\"type\":\"object\"}}},"
+               "\"tools\":[{\"name\":\"a\",\"input_schema\":{},\"defer_loading\":false,"
+               "\"allowed_callers\":[\"direct\"]}]}");
+
+    (void)state;
+    assert_string_equal(r->conversation.json_schema, "{\"type\":\"object\"}");
+    assert_string_equal(r->conversation.template_values, "{\"reasoning_effort\":\"high\"}");
+    hth_api_request_free(r);
+}
+
 static void what_is_wrong_is_an_error_of_anthropics_shape(void **state)
 {
     static const struct {
@@ -104,6 +137,26 @@ static void what_is_wrong_is_an_error_of_anthropics_shape(void **state)
         { "{" HEAD "," MESSAGES ",\"thinking\":{\"type\":\"much\"}}", "'much'", 400 },
         { "{" HEAD "," MESSAGES ",\"stop_sequences\":[7]}", "'stop_sequences' is a number", 400 },
         { "{" HEAD "," MESSAGES ",\"mcp_servers\":[]}", "'mcp_servers' is not supported", 400 },
+        { "{" HEAD ",\"messages\":[{\"role\":\"assistant\",\"content\":\"\"}]}", "nothing but an empty message", 400 },
+        { "{" HEAD ",\"messages\":[\"x\"]}", "'messages[0]' is a text", 400 },
+        { "{" HEAD "," MESSAGES ",\"output_config\":{\"effort\":\"huge\"}}", "'output_config.effort' is 'huge'", 400 },
+        { "{" HEAD "," MESSAGES ",\"output_config\":{\"format\":{\"type\":\"xml\"}}}",
+          "'output_config.format.type' is 'xml'", 400 },
+        { "{" HEAD "," MESSAGES ",\"output_config\":{\"task_budget\":{}}}",
+          "'output_config.task_budget' is not supported", 400 },
+        { "{" HEAD "," MESSAGES ",\"tools\":[{\"name\":\"w\",\"input_schema\":{},\"defer_loading\":true}]}",
+          "'tools[0].defer_loading'", 400 },
+        { "{" HEAD "," MESSAGES ",\"tools\":[{\"name\":\"w\",\"input_schema\":{},\"allowed_callers\":[\"code\"]}]}",
+          "'tools[0].allowed_callers'", 400 },
+        { "{" HEAD "," MESSAGES ",\"tools\":[{\"name\":\"a b\",\"input_schema\":{}}]}", "'tools[0].name' is 'a b'",
+          400 },
+        { "{" HEAD "," MESSAGES ",\"tools\":[{\"name\":\"w\",\"input_schema\":{\"$ref\":\"#/$defs/x\"}}]}",
+          "'tools[0].input_schema' refers to '#/$defs/x'", 400 },
+        { "{" HEAD "," MESSAGES
+          ",\"tools\":[{\"name\":\"w\",\"input_schema\":{}},{\"name\":\"w\",\"input_schema\":{}}]}",
+          "'tools[1].name' is 'w', as that of tool 0", 400 },
+        { "{" HEAD "," MESSAGES ",\"cache_control\":{\"type\":\"forever\"}}", "'cache_control.type' is 'forever'",
+          400 },
     };
     const hth_test_stub *f = *state;
 
@@ -348,6 +401,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_become_turns_of_those_who_speak),
+        cmocka_unit_test(an_empty_last_message_is_as_none),
+        cmocka_unit_test(fields_of_newer_clients_are_read),
         cmocka_unit_test_setup_teardown(what_is_wrong_is_an_error_of_anthropics_shape, hth_test_stub_set_up,
                                         hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(a_message_has_a_block_for_each_thing_said, hth_test_stub_set_up,

@@ -76,6 +76,8 @@ static const field chat_fields[] = {
     { "prompt_cache_retention", ANYTHING, 0, 0, NULL },
     { "verbosity", ANYTHING, 0, 0, NULL },
     { "prediction", ANYTHING, 0, 0, NULL },
+    { "prompt_cache_options", ANYTHING, 0, 0, NULL },
+    { "moderation", ANYTHING, 0, 0, NULL },
     { "audio", UNSUPPORTED, 0, 0, NULL },
     { "web_search_options", UNSUPPORTED, 0, 0, NULL },
     { "functions", UNSUPPORTED, 0, 0, NULL },
@@ -124,6 +126,11 @@ static const field message_fields[] = {
     { "cache_salt", TEXT, 0, 256, NULL },
     { "metadata", ANYTHING, 0, 0, NULL },
     { "service_tier", ANYTHING, 0, 0, NULL },
+    { "inference_geo", ANYTHING, 0, 0, NULL },
+    { "speed", ANYTHING, 0, 0, NULL },
+    { "diagnostics", ANYTHING, 0, 0, NULL },
+    { "user_profile_id", ANYTHING, 0, 0, NULL },
+    { "workspace_id", ANYTHING, 0, 0, NULL },
     { "container", UNSUPPORTED, 0, 0, NULL },
     { "mcp_servers", UNSUPPORTED, 0, 0, NULL },
     { "context_management", UNSUPPORTED, 0, 0, NULL },
@@ -142,13 +149,13 @@ static const field native_fields[] = {
     { "min_p", NUMBER, 0, 1, NULL },
     { "typical_p", NUMBER, 0, 1, NULL },
     { "repeat_penalty", NUMBER, 0.01, 1000, NULL },
-    { "repeat_last_n", INTEGER, 0, 65536, NULL },
+    { "repeat_last_n", INTEGER, -1, 65536, NULL },
     { "frequency_penalty", NUMBER, -2, 2, NULL },
     { "presence_penalty", NUMBER, -2, 2, NULL },
     { "dry_multiplier", NUMBER, 0, 1000, NULL },
     { "dry_base", NUMBER, 0, 1000, NULL },
     { "dry_allowed_length", INTEGER, 0, 65536, NULL },
-    { "dry_penalty_last_n", INTEGER, 0, 65536, NULL },
+    { "dry_penalty_last_n", INTEGER, -1, 65536, NULL },
     { "dry_sequence_breakers", ARRAY, 0, 0, NULL },
     { "xtc_probability", NUMBER, 0, 1, NULL },
     { "xtc_threshold", NUMBER, 0, 1, NULL },
@@ -363,6 +370,8 @@ static void values_are_checked_inside_of_fields_too(void **state)
           HTH_API_INVALID_TYPE },
         { HTH_API_CHAT, "\"stream\":true,\"stream_options\":{\"x\":1}", "stream_options.x", HTH_API_UNKNOWN_FIELD },
         { HTH_API_CHAT, "\"reasoning_effort\":\"none\"", "", HTH_API_NO_ERROR },
+        { HTH_API_CHAT, "\"reasoning_effort\":\"max\"", "", HTH_API_NO_ERROR },
+        { HTH_API_CHAT, "\"reasoning_effort\":\"xhigh\"", "", HTH_API_NO_ERROR },
         { HTH_API_CHAT, "\"reasoning_effort\":\"a lot\"", "reasoning_effort", HTH_API_INVALID_VALUE },
         { HTH_API_CHAT, "\"reasoning_effort\":1", "reasoning_effort", HTH_API_INVALID_TYPE },
         { HTH_API_CHAT, "\"modalities\":[\"text\"]", "", HTH_API_NO_ERROR },
@@ -382,7 +391,7 @@ static void values_are_checked_inside_of_fields_too(void **state)
           "response_format.json_schema.schema", HTH_API_INVALID_TYPE },
         { HTH_API_CHAT, "\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"a\",\"x\":1}}",
           "response_format.json_schema.x", HTH_API_UNKNOWN_FIELD },
-        { HTH_API_CHAT, "\"tools\":[1]", "tools", HTH_API_INVALID_TYPE },
+        { HTH_API_CHAT, "\"tools\":[1]", "tools[0]", HTH_API_INVALID_TYPE },
         { HTH_API_CHAT, "\"tools\":[{}]", "tools[0].type", HTH_API_MISSING },
         { HTH_API_CHAT, "\"tools\":[{\"type\":\"function\"}]", "tools[0].function", HTH_API_MISSING },
         { HTH_API_CHAT, "\"tools\":[{\"type\":\"function\",\"function\":{}}]", "tools[0].function.name",
@@ -434,6 +443,8 @@ static void values_are_checked_inside_of_fields_too(void **state)
         { HTH_API_NATIVE_COMPLETION, "\"logit_bias\":[[-1,1]]", "logit_bias", HTH_API_INVALID_VALUE },
         { HTH_API_NATIVE_COMPLETION, "\"logit_bias\":7", "logit_bias", HTH_API_INVALID_TYPE },
         { HTH_API_NATIVE_COMPLETION, "\"stop\":\"x\"", "", HTH_API_NO_ERROR },
+        { HTH_API_NATIVE_COMPLETION, "\"stop\":\"\"", "", HTH_API_NO_ERROR },
+        { HTH_API_NATIVE_COMPLETION, "\"stop\":[\"\",\"x\"]", "", HTH_API_NO_ERROR },
         { HTH_API_NATIVE_COMPLETION, "\"stop\":[7]", "stop", HTH_API_INVALID_TYPE },
         { HTH_API_NATIVE_COMPLETION, "\"dry_sequence_breakers\":[7]", "dry_sequence_breakers", HTH_API_INVALID_TYPE },
         { HTH_API_NATIVE_COMPLETION, "\"grammar_triggers\":[{}]", "grammar_triggers.type", HTH_API_MISSING },
@@ -551,6 +562,17 @@ static void what_is_no_json_is_refused_in_every_api(void **state)
     }
 }
 
+/* An item with its number where it has a mark for that. */
+static void add_item(hth_buffer *body, const char *item, int number)
+{
+    const char *mark = strchr(item, '#');
+    char text[128];
+
+    if (mark)
+        (void)snprintf(text, sizeof(text), "%.*s%d%s", (int)(mark - item), item, number, mark + 1);
+    hth_buffer_add_text(body, mark ? text : item);
+}
+
 static void lists_have_an_end(void **state)
 {
     static const struct {
@@ -558,13 +580,13 @@ static void lists_have_an_end(void **state)
         const char *begin, *item, *end, *param;
         int n; /* so many are too many */
     } rows[] = {
-        { HTH_API_CHAT, "{" MESSAGES ",\"tools\":[", "{\"type\":\"function\",\"function\":{\"name\":\"a\"}}", "]}",
+        { HTH_API_CHAT, "{" MESSAGES ",\"tools\":[", "{\"type\":\"function\",\"function\":{\"name\":\"a#\"}}", "]}",
           "tools", 129 },
         { HTH_API_CHAT, "{" MESSAGES ",\"stop\":[", "\"x\"", "]}", "stop", 65 },
         { HTH_API_CHAT, "{\"messages\":[", "{\"role\":\"user\",\"content\":\"a\"}", "]}", "messages", 16385 },
         { HTH_API_COMPLETION, "{\"prompt\":[", "\"x\"", "]}", "prompt", 129 },
         { HTH_API_MESSAGES, "{\"model\":\"m\",\"max_tokens\":1," MESSAGES ",\"tools\":[",
-          "{\"name\":\"a\",\"input_schema\":{}}", "]}", "tools", 129 },
+          "{\"name\":\"a#\",\"input_schema\":{}}", "]}", "tools", 129 },
         { HTH_API_MESSAGES, "{\"model\":\"m\",\"max_tokens\":1," MESSAGES ",\"stop_sequences\":[", "\"x\"", "]}",
           "stop_sequences", 65 },
         { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"x\",\"dry_sequence_breakers\":[", "\"x\"", "]}",
@@ -583,7 +605,7 @@ static void lists_have_an_end(void **state)
             hth_buffer_add_text(&body, rows[i].begin);
             for (int j = 0; j < n; j++) {
                 hth_buffer_add_text(&body, j > 0 ? "," : "");
-                hth_buffer_add_text(&body, rows[i].item);
+                add_item(&body, rows[i].item, j);
             }
             hth_buffer_add_text(&body, rows[i].end);
             error = parse(rows[i].kind, hth_buffer_text(&body));

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "api/answers.h"
+#include "api/prepare.h"
 #include "api/usage.h"
 #include "support/api.h"
 #include "support/api_run.h"
@@ -62,7 +63,6 @@ static void what_is_wrong_is_an_error_of_llama_cpps_shape(void **state)
         { HTH_API_NATIVE_COMPLETION, "{}", "invalid_request_error", 400 },
         { HTH_API_NATIVE_COMPLETION, "{\"prompt\":{}}", "invalid_request_error", 400 },
         { HTH_API_NATIVE_COMPLETION, "{\"prompt\":[[]]}", "invalid_request_error", 400 },
-        { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"\"}", "invalid_request_error", 400 },
         { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"a\",\"temperature\":-1}", "invalid_request_error", 400 },
         { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"a\",\"stream\":1}", "invalid_request_error", 400 },
         { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"a\",\"logit_bias\":[[1]]}", "invalid_request_error", 400 },
@@ -208,6 +208,81 @@ static void tokens_a_second_are_the_inverse_of_the_time_a_token_takes(void **sta
     json_decref(one);
     json_decref(some);
     json_decref(none);
+}
+
+static void values_that_llama_cpp_gives_a_meaning_have_it(void **state)
+{
+    static const char body[] = "{\"prompt\":\"\",\"n_predict\":1,\"repeat_last_n\":-1,\"dry_penalty_last_n\":-1,"
+                               "\"stop\":[\"\",\"x\",\"\"]}";
+    const hth_test_stub *f = *state;
+    hth_api_error error;
+    hth_api_prepared prepared;
+    hearth_model_info info = { .struct_size = sizeof(info) };
+    hth_api_request *r = hth_api_request_parse(HTH_API_NATIVE_COMPLETION, body, strlen(body), NULL, &error);
+
+    assert_non_null(r);
+    assert_true(hth_api_prepare(f->model, r, 1, NULL, &prepared, &error));
+    assert_int_equal(hearth_model_info_get(f->model, &info, NULL), HEARTH_OK);
+    assert_int_equal(prepared.requests[0].sampling.repeat_last_n, info.n_ctx);
+    assert_int_equal(prepared.requests[0].sampling.dry_last_n, info.n_ctx);
+    assert_int_equal(prepared.requests[0].n_stop, 1);
+    assert_string_equal(prepared.requests[0].stop[0], "x");
+    assert_int_equal(prepared.requests[0].n_tokens, 1); /* the one that begins every text */
+    hth_api_prepared_deinit(&prepared);
+    hth_api_request_free(r);
+
+    r = hth_api_request_parse(HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"a\",\"json_schema\":{}}", 31, NULL, &error);
+    assert_non_null(r);
+    assert_string_equal(r->options.sampling.json_schema, "{}");
+    hth_api_request_free(r);
+}
+
+static void a_reply_has_the_key_to_go_on_from(void **state)
+{
+    const hth_test_stub *f = *state;
+    char text[512];
+    hth_test_answer answer = hth_test_api_run(
+        f->model, HTH_API_NATIVE_COMPLETION,
+        "{\"prompt\":[65,66,67],\"n_predict\":1,\"return_tokens\":true,\"ignore_eos\":true,\"temperature\":0}");
+    json_t *body = hth_test_json(hth_buffer_text(&answer.text)), *second;
+    const char *key = hth_test_text_at(body, "finish_key");
+
+    assert_int_equal(strlen(key), 64);
+    assert_int_equal(json_integer_value(hth_test_at(body, "tokens_cached")), 3);
+    hth_buffer_deinit(&answer.text);
+    for (int i = 0; i < 2; i++) {
+        snprintf(text, sizeof(text), "{\"prompt\":[65,66,%d,68],\"n_predict\":1,\"parent_key\":\"%s\"}", i ? 1 : 67,
+                 key);
+        answer = hth_test_api_run(f->model, HTH_API_NATIVE_COMPLETION, text);
+        second = hth_test_json(hth_buffer_text(&answer.text));
+        assert_int_equal(answer.status, i ? 404 : 200);
+        json_decref(second);
+        hth_buffer_deinit(&answer.text);
+    }
+    json_decref(body);
+}
+
+static void a_prompt_that_does_not_fit_is_told_in_numbers(void **state)
+{
+    const hth_test_stub *f = *state;
+    hearth_model_info info = { .struct_size = sizeof(info) };
+    char *text = calloc(1, 100100);
+    hth_test_answer answer;
+    json_t *body;
+
+    assert_int_equal(hearth_model_info_get(f->model, &info, NULL), HEARTH_OK);
+    strcpy(text, "{\"prompt\":\"");
+    memset(text + 11, 'a', 100000);
+    strcpy(text + 100011, "\"}");
+    answer = hth_test_api_run(f->model, HTH_API_NATIVE_COMPLETION, text);
+    body = hth_test_json(hth_buffer_text(&answer.text));
+    assert_int_equal(answer.status, 400);
+    assert_string_equal(hth_test_text_at(body, "error.type"), "exceed_context_size_error");
+    assert_int_equal(json_integer_value(hth_test_at(body, "error.n_prompt_tokens")), 100001);
+    assert_int_equal(json_integer_value(hth_test_at(body, "error.n_ctx")), info.n_ctx);
+    json_decref(body);
+    hth_buffer_deinit(&answer.text);
+    free(text);
 }
 
 static void a_stop_text_is_named(void **state)
@@ -458,6 +533,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(timings_have_all_their_fields_in_every_event, hth_test_stub_set_up,
                                         hth_test_stub_tear_down),
         cmocka_unit_test(tokens_a_second_are_the_inverse_of_the_time_a_token_takes),
+        cmocka_unit_test_setup_teardown(values_that_llama_cpp_gives_a_meaning_have_it, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(a_reply_has_the_key_to_go_on_from, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(a_prompt_that_does_not_fit_is_told_in_numbers, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(a_stop_text_is_named, hth_test_stub_set_up, hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(a_stop_text_of_nobody_elses_is_named, hth_test_stub_set_up,
                                         hth_test_stub_tear_down),

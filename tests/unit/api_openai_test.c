@@ -126,6 +126,9 @@ static void what_is_wrong_is_named_with_its_field_and_code(void **state)
         { "", "", "invalid_json", 400 },
         { "{", "", "invalid_json", 400 },
         { "[]", "", "invalid_type", 400 },
+        { "null", "", "invalid_type", 400 },
+        { " \"x\"\n", "", "invalid_type", 400 },
+        { "nul", "", "invalid_json", 400 },
         { "{\"messages\":[{\"role\":\"user\",\"content\":\"\\u0000\"}]}", "", "invalid_json", 400 },
         { "{\"messages\":[{\"role\":\"user\",\"content\":\"\xff\"}]}", "", "invalid_json", 400 },
         { "{" MESSAGES "," MESSAGES "}", "", "invalid_json", 400 },
@@ -134,7 +137,7 @@ static void what_is_wrong_is_named_with_its_field_and_code(void **state)
         { "{\"messages\":null}", "messages", "missing_required_parameter", 400 },
         { "{\"messages\":{}}", "messages", "invalid_type", 400 },
         { "{\"messages\":[]}", "messages", "invalid_value", 400 },
-        { "{\"messages\":[1]}", "messages", "invalid_type", 400 },
+        { "{\"messages\":[1]}", "messages[0]", "invalid_type", 400 },
         { "{\"messages\":[{\"content\":\"a\"}]}", "messages[0].role", "missing_required_parameter", 400 },
         { "{\"messages\":[{\"role\":\"king\",\"content\":\"a\"}]}", "messages[0].role", "invalid_value", 400 },
         { "{\"messages\":[{\"role\":\"user\"}]}", "messages[0].content", "missing_required_parameter", 400 },
@@ -176,9 +179,24 @@ static void what_is_wrong_is_named_with_its_field_and_code(void **state)
         { "{" MESSAGES ",\"parent_key\":\"abc\"}", "parent_key", "invalid_value", 400 },
         { "{" MESSAGES ",\"session_id\":\"\"}", "session_id", "invalid_value", 400 },
         { "{" MESSAGES ",\"priority\":101}", "priority", "invalid_value", 400 },
+        { "{" MESSAGES ",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"a b\"}}]}",
+          "tools[0].function.name", "invalid_value", 400 },
+        { "{" MESSAGES ",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"a\"}},{\"type\":\"function\","
+          "\"function\":{\"name\":\"a\"}}]}",
+          "tools[1].function.name", "invalid_value", 400 },
+        { "{" MESSAGES ",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"a\",\"parameters\":{\"properties\":"
+          "{\"x\":{\"$ref\":\"#/$defs/x\"}},\"$defs\":{\"y\":{}}}}}]}",
+          "tools[0].function.parameters", "invalid_value", 400 },
+        { "{" MESSAGES ",\"chat_template_kwargs\":{\"messages\":[]}}", "chat_template_kwargs", "invalid_value", 400 },
+        { "{" MESSAGES ",\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"a b\"}}}",
+          "response_format.json_schema.name", "invalid_value", 400 },
+        { "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"refusal\",\"refusal\":\"no\"}]}]}",
+          "messages[0].content", "invalid_value", 400 },
         /* what only the model's side can know */
-        { "{" MESSAGES ",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"a b\"}}]}", "", "invalid_value",
-          400 },
+        { "{" MESSAGES ",\"logit_bias\":{\"999999\":1}}", "logit_bias", "invalid_value", 400 },
+        { "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"b\","
+          "\"function\":{\"name\":\"f\",\"arguments\":\"[1]\"}}]}]}",
+          "messages[1].tool_calls[0].function.arguments", "invalid_value", 400 },
     };
     const hth_test_stub *f = *state;
 

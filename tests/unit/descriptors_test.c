@@ -26,11 +26,11 @@ static void the_limit_is_raised_as_far_as_it_is_needed_and_may_be(void **state)
 {
     (void)state;
     limit_set(128, 512);
-    assert_int_equal(hth_descriptors_for(32, 32), 32); /* enough */
+    assert_int_equal(hth_descriptors_for(16, 16), 16); /* enough */
     assert_int_equal(limit_now(), 128);
     assert_int_equal(hth_descriptors_for(200, 100), 200);
-    assert_int_equal(limit_now(), 364);
-    assert_int_equal(hth_descriptors_for(16384, 4096), 512 - 128 - 64);
+    assert_int_equal(limit_now(), 396);
+    assert_int_equal(hth_descriptors_for(16384, 4096), 512 - 128 - 96);
     assert_int_equal(limit_now(), 512);
 }
 
@@ -38,9 +38,9 @@ static void requests_keep_their_share_of_a_low_limit(void **state)
 {
     (void)state;
     limit_set(256, 256);
-    assert_int_equal(hth_descriptors_for(16384, 4096), 256 - 64 - 64);
-    assert_int_equal(hth_descriptors_for(16384, 10), 256 - 10 - 64);
-    assert_int_equal(hth_descriptors_for(100, 4096), 100);
+    assert_int_equal(hth_descriptors_for(16384, 4096), 256 - 64 - 96);
+    assert_int_equal(hth_descriptors_for(16384, 10), 256 - 10 - 96);
+    assert_int_equal(hth_descriptors_for(90, 4096), 90);
     limit_set(64, 64);
     assert_int_equal(hth_descriptors_for(100, 100), 1);
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "engine/gbnf.h"
+#include "api/prepare.h"
 #include "support/api.h"
 #include "support/chat.h"
 #include "support/cmocka_all.h"
@@ -334,6 +335,60 @@ static void bounds_of_tools_beyond_what_is_followed_are_left_out(void **state)
     hearth_model_unref(model);
 }
 
+static void a_call_cannot_be_demanded_where_the_template_has_no_tools(void **state)
+{
+    static const char plain[] = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
+                                "{% if add_generation_prompt %}assistant: {% endif %}";
+    const fixture *f = *state;
+    hearth_model *model = model_with(f, plain);
+    hearth_conversation c = asking();
+    hth_api_error problem;
+    hth_api_prepared prepared;
+    hearth_chat_prompt prompt;
+    hearth_error err;
+
+    c.tool_choice = HEARTH_TOOL_REQUIRED;
+    assert_int_equal(hearth_conversation_render(model, &c, &prompt, &err), HEARTH_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "has no place for tools"));
+    c.tool_choice = HEARTH_TOOL_AUTO;
+    prompt = hth_test_chat_render(model, &c);
+    assert_null(strstr(prompt.text, "get_weather"));
+    hearth_chat_prompt_free(&prompt);
+    for (int i = 0; i < 2; i++) {
+        static const char *const bodies[] = {
+            "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tool_choice\":\"required\","
+            "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}]}",
+            "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tool_choice\":{\"type\":\"any\"},\"model\":\"m\","
+            "\"max_tokens\":1,\"tools\":[{\"name\":\"f\",\"input_schema\":{\"type\":\"object\"}}]}",
+        };
+        hth_api_request *request =
+            hth_api_request_parse(i ? HTH_API_MESSAGES : HTH_API_CHAT, bodies[i], strlen(bodies[i]), NULL, &problem);
+
+        assert_non_null(request);
+        assert_false(hth_api_prepare(model, request, 1, NULL, &prepared, &problem));
+        assert_int_equal(problem.kind, HTH_API_UNSUPPORTED);
+        assert_string_equal(problem.param, "tool_choice");
+        hth_api_request_free(request);
+    }
+    hearth_model_unref(model);
+}
+
+static void a_schema_that_the_engine_cannot_read_is_told_without_its_inner_life(void **state)
+{
+    const hearth_chat_tool tool = { .name = "f", .parameters = "{\"properties\":{\"a\":{\"anyOf\":[]}}}" };
+    const fixture *f = *state;
+    hearth_model *model = model_of(f, "Qwen-Qwen2.5-7B-Instruct.jinja");
+    hearth_conversation c = asking();
+    hearth_chat_prompt prompt;
+    hearth_error err;
+
+    c.tools = &tool;
+    c.n_tools = 1;
+    assert_int_equal(hearth_conversation_render(model, &c, &prompt, &err), HEARTH_ENGINE);
+    assert_null(strstr(err.message, "parser generation"));
+    hearth_model_unref(model);
+}
+
 static void every_template_of_the_engine_survives_tools_and_nonsense(void **state)
 {
     static const char *const nonsense[] = {
@@ -550,6 +605,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_call_that_is_required_is_a_grammar_from_the_first_token_on, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(bounds_of_tools_beyond_what_is_followed_are_left_out, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_call_cannot_be_demanded_where_the_template_has_no_tools, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_schema_that_the_engine_cannot_read_is_told_without_its_inner_life, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(every_template_of_the_engine_survives_tools_and_nonsense, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_reply_of_nothing_but_brackets_ends_no_process, set_up, tear_down),
         cmocka_unit_test_setup_teardown(schemas_beyond_the_limits_are_refused_by_name, set_up, tear_down),

@@ -809,7 +809,7 @@ static void a_check_finds_files_that_are_missing_or_something_else(void **state)
     assert_problem(0, "the chat template '");
     memset(&problems, 0, sizeof(problems));
     hth_serve_set_check(set, true, &problems);
-    assert_int_equal(problems.n_errors, 10);
+    assert_int_equal(problems.n_errors, 11);
     hth_serve_set_free(&set->options);
 }
 

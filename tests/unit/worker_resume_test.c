@@ -263,11 +263,13 @@ static size_t n_until_cached_is_told(const frames *f, uint32_t n_replies)
 #define PROMPT "once upon a time there was an old man who lived by the sea and he had a boat"
 #define CHAT "\"messages\":[{\"role\":\"user\",\"content\":\"" PROMPT "\"}]"
 
-static void go_on_all(const char *model, const char *const (*cases)[2], size_t n)
+/* chat_template NULL: the model's. */
+static void go_on_all_with(const char *model, const char *chat_template, const char *const (*cases)[2], size_t n)
 {
     hth_test_worker worker;
 
     hth_test_worker_init(&worker, model);
+    worker.model.chat_template = chat_template;
     hth_test_worker_start(&worker);
     for (size_t i = 0; i < n; i++) {
         hth_buffer streamed = { .text = NULL };
@@ -281,12 +283,18 @@ static void go_on_all(const char *model, const char *const (*cases)[2], size_t n
     hth_test_worker_deinit(&worker);
 }
 
+static void go_on_all(const char *model, const char *const (*cases)[2], size_t n)
+{
+    go_on_all_with(model, NULL, cases, n);
+}
+
 #define AND_Q(letter) "\"" letter "QQQ\","
 #define HELD_BACK                                                                                                     \
     AND_Q("a")                                                                                                        \
-    AND_Q("b") AND_Q("c") AND_Q("d") AND_Q("e") AND_Q("f") AND_Q("g") AND_Q("h") AND_Q("i") AND_Q("k") AND_Q("l")     \
-        AND_Q("m") AND_Q("n") AND_Q("o") AND_Q("p") AND_Q("r") AND_Q("s") AND_Q("t") AND_Q("u") AND_Q("v") AND_Q("w") \
-            AND_Q("x") AND_Q("y") AND_Q("z") AND_Q(" ") "\"QQQ\""
+    AND_Q("b")                                                                                                        \
+    AND_Q("c") AND_Q("d") AND_Q("e") AND_Q("f") AND_Q("g") AND_Q("h") AND_Q("i") AND_Q("k") AND_Q("l") AND_Q("m")     \
+        AND_Q("n") AND_Q("o") AND_Q("p") AND_Q("r") AND_Q("s") AND_Q("t") AND_Q("u") AND_Q("v") AND_Q("w") AND_Q("x") \
+            AND_Q("y") AND_Q("z") AND_Q(" ") "\"QQQ\""
 
 /* A fake model that takes its time, so that nearly every token has a frame of its own. */
 static void a_reply_goes_on_with_the_next_byte_in_every_api(void **state)
@@ -314,7 +322,7 @@ static void a_reply_goes_on_with_the_next_byte_in_every_api(void **state)
     go_on_all("stub:delay_us=1500", cases, sizeof(cases) / sizeof(cases[0]));
 }
 
-static void grammars_and_tools_go_on_too(void **state)
+static void grammars_go_on_too(void **state)
 {
     static const char *const cases[][2] = {
         { "/v1/chat/completions",
@@ -323,6 +331,23 @@ static void grammars_and_tools_go_on_too(void **state)
           "\"json_schema\":{\"name\":\"s\",\"schema\":{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"}"
           ","
           "\"b\":{\"type\":\"boolean\"}},\"required\":[\"a\",\"b\"],\"additionalProperties\":false}}}}" },
+        { "/completion", "{\"prompt\":\"" PROMPT "\",\"n_predict\":30,\"grammar\":\"root ::= \\\"a\\\" [b-d]+ "
+                         "\\\"e\\\"\",\"temperature\":0.9}" },
+    };
+
+    (void)state;
+    go_on_all(HTH_TEST_MODELS "/hearth-tiny.gguf", cases, sizeof(cases) / sizeof(cases[0]));
+}
+
+static void calls_of_tools_go_on_too(void **state)
+{
+    static const char with_tools[] =
+        "{% if tools %}Tools: {% for t in tools %}{{ t | tojson }}\n{% endfor %}{% endif %}"
+        "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}"
+        "{% if m.tool_calls %}{% for c in m.tool_calls %}<tool_call>{\"name\": \"{{ c.function.name }}\", "
+        "\"arguments\": {{ c.function.arguments | tojson }}}</tool_call>{% endfor %}{% endif %}\n{% endfor %}"
+        "{% if add_generation_prompt %}<|assistant|>{% endif %}";
+    static const char *const cases[][2] = {
         { "/v1/chat/completions",
           "{\"model\":\"m\"," CHAT ",\"max_tokens\":60,\"tool_choice\":\"required\",\"tools\":[{\"type\":\"function\","
           "\"function\":{\"name\":\"look\",\"parameters\":{\"type\":\"object\",\"properties\":{\"where\":{\"type\":"
@@ -332,12 +357,10 @@ static void grammars_and_tools_go_on_too(void **state)
           ",\"max_tokens\":60,\"tool_choice\":{\"type\":\"any\"},\"tools\":[{\"name\":\"look\","
           "\"input_schema\":{\"type\":\"object\",\"properties\":{\"where\":{\"type\":\"string\",\"enum\":[\"here\","
           "\"there\"]}},\"required\":[\"where\"]}}]}" },
-        { "/completion", "{\"prompt\":\"" PROMPT "\",\"n_predict\":30,\"grammar\":\"root ::= \\\"a\\\" [b-d]+ "
-                         "\\\"e\\\"\",\"temperature\":0.9}" },
     };
 
     (void)state;
-    go_on_all(HTH_TEST_MODELS "/hearth-tiny.gguf", cases, sizeof(cases) / sizeof(cases[0]));
+    go_on_all_with(HTH_TEST_MODELS "/hearth-tiny.gguf", with_tools, cases, sizeof(cases) / sizeof(cases[0]));
 }
 
 /* The first worker found nothing of the prompt; the second one finds what the first has left. */
@@ -514,7 +537,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_reply_goes_on_with_the_next_byte_in_every_api),
-        cmocka_unit_test(grammars_and_tools_go_on_too),
+        cmocka_unit_test(grammars_go_on_too),
+        cmocka_unit_test(calls_of_tools_go_on_too),
         cmocka_unit_test(who_goes_on_is_not_refused_for_a_full_queue),
         cmocka_unit_test(what_was_said_of_the_cache_stays_true),
         cmocka_unit_test(the_end_of_all_replies_comes_whichever_ends_last),

@@ -200,6 +200,7 @@ static void tenants_with_salts_share_nothing(void **state)
 static void what_is_wrong_is_said_in_the_shape_of_the_api(void **state)
 {
     const hth_test_worker *worker = *state;
+    json_t *body;
     hth_test_heard heard;
 
     expect_text(post(worker, "/nowhere", "{}", 404), "error.type", "invalid_request_error");
@@ -209,7 +210,7 @@ static void what_is_wrong_is_said_in_the_shape_of_the_api(void **state)
     expect_text(post(worker, "/v1/chat/completions", "{", 400), "error.code", "invalid_json");
     expect_text(post(worker, "/v1/messages", "{}", 400), "type", "error");
     expect_text(post(worker, "/completion", "{}", 400), "error.type", "invalid_request_error");
-    expect_text(post(worker, "/v1/completions", "{\"model\":\"m\",\"prompt\":\"\"}", 400), "error.type",
+    expect_text(post(worker, "/v1/completions", "{\"model\":\"m\",\"prompt\":[]}", 400), "error.type",
                 "invalid_request_error");
     expect_text(post(worker, "/tokenize", "[]", 400), "error.type", "invalid_request_error");
     expect_text(post(worker, "/v1/completions",
@@ -224,6 +225,25 @@ static void what_is_wrong_is_said_in_the_shape_of_the_api(void **state)
     heard = hth_test_worker_ask(worker, "POST", "/v1/models", "", "{}", 2);
     assert_non_null(strstr(heard.head, "Allow: GET, HEAD\r\n"));
     json_decref(expect_json(&heard, 405));
+    heard = hth_test_worker_ask(worker, "GET", "/completion", "", "", 0);
+    body = expect_json(&heard, 405);
+    assert_int_equal(json_integer_value(hth_test_at(body, "error.code")), 405);
+    json_decref(body);
+}
+
+static void compressed_bodies_are_refused_by_name(void **state)
+{
+    const hth_test_worker *worker = *state;
+    hth_test_heard heard =
+        hth_test_worker_ask(worker, "POST", "/tokenize", "Content-Encoding: gzip\r\n", "{\"content\":\"hi\"}", 16);
+    json_t *body = expect_json(&heard, 415);
+
+    assert_int_equal(json_integer_value(hth_test_at(body, "error.code")), 415);
+    assert_non_null(strstr(hth_test_text_at(body, "error.message"), "'gzip'"));
+    json_decref(body);
+    heard =
+        hth_test_worker_ask(worker, "POST", "/tokenize", "Content-Encoding: Identity\r\n", "{\"content\":\"hi\"}", 16);
+    json_decref(expect_json(&heard, 200));
 }
 
 static void forms_are_refused_unless_their_body_is_json(void **state)
@@ -646,6 +666,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(it_explains_what_the_cache_knows_of_a_prompt, set_up, tear_down),
         cmocka_unit_test_setup_teardown(tenants_with_salts_share_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_wrong_is_said_in_the_shape_of_the_api, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(compressed_bodies_are_refused_by_name, set_up, tear_down),
         cmocka_unit_test_setup_teardown(forms_are_refused_unless_their_body_is_json, set_up, tear_down),
         cmocka_unit_test(a_body_beyond_its_limit_is_413),
         cmocka_unit_test_setup_teardown(large_and_complicated_requests_are_answered_too, set_up, tear_down),
