@@ -4,6 +4,9 @@
  * Kernels and containers may lack or forbid it; then opening fails, and the caller reads with threads. What they forbid
  * of it may show only when it is used, so the opening tries one read.
  *
+ * The queue can do nothing but reads (Linux 5.10; older kernels read with threads): a worker whose other calls are
+ * filtered keeps it, and the operations of io_uring, which no filter sees, are nearly all calls there are.
+ *
  * A read is first in the queue that we share with the kernel and then the kernel's, which writes into its memory until
  * its completion is there. A kernel that has no memory now is asked again; when that does not help, or it refuses for
  * good, the ring is broken: it takes no more reads, and those that are still in the queue come back unread. For the
@@ -14,8 +17,10 @@
 #include <errno.h>
 #include <liburing.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
+#include <unistd.h>
 
 /* One read moves at most this much; the rest goes round again. */
 #define READ_BYTES_MAX ((size_t)1 << 30)
@@ -48,6 +53,18 @@ static void pause_shortly(void)
     (void)nanosleep(&(struct timespec){ .tv_nsec = PAUSE_NS }, NULL); /* woken early we only look early */
 }
 
+/*
+ * Of a queue that is made disabled: allow reads, nothing else, and enable it. There is no way back. Without the library's
+ * functions for it, which its version 2.3 declares and does not export.
+ */
+static bool allow_reads_only(const struct io_uring *uring)
+{
+    struct io_uring_restriction read = { .opcode = IORING_RESTRICTION_SQE_OP, .sqe_op = IORING_OP_READ };
+
+    return syscall(SYS_io_uring_register, uring->ring_fd, IORING_REGISTER_RESTRICTIONS, &read, 1) == 0 &&
+           syscall(SYS_io_uring_register, uring->ring_fd, IORING_REGISTER_ENABLE_RINGS, NULL, 0) == 0;
+}
+
 /* Does the kernel take a read? One of no file tells, by how it fails. */
 static bool takes_reads(hth_os_ring *ring)
 {
@@ -59,7 +76,7 @@ static bool takes_reads(hth_os_ring *ring)
 hth_os_ring *hth_os_ring_open(unsigned depth)
 {
     hth_os_ring *ring = calloc(1, sizeof(*ring));
-    struct io_uring_params params = { .flags = 0 };
+    struct io_uring_params params = { .flags = IORING_SETUP_R_DISABLED };
 
     if (!ring)
         return NULL;
@@ -69,7 +86,7 @@ hth_os_ring *hth_os_ring_open(unsigned depth)
     }
     ring->n_places = params.sq_entries; /* a power of two, so that n_added may wrap */
     ring->added = calloc(ring->n_places, sizeof(*ring->added));
-    if (!ring->added || !takes_reads(ring)) {
+    if (!ring->added || !allow_reads_only(&ring->uring) || !takes_reads(ring)) {
         hth_os_ring_close(ring);
         return NULL;
     }

@@ -178,8 +178,11 @@ static void put_done(hth_read_ring *ring, hth_ring_read *read)
 static bool send_to_os(hth_read_ring *ring, hth_ring_read *read)
 {
     if (!hth_os_ring_add(ring->os, read->fd, read->bytes + read->n_done, read->n_bytes - read->n_done, read->n_done,
-                         read))
+                         read)) {
+        /* Not for want of places, since none is taken: it is broken. */
+        ring->os_refuses = ring->os_refuses || ring->n_at_os == 0;
         return false;
+    }
     ring->n_at_os++;
     return true;
 }

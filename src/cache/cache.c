@@ -217,6 +217,7 @@ hearth_status hth_cache_open(const hth_cache_options *options, hth_cache **out, 
     }
     open_levels(cache, options);
     open_writer(cache, options);
+    hth_spare_rings_init(&cache->rings, cache->fs, HTH_COLD_ROWS, cache->n_levels > 0 ? HTH_SPARE_RINGS_MAX : 0);
     *out = cache;
     return HEARTH_OK;
 }
@@ -231,6 +232,7 @@ bool hth_cache_close(hth_cache *cache, uint32_t timeout_ms)
                  "writes; end it or let it go on");
         return false;
     }
+    hth_spare_rings_deinit(&cache->rings);
     close_levels(cache);
     hth_ram_tier_close(cache->ram);
     hth_rejected_deinit(&cache->rejected);

@@ -8,7 +8,10 @@
 #include "cache/cache.h"
 #include "cache/past.h"
 #include "cache/rejected.h"
+#include "cache/spare_rings.h"
 #include "cache/writer.h"
+
+enum { HTH_COLD_ROWS = 64 }; /* of a restore that a device reads at once, the depth of its ring */
 
 /* A file tier of a cache. */
 typedef struct hth_level {
@@ -27,6 +30,7 @@ struct hth_cache {
     _Atomic uint64_t evicted_noted; /* rows evicted before the last reset */
     hth_rejected rejected;
     hth_past past;
+    hth_spare_rings rings; /* for restores; made with levels only */
     bool save_on_second_use;
     const hth_fs *fs; /* never NULL */
     const hth_log *log;

@@ -19,7 +19,6 @@
 
 enum {
     WARM_ROWS = 3, /* read ahead of the unpacking where no device is waited for */
-    COLD_ROWS = 64,
 };
 
 typedef enum place_state { PLACE_EMPTY, PLACE_OUT, PLACE_DONE } place_state;
@@ -55,12 +54,12 @@ struct hth_read_ahead {
     size_t n_taken;
     size_t n_asked; /* calls of next; when one begins, the row of the one before was given back */
     bool ending;
-    place window[COLD_ROWS];
+    place window[HTH_COLD_ROWS];
 };
 
 static place *place_of(hth_read_ahead *ahead, size_t i)
 {
-    return &ahead->window[i % COLD_ROWS];
+    return &ahead->window[i % HTH_COLD_ROWS];
 }
 
 static const hth_row_meta *meta_of(const hth_read_ahead *ahead, size_t i)
@@ -118,7 +117,7 @@ static bool is_memory_file(const hth_read_ahead *ahead, const place *at)
 static void send_out(hth_read_ahead *ahead, place *at)
 {
     if (!ahead->ring)
-        ahead->ring = hth_read_ring_open(ahead->cache->fs, COLD_ROWS);
+        ahead->ring = hth_spare_rings_take(&ahead->cache->rings);
     if (ahead->ring) {
         hth_read_ring_add(ahead->ring, &at->read.ring);
         ahead->n_out++;
@@ -177,7 +176,7 @@ static bool start(hth_read_ahead *ahead, size_t i)
 
 static bool may_start_locked(const hth_read_ahead *ahead)
 {
-    size_t n_most = ahead->is_cold ? COLD_ROWS : WARM_ROWS;
+    size_t n_most = ahead->is_cold ? HTH_COLD_ROWS : WARM_ROWS;
 
     return !ahead->ending && !ahead->failed && ahead->n_started < ahead->n_rows &&
            ahead->n_started - ahead->n_taken < n_most;
@@ -218,7 +217,7 @@ static void *read_rows(void *context)
         ahead->n_out--;
         finish(ahead, place_of_read(read));
     }
-    hth_read_ring_close(ahead->ring);
+    hth_spare_rings_give(&ahead->cache->rings, ahead->ring);
     return NULL;
 }
 

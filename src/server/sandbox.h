@@ -29,8 +29,9 @@ typedef struct hth_sandbox_paths {
 bool hth_sandbox_files(const hth_sandbox_paths *paths, const hth_log *log);
 
 /*
- * From now on all threads of this process can neither start programs and processes, nor look into others, nor change the
- * machine, nor reach other sockets than those they have. Such calls fail with EPERM. True: it is in force; otherwise the
+ * From now on all threads of this process can neither start programs and processes, nor look into others, signal or slow
+ * them down, nor change the machine, nor reach other sockets than those they have, nor make queues of io_uring: those that
+ * there are go on, as far as they were restricted when they were made. Such calls fail with EPERM. True: it is in force; otherwise the
  * log says why not.
  */
 bool hth_sandbox_calls(const hth_log *log);

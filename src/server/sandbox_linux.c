@@ -7,8 +7,11 @@
  * TCP, signals to and abstract sockets of processes outside. Programs may be started from nowhere.
  *
  * The filter of system calls is a list of what is denied: an engine with its device drivers uses calls that nobody can
- * foresee. What is on it has no use in a worker that serves. It does not see through io_uring, which the cache uses to read;
- * TCP through that is closed by Landlock, too.
+ * foresee. What is on it has no use in a worker that serves. It does not see through io_uring, which the cache uses to read:
+ * hence no queue can be made any more, and those that are there carry out reads only (os_linux_ring.c).
+ *
+ * What a call does to another process is told from what it does to the own one by its arguments, where zero stands for the
+ * own process or thread. The number of another thread cannot be told from that of another process, so it is denied.
  */
 #include "server/sandbox.h"
 
@@ -21,7 +24,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -179,6 +184,21 @@ static void allow_settings(ruleset *set)
         allow(set, readable[i], FS_TO_READ);
 }
 
+/* Devices for computing; their drivers share memory between processes under names of their own. */
+static void allow_devices(ruleset *set)
+{
+    static const char *const devices[] = { "/dev/nvidiactl", "/dev/dri", "/dev/kfd", "/dev/dxg", "/dev/accel" };
+    bool has_some = false;
+
+    for (size_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++) {
+        has_some = has_some || access(devices[i], F_OK) == 0;
+        allow(set, devices[i], FS_TO_WRITE);
+    }
+    allow_like(set, "/dev/nvidia*", FS_TO_READ | FS_WRITE_FILE);
+    if (has_some)
+        allow(set, "/dev/shm", FS_TO_WRITE);
+}
+
 static void allow_system(ruleset *set)
 {
     static const char *const readable[] = {
@@ -186,8 +206,7 @@ static void allow_system(ruleset *set)
         "/sbin",      "/opt",       "/proc",       "/sys",        "/run/opengl-driver",
         "/nix/store", "/gnu/store", "/dev/random", "/dev/urandom"
     };
-    static const char *const writable[] = { "/dev/null", "/dev/zero", "/dev/full", "/dev/shm",
-                                            "/dev/dri",  "/dev/kfd",  "/dev/dxg",  "/dev/accel" };
+    static const char *const writable[] = { "/dev/null", "/dev/zero", "/dev/full" };
     size_t i;
 
     for (i = 0; i < sizeof(readable) / sizeof(readable[0]); i++)
@@ -195,7 +214,7 @@ static void allow_system(ruleset *set)
     for (i = 0; i < sizeof(writable) / sizeof(writable[0]); i++)
         allow(set, writable[i], FS_TO_WRITE);
     allow_settings(set);
-    allow_like(set, "/dev/nvidia*", FS_TO_READ | FS_WRITE_FILE);
+    allow_devices(set);
     allow_program(set);
     allow_folders(set, getenv("LD_LIBRARY_PATH"));
 }
@@ -277,6 +296,35 @@ static const char *const denied[] = {
     "process_madvise",
     "pidfd_getfd",
     "kcmp",
+    /* signals to others; tgkill and kill are below */
+    "tkill",
+    "rt_sigqueueinfo",
+    "rt_tgsigqueueinfo",
+    "pidfd_open",
+    "pidfd_send_signal",
+    "process_mrelease",
+    /* memory and messages of others, which have names that Landlock does not know */
+    "shmget",
+    "shmat",
+    "shmctl",
+    "shmdt",
+    "semget",
+    "semop",
+    "semtimedop",
+    "semtimedop_time64",
+    "semctl",
+    "msgget",
+    "msgsnd",
+    "msgrcv",
+    "msgctl",
+    "mq_open",
+    "mq_unlink",
+    "mq_timedsend",
+    "mq_timedsend_time64",
+    "mq_timedreceive",
+    "mq_timedreceive_time64",
+    "mq_notify",
+    "mq_getsetattr",
     /* name spaces and mounts */
     "unshare",
     "setns",
@@ -323,9 +371,69 @@ static const char *const denied[] = {
     "add_key",
     "request_key",
     "keyctl",
-    /* other people's sockets */
+    /* sockets, but for those that it has and those that it accepts */
+    "socket",
     "connect",
+    "sendmsg",
+    "sendmmsg",
+    /* all calls by another way */
+    "io_uring_setup",
+    "io_uring_register",
 };
+
+/* A call that is denied when an argument is so. The kernel looks at 32 bits of these arguments; the filter sees 64. */
+typedef struct denied_argument {
+    const char *name;
+    unsigned argument;
+    enum scmp_compare compare;
+    uint64_t value, masked;
+} denied_argument;
+
+#define IS_NOT(of, number) .argument = (of), .compare = SCMP_CMP_NE, .value = (number)
+#define IS(of, number) .argument = (of), .compare = SCMP_CMP_MASKED_EQ, .value = UINT32_MAX, .masked = (number)
+
+static int deny_arguments(scmp_filter_ctx filter)
+{
+    enum { IOPRIO_WHO_PROCESS = 1, OWN = 0 };
+    const uint64_t own = (uint64_t)getpid();
+    const denied_argument arguments[] = {
+        { "kill", IS_NOT(0, own) },
+        { "tgkill", IS_NOT(0, own) },
+        { "prlimit64", IS_NOT(0, OWN) },
+        { "sched_setscheduler", IS_NOT(0, OWN) },
+        { "sched_setparam", IS_NOT(0, OWN) },
+        { "sched_setattr", IS_NOT(0, OWN) },
+        { "sched_setaffinity", IS_NOT(0, OWN) },
+        { "setpriority", IS_NOT(0, PRIO_PROCESS) },
+        { "setpriority", IS_NOT(1, OWN) },
+        { "ioprio_set", IS_NOT(0, IOPRIO_WHO_PROCESS) },
+        { "ioprio_set", IS_NOT(1, OWN) },
+        { "move_pages", IS_NOT(0, OWN) },
+        { "migrate_pages", IS_NOT(0, OWN) },
+        { "sendto", IS_NOT(4, 0) }, /* an address; without one it goes to whom the socket is connected */
+        /* A file that becomes ready sends a signal to its owner, whoever that is. */
+        { "fcntl", IS(1, F_SETOWN) },
+        { "fcntl", IS(1, F_SETOWN_EX) },
+        { "fcntl64", IS(1, F_SETOWN) },
+        { "fcntl64", IS(1, F_SETOWN_EX) },
+        { "ioctl", IS(1, FIOSETOWN) },
+        { "ioctl", IS(1, SIOCSPGRP) },
+        /* Keys into the terminal that it was started from. */
+        { "ioctl", IS(1, TIOCSTI) },
+        { "ioctl", IS(1, TIOCLINUX) },
+    };
+    int rc = 0;
+
+    for (size_t i = 0; i < sizeof(arguments) / sizeof(arguments[0]) && rc == 0; i++) {
+        const denied_argument *a = &arguments[i];
+        int number = seccomp_syscall_resolve_name(a->name);
+
+        if (number != __NR_SCMP_ERROR)
+            rc = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), number, 1,
+                                  SCMP_CMP(a->argument, a->compare, a->value, a->masked));
+    }
+    return rc;
+}
 
 /* What the sanitizers, whose last report looks into the process from another one, have to be left. */
 static const char *const denied_without_sanitizers[] = { "ptrace", "fork", "vfork" };
@@ -369,7 +477,7 @@ static int restrict_calls(scmp_filter_ctx filter)
     for (size_t i = 0; i < sizeof(denied) / sizeof(denied[0]) && rc == 0; i++)
         rc = deny(filter, denied[i]);
     if (rc == 0)
-        rc = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_NE, AF_UNIX));
+        rc = deny_arguments(filter);
     if (rc == 0)
         rc = deny_processes(filter);
     return rc == 0 ? seccomp_load(filter) : rc;

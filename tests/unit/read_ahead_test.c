@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cache/cache_inside.h"
 #include "cache/read_ahead.h"
 #include "support/step_fs.h"
 #include "support/support.h"
@@ -161,6 +162,38 @@ static void rows_come_in_order_from_warm_and_cold_files(void **state)
     assert_int_equal(read_rows(f, ROWS, &status), ROWS); /* and from RAM */
 }
 
+/* What a process that may make no more of them needs. */
+static void the_queues_are_made_with_the_cache_and_lent_again(void **state)
+{
+    fixture *f = *state;
+    hth_read_ring *rings[HTH_SPARE_RINGS_MAX + 1];
+    hearth_status status;
+    size_t n;
+
+    open_cache(f);
+    n = f->cache->rings.n; /* none where the system has none */
+    assert_true(n == 0 || n == HTH_SPARE_RINGS_MAX);
+    for (size_t i = 0; i <= HTH_SPARE_RINGS_MAX; i++) {
+        rings[i] = hth_spare_rings_take(&f->cache->rings);
+        assert_non_null(rings[i]);
+    }
+    assert_int_equal(f->cache->rings.n, 0);
+    for (size_t i = 0; i <= HTH_SPARE_RINGS_MAX; i++)
+        hth_spare_rings_give(&f->cache->rings, rings[i]);
+    assert_int_equal(f->cache->rings.n, n);
+    close_cache(f);
+    for (int round = 0; round < 2; round++) {
+        make_cold(f);
+        open_cache(f);
+        assert_int_equal(read_rows(f, ROWS, &status), ROWS);
+        assert_int_equal(f->cache->rings.n, n); /* given back */
+        close_cache(f);
+    }
+    f->options.fs = &f->step.fs;
+    open_cache(f);
+    assert_int_equal(f->cache->rings.n, 0);
+}
+
 static void rows_come_in_order_where_threads_read(void **state)
 {
     fixture *f = *state;
@@ -272,6 +305,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
     const struct CMUnitTest tests[] = {
         TEST(rows_come_in_order_from_warm_and_cold_files),
+        TEST(the_queues_are_made_with_the_cache_and_lent_again),
         TEST(rows_come_in_order_where_threads_read),
         TEST(rows_come_in_order_from_memory_files),
         TEST(a_ram_tier_with_room_for_two_rows_is_enough),

@@ -14,15 +14,13 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/os.h"
 #include "server/sandbox.h"
+#include "support/child.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
-
-enum { NOT_AVAILABLE = 77 };
 
 typedef struct fixture {
     char *inside;
@@ -73,14 +71,6 @@ static int teardown(void **state)
 
 /* ---- in the child ---- */
 
-#define require(condition)                                                                          \
-    do {                                                                                            \
-        if (!(condition)) {                                                                         \
-            (void)fprintf(stderr, "line %d: not so: %s (errno %d)\n", __LINE__, #condition, errno); \
-            _exit(1);                                                                               \
-        }                                                                                           \
-    } while (0)
-
 static void print_line(hearth_log_level level, const char *source, const char *message, void *user_data)
 {
     (void)level;
@@ -96,32 +86,14 @@ static void enter_files(const fixture *f, const char *model)
 
     require(paths);
     if (!hth_sandbox_files(paths, &to_stderr))
-        _exit(NOT_AVAILABLE);
+        hth_test_not_available("Landlock, or not one that is new enough");
     hth_sandbox_paths_free(paths);
 }
 
 static void enter_calls(void)
 {
     if (!hth_sandbox_calls(&to_stderr))
-        _exit(NOT_AVAILABLE);
-}
-
-/* Run act in a child; it must not fail. */
-static void in_child(void (*act)(fixture *f), fixture *f)
-{
-    int status;
-    pid_t pid = fork();
-
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        act(f);
-        _exit(0);
-    }
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFEXITED(status));
-    if (WEXITSTATUS(status) == NOT_AVAILABLE)
-        skip();
-    assert_int_equal(WEXITSTATUS(status), 0);
+        hth_test_not_available("filter of system calls");
 }
 
 static bool can_open(const char *path, int flags)
@@ -135,8 +107,9 @@ static bool can_open(const char *path, int flags)
 
 /* ---- files ---- */
 
-static void try_files(fixture *f)
+static void try_files(void *context)
 {
+    fixture *f = context;
     char model[600], part[600], other[600], path[600], moved[700];
     int fd, held = open(f->secret, O_RDONLY | O_CLOEXEC);
     char byte;
@@ -183,7 +156,39 @@ static void try_files(fixture *f)
 
 static void a_worker_opens_its_model_its_cache_and_the_system_and_nothing_else(void **state)
 {
-    in_child(try_files, *state);
+    hth_test_in_child(try_files, *state);
+}
+
+static void try_shared_memory(void *context)
+{
+    static const char *const devices[] = { "/dev/nvidiactl", "/dev/dri", "/dev/kfd", "/dev/dxg", "/dev/accel" };
+    fixture *f = context;
+    char path[128];
+
+    for (size_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++)
+        if (access(devices[i], F_OK) == 0)
+            hth_test_not_available("machine without devices for computing, whose drivers need /dev/shm");
+    if (access("/dev/shm", W_OK) != 0)
+        hth_test_not_available("/dev/shm to write to");
+    (void)snprintf(path, sizeof(path), "/dev/shm/hearth-test-%ld", (long)getpid());
+    enter_files(f, "none.gguf");
+    errno = 0;
+    require(!can_open(path, O_RDWR | O_CREAT) && errno == EACCES);
+    require(!can_open("/dev/shm", O_RDONLY | O_DIRECTORY) && errno == EACCES);
+    (void)snprintf(path, sizeof(path), "%s/row", f->runtime.ram_file_directory);
+    require(can_open(path, O_RDWR | O_CREAT));
+    require(unlink(path) == 0);
+}
+
+static void without_a_device_a_worker_shares_no_memory_but_its_rows(void **state)
+{
+    fixture *f = *state;
+    char folder[64];
+
+    (void)snprintf(folder, sizeof(folder), "/dev/shm/hearth-test-%ld.d", (long)getpid());
+    f->runtime.ram_file_directory = folder;
+    hth_test_in_child(try_shared_memory, f);
+    (void)rmdir(folder); /* none where nothing was tried */
 }
 
 static void kill_from_a_thread(void)
@@ -198,13 +203,13 @@ static void *check_thread(void *context)
     return NULL;
 }
 
-static void try_signals(fixture *f)
+static void try_signals(void *context)
 {
     pthread_t thread;
 
-    enter_files(f, "none.gguf");
+    enter_files(context, "none.gguf");
     if (kill(getppid(), 0) == 0)
-        _exit(NOT_AVAILABLE); /* before Linux 6.12 */
+        hth_test_not_available("Landlock for signals (Linux 6.12)");
     kill_from_a_thread();
     require(pthread_create(&thread, NULL, check_thread, NULL) == 0 && pthread_join(thread, NULL) == 0);
     (void)signal(SIGUSR1, SIG_IGN);
@@ -213,7 +218,7 @@ static void try_signals(fixture *f)
 
 static void a_worker_cannot_signal_its_front(void **state)
 {
-    in_child(try_signals, *state);
+    hth_test_in_child(try_signals, *state);
 }
 
 /* ---- system calls ---- */
@@ -233,14 +238,14 @@ static void *wait_and_open_inet(void *context)
     return open_inet(context);
 }
 
-static void try_calls(fixture *f)
+static void try_calls(void *context)
 {
+    const fixture *f = context;
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     char *const argv[] = { "true", NULL };
     pthread_t before, after;
-    int listening = socket(AF_UNIX, SOCK_STREAM, 0), fd, pair[2];
+    int listening = socket(AF_UNIX, SOCK_STREAM, 0), asking = socket(AF_UNIX, SOCK_STREAM, 0), pair[2];
 
-    (void)f;
     require(pthread_barrier_init(&entered, NULL, 2) == 0);
     require(pthread_create(&before, NULL, wait_and_open_inet, NULL) == 0);
     enter_calls();
@@ -261,14 +266,14 @@ static void try_calls(fixture *f)
     /* Sockets that it has go on. */
     (void)snprintf(address.sun_path, sizeof(address.sun_path), "%.90s", f->socket_path);
     require(bind(listening, (struct sockaddr *)&address, sizeof(address)) == 0 && listen(listening, 1) == 0);
-    fd = socket(AF_UNIX, SOCK_STREAM, 0);
-    require(fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0 && errno == EPERM);
+    require(connect(asking, (struct sockaddr *)&address, sizeof(address)) != 0 && errno == EPERM);
+    require(socket(AF_UNIX, SOCK_STREAM, 0) < 0 && errno == EPERM);
     require(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
 }
 
 static void a_worker_can_start_no_programs_and_reach_no_network(void **state)
 {
-    in_child(try_calls, *state);
+    hth_test_in_child(try_calls, *state);
 }
 
 /* ---- work ---- */
@@ -321,14 +326,16 @@ static void work(fixture *f, const char *model_path)
     }
 }
 
-static void work_with_stub(fixture *f)
+static void work_with_stub(void *context)
 {
+    fixture *f = context;
     f->runtime.ram_memory_fd = hth_os_memory_file_new("ram");
     work(f, "stub:");
 }
 
-static void work_with_engine(fixture *f)
+static void work_with_engine(void *context)
 {
+    fixture *f = context;
     char model[512];
 
     (void)snprintf(model, sizeof(model), "%s/hearth-tiny.gguf", HTH_TEST_MODELS);
@@ -337,12 +344,12 @@ static void work_with_engine(fixture *f)
 
 static void the_cache_works_in_the_sandbox(void **state)
 {
-    in_child(work_with_stub, *state);
+    hth_test_in_child(work_with_stub, *state);
 }
 
 static void the_engine_works_in_the_sandbox(void **state)
 {
-    in_child(work_with_engine, *state);
+    hth_test_in_child(work_with_engine, *state);
 }
 
 int main(void)
@@ -350,6 +357,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_worker_opens_its_model_its_cache_and_the_system_and_nothing_else, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(without_a_device_a_worker_shares_no_memory_but_its_rows, setup, teardown),
         cmocka_unit_test_setup_teardown(a_worker_cannot_signal_its_front, setup, teardown),
         cmocka_unit_test_setup_teardown(a_worker_can_start_no_programs_and_reach_no_network, setup, teardown),
         cmocka_unit_test_setup_teardown(the_cache_works_in_the_sandbox, setup, teardown),
