@@ -6,18 +6,26 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/os.h"
+
 static bool is_worth_keeping(const hth_read_ring *ring)
 {
     return strcmp(hth_read_ring_way(ring), "io_uring") == 0;
 }
 
-void hth_spare_rings_init(hth_spare_rings *spare, const hth_fs *fs, unsigned depth, size_t n)
+typedef struct order {
+    hth_spare_rings *spare;
+    size_t n;
+} order;
+
+static void *open_rings(void *context)
 {
-    *spare = (hth_spare_rings){ .fs = fs, .depth = depth };
-    pthread_mutex_init(&spare->lock, NULL);
-    assert(n <= HTH_SPARE_RINGS_MAX);
-    while (fs == hth_fs_system() && spare->n < n) {
-        hth_read_ring *ring = hth_read_ring_open(fs, depth);
+    const order *todo = context;
+    hth_spare_rings *spare = todo->spare;
+
+    hth_os_thread_name("hearth-rings");
+    while (spare->n < todo->n) {
+        hth_read_ring *ring = hth_read_ring_open(spare->fs, spare->depth);
 
         if (!ring || !is_worth_keeping(ring)) {
             hth_read_ring_close(ring);
@@ -25,6 +33,23 @@ void hth_spare_rings_init(hth_spare_rings *spare, const hth_fs *fs, unsigned dep
         }
         spare->rings[spare->n++] = ring;
     }
+    return NULL;
+}
+
+/*
+ * On a thread that is over with it: when a queue is closed, Linux interrupts the thread that made it, which would be the
+ * application's own, and its next blocking call would fail with EINTR.
+ */
+void hth_spare_rings_init(hth_spare_rings *spare, const hth_fs *fs, unsigned depth, size_t n)
+{
+    order todo = { .spare = spare, .n = n };
+    pthread_t thread;
+
+    *spare = (hth_spare_rings){ .fs = fs, .depth = depth };
+    pthread_mutex_init(&spare->lock, NULL);
+    assert(n <= HTH_SPARE_RINGS_MAX);
+    if (fs == hth_fs_system() && pthread_create(&thread, NULL, open_rings, &todo) == 0)
+        (void)pthread_join(thread, NULL); /* it was just made */
 }
 
 void hth_spare_rings_deinit(hth_spare_rings *spare)

@@ -102,6 +102,12 @@ void hth_frame_add_cached(hth_buffer *out, uint32_t reply, uint32_t n_cached)
     add(out, payload, sizeof(payload));
 }
 
+void hth_frame_add_model(hth_buffer *out, const uint8_t model[HTH_FRAME_MODEL_BYTES])
+{
+    add_start(out, HTH_FRAME_MODEL, HTH_FRAME_MODEL_BYTES);
+    add(out, model, HTH_FRAME_MODEL_BYTES);
+}
+
 void hth_frame_add_end(hth_buffer *out, const hth_frame_summary *summary)
 {
     const uint32_t numbers[SUMMARY_NUMBERS] = { summary->status,
@@ -156,9 +162,12 @@ void hth_frame_add_known(hth_buffer *out, size_t *last, const hth_frame *frame)
         add_known_step(out, last, frame);
         return;
     }
-    assert(frame->kind == HTH_FRAME_CACHED);
+    assert(frame->kind == HTH_FRAME_CACHED || frame->kind == HTH_FRAME_MODEL);
     *last = out->n;
-    hth_frame_add_cached(out, frame->reply, frame->n_cached);
+    if (frame->kind == HTH_FRAME_CACHED)
+        hth_frame_add_cached(out, frame->reply, frame->n_cached);
+    else
+        hth_frame_add_model(out, frame->model);
 }
 
 hearth_token hth_frame_token(const hth_frame *frame, uint32_t i)
@@ -239,7 +248,7 @@ hth_frame_result hth_frame_read(const void *bytes, size_t n, hth_frame *out, siz
     if (n < HTH_FRAME_HEAD_BYTES)
         return HTH_FRAME_PART;
     n_payload = get_u32(head);
-    if (n_payload > HTH_FRAME_BYTES_MAX || head[4] < HTH_FRAME_HEAD || head[4] > HTH_FRAME_CACHED)
+    if (n_payload > HTH_FRAME_BYTES_MAX || head[4] < HTH_FRAME_HEAD || head[4] > HTH_FRAME_MODEL)
         return HTH_FRAME_BAD;
     if (n - HTH_FRAME_HEAD_BYTES < n_payload)
         return HTH_FRAME_PART;
@@ -248,6 +257,10 @@ hth_frame_result hth_frame_read(const void *bytes, size_t n, hth_frame *out, siz
     case HTH_FRAME_HEAD: is_good = read_head(payload, n_payload, &frame); break;
     case HTH_FRAME_STEP: is_good = read_step(payload, n_payload, &frame); break;
     case HTH_FRAME_CACHED: is_good = read_cached(payload, n_payload, &frame); break;
+    case HTH_FRAME_MODEL:
+        is_good = n_payload == HTH_FRAME_MODEL_BYTES;
+        frame.model = payload;
+        break;
     default: is_good = read_end(payload, n_payload, &frame.summary); break;
     }
     if (!is_good)

@@ -12,12 +12,14 @@
  *         released, all of it
  *   END   a summary (hth_frame_summary): nothing follows
  *   CACHED  u32 reply, u32 how many tokens of its prompt needed no prefill: before its first token
+ *   MODEL u8[16] of a digest of what replies: the model's file and its chat template. Before any tokens
  *
  * The front forwards a frame's bytes once it has the whole frame, and remembers its tokens. When the worker dies, those
  * bytes are exactly what the tokens remembered have released, so that a new worker that reads the tokens as known and
  * throws away what they release goes on with the next byte. The tokens of a reply that goes on are given to it as STEP
  * frames without bytes, before the client's body (header Hearth-Known: how many bytes of them). CACHED frames are given
- * back with them: what the client was told of its prompt stays true, though the next worker finds more in the cache.
+ * back with them: what the client was told of its prompt stays true, though the next worker finds more in the cache. So
+ * is MODEL: tokens mean nothing to another model, which the name may stand for by then.
  */
 #ifndef HTH_SERVER_FRAMES_H
 #define HTH_SERVER_FRAMES_H
@@ -40,13 +42,14 @@
 #define HTH_HEADER_SALT "Hearth-Salt"        /* of the client's key; combined with the request's own */
 #define HTH_HEADER_REQUEST_ID "X-Request-Id" /* for logs */
 
-enum { HTH_FRAME_BYTES_MAX = 64 << 20, HTH_FRAME_HEAD_BYTES = 5 };
+enum { HTH_FRAME_BYTES_MAX = 64 << 20, HTH_FRAME_HEAD_BYTES = 5, HTH_FRAME_MODEL_BYTES = 16 };
 
 typedef enum hth_frame_kind {
     HTH_FRAME_HEAD = 1,
     HTH_FRAME_STEP = 2,
     HTH_FRAME_END = 3,
     HTH_FRAME_CACHED = 4,
+    HTH_FRAME_MODEL = 5,
 } hth_frame_kind;
 
 typedef enum hth_step_flag {
@@ -89,6 +92,8 @@ typedef struct hth_frame {
     size_t n_bytes;
     /* CACHED */
     uint32_t n_cached;
+    /* MODEL */
+    const uint8_t *model; /* [HTH_FRAME_MODEL_BYTES], borrowed likewise */
     /* END */
     hth_frame_summary summary;
 } hth_frame;
@@ -100,11 +105,12 @@ void hth_frame_add_head(hth_buffer *out, int status, bool is_stream, uint32_t re
 void hth_frame_add_step(hth_buffer *out, uint32_t reply, unsigned flags, const hearth_token *tokens, uint32_t n,
                         const void *bytes, size_t n_bytes);
 void hth_frame_add_cached(hth_buffer *out, uint32_t reply, uint32_t n_cached);
+void hth_frame_add_model(hth_buffer *out, const uint8_t model[HTH_FRAME_MODEL_BYTES]);
 void hth_frame_add_end(hth_buffer *out, const hth_frame_summary *summary);
 
 /*
  * Append what a new worker is told of a frame to out, which has nothing but such frames: of a STEP its tokens and whether
- * its reply has ended, without bytes; a CACHED as it is. *last is where the last of them begins; a STEP takes these tokens
+ * its reply has ended, without bytes; a CACHED or MODEL as it is. *last is where the last of them begins; a STEP takes these tokens
  * where they are of its reply, so that a reply of many steps is one.
  */
 void hth_frame_add_known(hth_buffer *out, size_t *last, const hth_frame *frame);

@@ -334,6 +334,7 @@ static bool take(hth_relay *relay, const hth_frame *frame)
             return false;
         remember(relay, frame);
         return true;
+    case HTH_FRAME_MODEL: remember(relay, frame); return true;
     default:
         if (!relay->has_run_head)
             return false;

@@ -23,6 +23,7 @@
 #include <event2/event.h>
 
 #include "base/log.h"
+#include "base/hash.h"
 #include "base/os.h"
 #include "base/status.h"
 #include "server/sandbox.h"
@@ -188,8 +189,22 @@ static void publish_numbers(const worker *w)
         hth_status_page_numbers_set(w->page, &counters, &info);
 }
 
+/* What tokens of a reply mean something to: the model's file, and the template that made their prompt. */
+static void digest_of(const worker *w, const hearth_model_info *info, uint8_t out[HTH_FRAME_MODEL_BYTES])
+{
+    const char *chat_template = w->options->model->chat_template;
+    uint8_t parts[sizeof(info->fingerprint) + HTH_SHA256_BYTES] = { 0 }, digest[HTH_SHA256_BYTES];
+
+    memcpy(parts, info->fingerprint, sizeof(info->fingerprint));
+    if (chat_template)
+        hth_sha256_of(chat_template, strlen(chat_template), parts + sizeof(info->fingerprint));
+    hth_sha256_of(parts, sizeof(parts), digest);
+    memcpy(out, digest, HTH_FRAME_MODEL_BYTES);
+}
+
 static void loaded(worker *w)
 {
+    uint8_t digest[HTH_FRAME_MODEL_BYTES];
     hearth_model_info info = { .struct_size = sizeof(info) };
 
     pthread_join(w->loading_thread, NULL);
@@ -209,7 +224,8 @@ static void loaded(worker *w)
     w->self.name = w->name;
     w->self.created_s = (json_int_t)hth_os_unix_seconds();
     w->self.problem = NULL;
-    hth_jobs_set_model(w->self.jobs, w->model, w->name);
+    digest_of(w, &info, digest);
+    hth_jobs_set_model(w->self.jobs, w->model, w->name, digest);
     if (w->page)
         publish_numbers(w);
     if (w->options->sandbox)

@@ -65,6 +65,7 @@ struct hth_job {
     uint64_t begun_ns;
     bool has_begun; /* a stream, of frames or events */
     bool has_head;  /* the frame */
+    bool has_told_model;
     bool is_paused;
     size_t backlog;      /* when that was last asked for */
     atomic_bool is_gone; /* the client: what waits to be prepared need not be */
@@ -93,6 +94,7 @@ struct hth_jobs {
     hth_jobs_options options;
     hearth_model *model; /* NULL: not loaded yet */
     const char *name;
+    uint8_t model_digest[HTH_FRAME_MODEL_BYTES];
     hth_job *list;
     size_t n;
     hth_memo *prompts;
@@ -176,8 +178,10 @@ hearth_status hth_jobs_new(const hth_jobs_options *options, hth_jobs **out, hear
     return HEARTH_OK;
 }
 
-void hth_jobs_set_model(hth_jobs *jobs, hearth_model *model, const char *name)
+void hth_jobs_set_model(hth_jobs *jobs, hearth_model *model, const char *name,
+                        const uint8_t digest[HTH_FRAME_MODEL_BYTES])
 {
+    memcpy(jobs->model_digest, digest, sizeof(jobs->model_digest));
     jobs->model = model;
     jobs->name = name;
 }
@@ -350,6 +354,9 @@ static void close_step(hth_job *job)
         int status = hth_api_reply_http_status(job->task.reply);
         unsigned flags = s->has_ended ? HTH_STEP_ENDS : 0;
 
+        if (!job->has_told_model && !job->task.known.has_model)
+            hth_frame_add_model(wire, job->jobs->model_digest);
+        job->has_told_model = true;
         if (hth_api_reply_failure(job->task.reply) != 0)
             flags |= HTH_STEP_FAILS; /* nothing is written after it */
         if (piece->n > 0 && !job->has_head)
@@ -744,6 +751,7 @@ static hth_job *job_new(hth_jobs *jobs, hth_http_exchange *exchange, hth_task_ki
         .prompts = jobs->prompts,
         .limits = jobs->options.limits,
         .model_name = jobs->name,
+        .model_digest = jobs->model_digest,
         .kind = kind,
         .api = api,
         .owner = job,

@@ -26,7 +26,8 @@ typedef struct hth_jobs_options {
 /* Starts threads for what takes long to prepare. HEARTH_NO_MEMORY, HEARTH_IO. */
 hearth_status hth_jobs_new(const hth_jobs_options *options, hth_jobs **out, hearth_error *err);
 /* From now on there is a model, which outlives the jobs; name is what replies call it. */
-void hth_jobs_set_model(hth_jobs *jobs, hearth_model *model, const char *name);
+void hth_jobs_set_model(hth_jobs *jobs, hearth_model *model, const char *name,
+                        const uint8_t digest[HTH_FRAME_MODEL_BYTES]);
 /* Every exchange has ended. Waits for what is being prepared, and for the end of what was submitted. Accepts NULL. */
 void hth_jobs_free(hth_jobs *jobs);
 

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/frames.h"
-
 void hth_known_deinit(hth_known *known)
 {
     for (uint32_t i = 0; i < known->n_replies; i++)
@@ -51,8 +49,19 @@ static bool add_step(hth_known_reply *reply, const hth_frame *frame)
     return true;
 }
 
-static bool add(hth_known_reply *reply, const hth_frame *frame)
+/* False without memory. */
+static bool add(hth_known *known, const hth_frame *frame)
 {
+    hth_known_reply *reply;
+
+    if (frame->kind == HTH_FRAME_MODEL) {
+        known->has_model = true;
+        memcpy(known->model, frame->model, sizeof(known->model));
+        return true;
+    }
+    reply = reply_at(known, frame->reply);
+    if (!reply)
+        return false;
     if (frame->kind == HTH_FRAME_STEP)
         return add_step(reply, frame);
     reply->has_cached = true;
@@ -62,8 +71,8 @@ static bool add(hth_known_reply *reply, const hth_frame *frame)
 
 static bool is_known(const hth_frame *frame, uint32_t n_replies_max)
 {
-    return (frame->kind == HTH_FRAME_STEP || frame->kind == HTH_FRAME_CACHED) && frame->n_bytes == 0 &&
-           frame->reply < n_replies_max;
+    return frame->kind == HTH_FRAME_MODEL || ((frame->kind == HTH_FRAME_STEP || frame->kind == HTH_FRAME_CACHED) &&
+                                              frame->n_bytes == 0 && frame->reply < n_replies_max);
 }
 
 bool hth_known_read(const char *bytes, size_t n_bytes, uint32_t n_replies_max, hth_known *out, hth_api_error *error)
@@ -74,15 +83,13 @@ bool hth_known_read(const char *bytes, size_t n_bytes, uint32_t n_replies_max, h
     while (at < n_bytes && error->kind == HTH_API_NO_ERROR) {
         hth_frame frame;
         size_t n_used = 0;
-        hth_known_reply *reply;
 
         if (hth_frame_read(bytes + at, n_bytes - at, &frame, &n_used) != HTH_FRAME_OK ||
             !is_known(&frame, n_replies_max)) {
             hth_api_fail(error, HTH_API_INVALID_VALUE, NULL, "what should be known of the reply is no such frames");
             break;
         }
-        reply = reply_at(&known, frame.reply);
-        if (!reply || !add(reply, &frame))
+        if (!add(&known, &frame))
             hth_api_fail(error, HTH_API_OVERLOADED, NULL, "no memory for what is known of the reply");
         at += n_used;
     }

@@ -6,6 +6,7 @@
 
 #include "api/request.h"
 #include "hearth.h"
+#include "server/frames.h"
 
 typedef struct hth_known_reply {
     hearth_token *tokens; /* [n] */
@@ -18,12 +19,14 @@ typedef struct hth_known_reply {
 
 /* All zeros: nothing is known. */
 typedef struct hth_known {
+    bool has_model; /* which replied so far */
+    uint8_t model[HTH_FRAME_MODEL_BYTES];
     hth_known_reply *replies; /* [n_replies]: what is not there is not known */
     uint32_t n_replies;
 } hth_known;
 
 /*
- * Read STEP and CACHED frames, [n_bytes] and nothing else, of at most n_replies_max replies. Release with hth_known_deinit. False
+ * Read STEP, CACHED and MODEL frames, [n_bytes] and nothing else, of at most n_replies_max replies. Release with hth_known_deinit. False
  * with error filled, and nothing to be released. Any thread.
  */
 bool hth_known_read(const char *bytes, size_t n_bytes, uint32_t n_replies_max, hth_known *out, hth_api_error *error);

@@ -41,6 +41,10 @@ bool hth_task_read(hth_task *task)
     task->bytes = NULL;
     free(task->bytes_copy);
     task->bytes_copy = NULL;
+    if (task->error.kind == HTH_API_NO_ERROR && task->known.has_model &&
+        memcmp(task->known.model, task->model_digest, sizeof(task->known.model)) != 0)
+        hth_api_fail(&task->error, HTH_API_INTERNAL, NULL,
+                     "the model's file or chat template was changed meanwhile, and the reply belongs to the old one");
     return task->error.kind == HTH_API_NO_ERROR;
 }
 

@@ -35,6 +35,7 @@ typedef struct hth_task {
     hth_memo *prompts; /* that were made lately */
     const hth_api_limits *limits;
     const char *model_name;
+    const uint8_t *model_digest; /* [HTH_FRAME_MODEL_BYTES] of the MODEL frame */
     hth_task_kind kind;
     hth_api_kind api;
     const char *bytes; /* [n_bytes], of which the first n_known are frames; needed until it was read */

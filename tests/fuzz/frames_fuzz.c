@@ -28,6 +28,8 @@ static void check_rewritten(const hth_frame *frame, size_t n_used)
         hth_frame_add_end(&out, &frame->summary);
     } else if (frame->kind == HTH_FRAME_CACHED) {
         hth_frame_add_cached(&out, frame->reply, frame->n_cached);
+    } else if (frame->kind == HTH_FRAME_MODEL) {
+        hth_frame_add_model(&out, frame->model);
     } else {
         hearth_token *tokens = calloc((size_t)frame->n_tokens + 1, sizeof(*tokens));
 
@@ -76,7 +78,8 @@ static void check_remembered(const hth_buffer *remembered, size_t last, size_t n
     for (size_t at = 0; at < remembered->n; at += n_used) {
         assert(at <= last);
         assert(hth_frame_read(remembered->text + at, remembered->n - at, &frame, &n_used) == HTH_FRAME_OK);
-        assert((frame.kind == HTH_FRAME_STEP && frame.n_bytes == 0) || frame.kind == HTH_FRAME_CACHED);
+        assert((frame.kind == HTH_FRAME_STEP && frame.n_bytes == 0) || frame.kind == HTH_FRAME_CACHED ||
+               frame.kind == HTH_FRAME_MODEL);
         n += frame.n_tokens;
     }
     assert(n == n_tokens);
@@ -100,7 +103,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 
             assert(read_part(bytes + at, n, &part, &ignored) == HTH_FRAME_PART);
         }
-        if (frame.kind == HTH_FRAME_STEP || frame.kind == HTH_FRAME_CACHED) {
+        if (frame.kind == HTH_FRAME_STEP || frame.kind == HTH_FRAME_CACHED || frame.kind == HTH_FRAME_MODEL) {
             hth_frame_add_known(&remembered, &last, &frame);
             n_tokens += frame.n_tokens;
         }

@@ -20,6 +20,8 @@ typedef struct memory {
     hearth_token tokens[REPLIES_MAX][TOKENS_MAX];
     uint32_t n_tokens[REPLIES_MAX];
     bool has_ended[REPLIES_MAX];
+    uint32_t n_models;
+    uint8_t model[HTH_FRAME_MODEL_BYTES];
     bool has_cached[REPLIES_MAX];
     uint32_t n_cached[REPLIES_MAX];
     int status;
@@ -64,6 +66,11 @@ static void remember(memory *m, const hth_frame *frame)
         assert_int_equal(m->n_tokens[frame->reply], 0);
         m->has_cached[frame->reply] = true;
         m->n_cached[frame->reply] = frame->n_cached;
+        break;
+    case HTH_FRAME_MODEL:
+        assert_int_equal(m->n_models, 0);
+        m->n_models++;
+        memcpy(m->model, frame->model, sizeof(m->model));
         break;
     case HTH_FRAME_END:
         m->is_over = true;
@@ -186,6 +193,9 @@ static void go_on(const hth_test_worker *worker, const char *target, const char 
     frames rest;
 
     remember_frames(before, f, n);
+    if (before->n_models > 0)
+        hth_frame_add_model(&known, before->model);
+    after->n_models = before->n_models; /* nor is this, here and below */
     for (uint32_t i = 0; i < REPLIES_MAX; i++) {
         after->has_cached[i] = before->has_cached[i]; /* it is not told twice */
         if (before->has_cached[i])
@@ -292,9 +302,11 @@ static void go_on_all(const char *model, const char *const (*cases)[2], size_t n
 #define HELD_BACK                                                                                                     \
     AND_Q("a")                                                                                                        \
     AND_Q("b")                                                                                                        \
-    AND_Q("c") AND_Q("d") AND_Q("e") AND_Q("f") AND_Q("g") AND_Q("h") AND_Q("i") AND_Q("k") AND_Q("l") AND_Q("m")     \
-        AND_Q("n") AND_Q("o") AND_Q("p") AND_Q("r") AND_Q("s") AND_Q("t") AND_Q("u") AND_Q("v") AND_Q("w") AND_Q("x") \
-            AND_Q("y") AND_Q("z") AND_Q(" ") "\"QQQ\""
+    AND_Q("c")                                                                                                        \
+    AND_Q("d")                                                                                                        \
+    AND_Q("e") AND_Q("f") AND_Q("g") AND_Q("h") AND_Q("i") AND_Q("k") AND_Q("l") AND_Q("m") AND_Q("n") AND_Q("o")     \
+        AND_Q("p") AND_Q("r") AND_Q("s") AND_Q("t") AND_Q("u") AND_Q("v") AND_Q("w") AND_Q("x") AND_Q("y") AND_Q("z") \
+            AND_Q(" ") "\"QQQ\""
 
 /* A fake model that takes its time, so that nearly every token has a frame of its own. */
 static void a_reply_goes_on_with_the_next_byte_in_every_api(void **state)
@@ -491,24 +503,31 @@ static void the_end_of_all_replies_comes_whichever_ends_last(void **state)
     hth_test_worker_deinit(&worker);
 }
 
-static void expect_refused(const hth_test_worker *worker, const hth_buffer *known, const char *body)
+static void expect_failed(const hth_test_worker *worker, const hth_buffer *known, const char *body, int status,
+                          const char *why)
 {
     frames f = ask(worker, "/v1/completions", body, known);
     memory *m = calloc(1, sizeof(*m));
 
     remember_frames(m, &f, f.n);
     assert_true(m->is_over);
-    assert_int_equal(m->status, 400);
-    assert_int_equal(m->summary.status, 400);
-    assert_non_null(strstr(m->bytes.text, "invalid_request_error"));
+    assert_int_equal(m->status, status);
+    assert_int_equal(m->summary.status, (uint32_t)status);
+    assert_non_null(strstr(m->bytes.text, why));
     hth_test_heard_deinit(&f.heard);
     memory_free(m);
+}
+
+static void expect_refused(const hth_test_worker *worker, const hth_buffer *known, const char *body)
+{
+    expect_failed(worker, known, body, 400, "invalid_request_error");
 }
 
 static void what_cannot_be_known_of_a_reply_is_refused(void **state)
 {
     static const char body[] = "{\"model\":\"m\",\"prompt\":\"" PROMPT "\",\"max_tokens\":8}";
-    const hearth_token no_token = 100000;
+    static const uint8_t other_model[HTH_FRAME_MODEL_BYTES] = { 1 };
+    const hearth_token no_token = 100000, token = 65;
     hth_test_worker worker;
     hth_buffer known = { .text = NULL };
 
@@ -529,6 +548,10 @@ static void what_cannot_be_known_of_a_reply_is_refused(void **state)
     hth_buffer_clear(&known);
     hth_frame_add_head(&known, 200, true, 0, "text/plain");
     expect_refused(&worker, &known, body);
+    hth_buffer_clear(&known);
+    hth_frame_add_model(&known, other_model); /* whose tokens mean something else */
+    hth_frame_add_step(&known, 0, 0, &token, 1, NULL, 0);
+    expect_failed(&worker, &known, body, 500, "was changed meanwhile");
     hth_buffer_deinit(&known);
     hth_test_worker_deinit(&worker);
 }
