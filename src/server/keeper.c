@@ -487,7 +487,7 @@ void hth_keeper_start(hth_keeper *keeper)
              hth_worker_process_pid(keeper->process));
 }
 
-void hth_keeper_stop(hth_keeper *keeper, uint32_t timeout_ms, bool again)
+static void stop(hth_keeper *keeper, uint32_t drain_ms, uint32_t timeout_ms, bool again)
 {
     const uint64_t kill_ns = hth_os_monotonic_ns() + hth_ms_to_ns(timeout_ms);
 
@@ -511,19 +511,46 @@ void hth_keeper_stop(hth_keeper *keeper, uint32_t timeout_ms, bool again)
     }
     keeper->kill_ns = kill_ns;
     keeper->state = HTH_WORKER_STOPPING;
-    hth_worker_process_terminate(keeper->process);
+    hth_worker_process_terminate(keeper->process, drain_ms);
 }
 
-void hth_keeper_retire(hth_keeper *keeper, bool again)
+void hth_keeper_stop(hth_keeper *keeper, uint32_t timeout_ms, bool again)
+{
+    stop(keeper, 0, timeout_ms, again);
+}
+
+void hth_keeper_retire(hth_keeper *keeper, bool drains, bool again)
 {
     uint64_t ms = retiring_ms(keeper);
 
-    hth_keeper_stop(keeper, ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX, again);
+    stop(keeper, drains ? keeper->world->options->drain_timeout_ms : 0, ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX,
+         again);
+}
+
+/* The value of an option; "" without. */
+static const char *value_of(const char *const *strings, const char *option)
+{
+    for (size_t i = 0; strings[i] && strings[i + 1]; i++)
+        if (strcmp(strings[i], option) == 0)
+            return strings[i + 1];
+    return "";
+}
+
+/* Would tokens of a reply that one of these began mean the same to the other? */
+static bool is_same_model(const char *const *a, const char *const *b)
+{
+    static const char *const options[] = { "--model", "--chat-template" };
+
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+        if (strcmp(value_of(a, options[i]), value_of(b, options[i])) != 0)
+            return false;
+    return true;
 }
 
 bool hth_keeper_update(hth_keeper *keeper, const hth_server_model *model)
 {
     char **worker;
+    bool drains;
 
     keeper->on_demand = model->on_demand;
     if (keeper->ram_bytes == model->ram_bytes && keeper->no_sandbox == keeper->world->options->no_sandbox &&
@@ -532,6 +559,7 @@ bool hth_keeper_update(hth_keeper *keeper, const hth_server_model *model)
     worker = strings_copy(model->worker);
     if (!worker)
         return false;
+    drains = !is_same_model((const char *const *)keeper->worker, model->worker);
     free((void *)keeper->worker);
     keeper->worker = worker;
     if (keeper->ram_bytes != model->ram_bytes)
@@ -539,7 +567,7 @@ bool hth_keeper_update(hth_keeper *keeper, const hth_server_model *model)
     keeper->ram_bytes = model->ram_bytes;
     keeper->no_sandbox = keeper->world->options->no_sandbox;
     if (keeper->state != HTH_WORKER_STOPPED)
-        hth_keeper_retire(keeper, true);
+        hth_keeper_retire(keeper, drains, true);
     return true;
 }
 

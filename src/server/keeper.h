@@ -50,8 +50,11 @@ bool hth_keeper_starts_with_server(const hth_keeper *keeper);
 void hth_keeper_start(hth_keeper *keeper);
 /* Told to end, and killed timeout_ms later. again: a new process follows. Without a process it is STOPPED at once. */
 void hth_keeper_stop(hth_keeper *keeper, uint32_t timeout_ms, bool again);
-/* The same, with the time that a worker gives itself: the front goes on meanwhile, so there is no hurry. */
-void hth_keeper_retire(hth_keeper *keeper, bool again);
+/*
+ * The same, with the time that a worker gives itself: the front goes on meanwhile, so there is no hurry. drains: running
+ * replies may end there, because what follows, if anything does, could not go on with them.
+ */
+void hth_keeper_retire(hth_keeper *keeper, bool drains, bool again);
 /* Take new options for the model: where the worker's differ, it is started anew. False without memory: they stay. */
 bool hth_keeper_update(hth_keeper *keeper, const hth_server_model *model);
 /* Has the process ended? Then go on as the table above says. */

@@ -215,7 +215,7 @@ void hth_supervisor_reconfigure(hth_supervisor *supervisor, const hth_server_opt
         }
         present.at[present.n++] = keeper;
         if (was_leaving && !is_new)
-            hth_keeper_retire(keeper, hth_keeper_starts_with_server(keeper));
+            hth_keeper_retire(keeper, true, hth_keeper_starts_with_server(keeper));
         else if (hth_keeper_state(keeper) == HTH_WORKER_STOPPED && hth_keeper_starts_with_server(keeper))
             hth_keeper_start(keeper);
     }
@@ -232,7 +232,7 @@ void hth_supervisor_reconfigure(hth_supervisor *supervisor, const hth_server_opt
             continue;
         (void)hth_fail(&err, HEARTH_NOT_FOUND, "model '%s' is not served any more", hth_keeper_name(old[0].at[i]));
         hth_keeper_fail_waiters(old[0].at[i], &err);
-        hth_keeper_retire(old[0].at[i], false);
+        hth_keeper_retire(old[0].at[i], true, false);
     }
     free(old[0].at);
     free(old[1].at);
@@ -388,6 +388,6 @@ hearth_status hth_supervisor_restart(hth_supervisor *supervisor, const char *mod
         return HEARTH_NOT_FOUND;
     if (supervisor->world.is_stopping)
         return hth_fail(err, HEARTH_BUSY, "the server is shutting down");
-    hth_keeper_retire(keeper, true);
+    hth_keeper_retire(keeper, false, true);
     return HEARTH_OK;
 }

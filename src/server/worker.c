@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <event2/event.h>
@@ -52,6 +53,7 @@ typedef struct worker {
     unsigned n_turns;
     int told_percent;
     bool is_draining;
+    uint32_t drain_ms;    /* how long running replies may take then */
     hearth_status status; /* of the serving */
     hearth_error *err;
 
@@ -247,7 +249,7 @@ static void stop_if_drained(worker *w)
 
 static void drain(worker *w)
 {
-    uint32_t ms = w->options->drain_timeout_ms;
+    uint32_t ms = w->drain_ms;
     const struct timeval limit = { .tv_sec = ms / 1000, .tv_usec = 1000 * (suseconds_t)(ms % 1000) };
 
     if (w->is_draining)
@@ -266,11 +268,29 @@ static void drain(worker *w)
     stop_if_drained(w);
 }
 
+/* "drain MS" is all that the front says. */
+static void obey(worker *w, const char *bytes, size_t n)
+{
+    char text[64];
+
+    n = n < sizeof(text) ? n : sizeof(text) - 1;
+    memcpy(text, bytes, n);
+    text[n] = '\0';
+    if (strncmp(text, "drain ", 6) == 0)
+        w->drain_ms = (uint32_t)strtoul(text + 6, NULL, 10);
+}
+
 static void on_signal(evutil_socket_t number, short what, void *user_data)
 {
+    worker *w = user_data;
+    char bytes[64];
+    ssize_t n = w->options->control_fd >= 0 ? recv(w->options->control_fd, bytes, sizeof(bytes), MSG_DONTWAIT) : 0;
+
     (void)number;
     (void)what;
-    drain(user_data);
+    if (n > 0)
+        obey(w, bytes, (size_t)n); /* said before the signal, but perhaps not read before it */
+    drain(w);
 }
 
 static void on_drained(evutil_socket_t fd, short what, void *user_data)
@@ -290,8 +310,10 @@ static void on_control(evutil_socket_t fd, short what, void *user_data)
     ssize_t n = read(fd, bytes, sizeof(bytes));
 
     (void)what;
+    if (n > 0)
+        obey(w, bytes, (size_t)n);
     if (n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN)))
-        return; /* the front says nothing yet */
+        return;
     (void)event_del(w->on_control);
     atomic_store(&w->stops_loading, true);
     w->is_draining = true;
@@ -460,6 +482,7 @@ hearth_status hth_worker_run(const hth_worker_options *options, hearth_error *er
 {
     worker w = {
         .options = options,
+        .drain_ms = options->drain_timeout_ms,
         .log = { .level = options->runtime->log_level,
                  .write = options->runtime->log,
                  .user_data = options->runtime->log_user_data },

@@ -338,10 +338,16 @@ int hth_worker_process_pid(const hth_worker_process *process)
     return process->has_ended ? 0 : (int)process->pid;
 }
 
-void hth_worker_process_terminate(hth_worker_process *process)
+void hth_worker_process_terminate(hth_worker_process *process, uint32_t drain_ms)
 {
-    if (!process->has_ended)
-        (void)kill(process->pid, SIGTERM); /* not reaped, so it is there */
+    char line[32];
+    int n = snprintf(line, sizeof(line), "drain %u\n", drain_ms); /* fits */
+
+    if (process->has_ended)
+        return;
+    if (drain_ms > 0)
+        (void)send(process->control_fd, line, (size_t)n, MSG_NOSIGNAL); /* else its replies go on elsewhere, or end */
+    (void)kill(process->pid, SIGTERM);                                  /* not reaped, so it is there */
 }
 
 void hth_worker_process_kill(hth_worker_process *process)

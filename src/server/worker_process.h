@@ -2,7 +2,7 @@
  * worker_process.h - one process of a worker, from its start to what it died of
  *
  * It writes log lines, "hearth: warning: text", to a pipe, which are passed on to the front's log and of which the last ones are kept; and lines to
- * a control socket: "loading 0.42", "ready", "stopping", "failed TEXT". The other end of that socket closes with the front. Event
+ * a control socket: "loading 0.42", "ready", "stopping", "failed TEXT". It is told "drain MS" there, before SIGTERM, where running replies are to end in it. The other end of that socket closes with the front. Event
  * loop only; nothing blocks but hth_worker_process_free.
  */
 #ifndef HTH_SERVER_WORKER_PROCESS_H
@@ -39,8 +39,8 @@ hearth_status hth_worker_process_start(const hth_worker_process_options *options
 void hth_worker_process_free(hth_worker_process *process);
 
 int hth_worker_process_pid(const hth_worker_process *process);
-/* Ask it to end in order. */
-void hth_worker_process_terminate(hth_worker_process *process);
+/* Ask it to end in order. drain_ms: running replies may end for so long; 0: they go on elsewhere. */
+void hth_worker_process_terminate(hth_worker_process *process, uint32_t drain_ms);
 /* Kill it and what it started. */
 void hth_worker_process_kill(hth_worker_process *process);
 /* Now and then: tell how many of its log lines were too many to be passed on. */

@@ -178,3 +178,21 @@ expect "a request with another key" "$(ask "$bob" chat)" 200
 kill -0 "$server_pid" || fail "the server did not outlive a reload"
 serve_stop
 [ ! -e "$work/port" ] || fail "the file of ports is still there"
+
+# A reload that gives a name another model lets running replies end in the old one; the next request is the new one's.
+model() { printf 'model "m" { path = "%s"; context = 2048 }\n' "$1" >"$work/etc/swap.conf"; }
+stream() { curl -sN -m 60 "$url/v1/completions" -d '{"model":"m","prompt":"Once","max_tokens":100,"stream":true}'; }
+model stub:delay_us=10000
+serve --config "$work/etc/swap.conf"
+stream >"$work/stream" &
+client=$!
+for _ in $(seq 200); do [ "$(grep -c '^data: ' "$work/stream")" -le 10 ] || break; sleep 0.05; done
+model "$tiny"
+kill -HUP "$server_pid"
+expect "a request after the reload" "$(curl -s -m 60 -o "$work/out" -w '%{http_code}' "$url/v1/completions" \
+  -d '{"model":"m","prompt":"Once upon a time","max_tokens":4}')" 200
+wait "$client" || fail "the stream that ran during the reload broke off"
+tail -n 2 "$work/stream" | grep -q '^data: \[DONE\]' || fail "the stream that ran during the reload has no end: $(tail -n 3 "$work/stream")"
+! grep -q '"error"' "$work/stream" || fail "the stream that ran during the reload failed: $(tail -n 3 "$work/stream")"
+expect "workers' deaths" "$(grep -c 'its worker failed' "$work/log" || true)" 0
+serve_stop
