@@ -63,7 +63,7 @@ typedef struct connection {
     int fd;
     bool is_warm;   /* its request counts */
     size_t n_sent;  /* of the request */
-    bool is_used; /* it has had a reply */
+    bool is_used;   /* it has had a reply */
     bool is_active; /* a request is on its way */
     uint64_t begin_ns;
     http_reply reply;
