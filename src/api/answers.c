@@ -16,14 +16,13 @@
 
 enum {
     TOKENS_MAX = 1000000, /* of one answer; as many values as a body may have, so that /detokenize takes them all */
-    PIECE_BYTES_MAX = 4096,
     TOKENS_UNSEEN = 1024, /* so many are written between two looks for the client */
 };
 
 /* A token with its text or, where that is no whole characters, null: its bytes cannot be had one token at a time. */
 static void add_piece(hearth_model *model, hearth_token token, hth_buffer *out)
 {
-    char piece[PIECE_BYTES_MAX];
+    char piece[HTH_PIECE_BYTES_MAX];
     size_t n = 0;
 
     hth_buffer_add_text(out, ",\"piece\":");

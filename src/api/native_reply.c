@@ -10,13 +10,11 @@
 #include "base/hash.h"
 #include "models/model.h"
 
-enum { PIECE_BYTES_MAX = 4096 };
-
 /* A token's bytes, which need not be whole characters. */
 static json_t *token_bytes(hearth_model *model, hearth_token token)
 {
     json_t *bytes = json_array();
-    char piece[PIECE_BYTES_MAX];
+    char piece[HTH_PIECE_BYTES_MAX];
     size_t n = 0;
 
     if (hth_model_piece(model, token, piece, sizeof(piece), &n, NULL) != HEARTH_OK)

@@ -130,6 +130,8 @@ typedef struct hth_sample_at {
     bool forbids_end;  /* tokens that end a reply are not candidates, unless a grammar allows nothing else */
 } hth_sample_at;
 
+enum { HTH_PIECE_BYTES_MAX = 4096 }; /* room for the text of one token, here and in all layers above */
+
 typedef struct hth_backend {
     uint32_t abi;
     const char *name; /* "llama.cpp", "stub" */

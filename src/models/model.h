@@ -5,6 +5,7 @@
 #define HTH_MODELS_MODEL_H
 
 #include "base/status.h"
+#include "engine/backend.h"
 
 /*
  * Take a reference of a model that is in the runtime's list, unless its last one is being given back. Called with the
@@ -13,7 +14,7 @@
 bool hth_model_try_ref(hearth_model *model);
 
 /*
- * The bytes of one token, control tokens by name: at most capacity, *n_out how many. They need not be whole characters.
+ * The bytes of one token, control tokens by name: at most capacity (HTH_PIECE_BYTES_MAX is enough), *n_out how many. They need not be whole characters.
  * Statuses as the engine's piece (backend.h). Any thread.
  */
 hearth_status hth_model_piece(hearth_model *model, hearth_token token, char *bytes, size_t capacity, size_t *n_out,

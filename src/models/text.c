@@ -8,7 +8,6 @@
 #include "sched/text_stream.h"
 
 enum {
-    PIECE_BYTES_MAX = 4096,
     PROMPT_BYTES_MAX = 256 << 20,
 };
 
@@ -135,7 +134,7 @@ hearth_status hearth_detokenize(hearth_model *model, const hearth_token *tokens,
     if (!stream || !build(&builder, "", 0))
         status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for a text of %zu tokens", n_tokens);
     for (size_t i = 0; status == HEARTH_OK && i < n_tokens; i++) {
-        char piece[PIECE_BYTES_MAX];
+        char piece[HTH_PIECE_BYTES_MAX];
         size_t n_piece = 0;
         bool stopped;
 

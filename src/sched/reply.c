@@ -15,7 +15,6 @@
 #include "sched/text_stream.h"
 
 enum {
-    PIECE_BYTES_MAX = 4096,
     TOKEN_BYTES_EXPECTED = 8,
     RESERVED_MAX = 4096, /* tokens to reserve memory for */
 };
@@ -262,7 +261,7 @@ static bool announce(hth_reply *reply, uint32_t index, bool is_replayed, const c
 /* The text of a token, through the stream. False when that failed and ended the reply. */
 static bool feed(hth_reply *reply, hearth_token token, const char **text_out, size_t *n_out, bool *stopped_out)
 {
-    char piece[PIECE_BYTES_MAX];
+    char piece[HTH_PIECE_BYTES_MAX];
     size_t n_piece = 0;
     bool is_shown = is_among(token, reply->request->shown_tokens, reply->request->n_shown_tokens);
     hearth_status status = reply->place->backend->piece(reply->place->engine_model, token, is_shown, piece,
@@ -370,7 +369,7 @@ static void echo(hth_reply *reply)
         return;
     stream = hth_text_stream_new(NULL, 0); /* of its own: a stop text in the prompt stops nothing */
     for (uint32_t i = 0; stream && !reply->ended && i < request->n_prompt; i++) {
-        char piece[PIECE_BYTES_MAX];
+        char piece[HTH_PIECE_BYTES_MAX];
         size_t n_piece = 0;
 
         if (reply->place->backend->piece(reply->place->engine_model, request->prompt[i], false, piece, sizeof(piece),

@@ -7,8 +7,6 @@
 
 #include "sched/text_stream.h"
 
-enum { PIECE_BYTES_MAX = 4096 };
-
 static void append(char text[HTH_TOKEN_TEXT_BYTES], const char *more)
 {
     size_t n = strlen(text);
@@ -21,7 +19,7 @@ void hth_token_text(const hth_backend *backend, const hth_engine_model *model, h
                     char text[HTH_TOKEN_TEXT_BYTES])
 {
     hth_text_stream *stream = hth_text_stream_new(NULL, 0);
-    char piece[PIECE_BYTES_MAX];
+    char piece[HTH_PIECE_BYTES_MAX];
     const char *released;
     size_t n_piece = 0, n_released;
     bool stopped;

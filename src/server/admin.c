@@ -11,17 +11,19 @@
 
 #include "api/error.h"
 #include "server/admin_pages.h"
+#include "server/routes.h"
 
 static const char content_type_json[] = "application/json";
 
 /* ---- answers ---- */
 
-static void reply_error(hth_http_exchange *exchange, hth_api_dialect dialect, int status, const hth_api_error *error)
+static void reply_error(hth_http_exchange *exchange, hth_api_dialect dialect, const hth_api_error *error)
 {
     hth_buffer out = { .text = NULL };
 
     hth_api_error_write(dialect, error, &out);
-    hth_http_reply(exchange, status, content_type_json, hth_buffer_text(&out), out.n);
+    hth_http_reply(exchange, hth_api_error_http_status(dialect, error), content_type_json, hth_buffer_text(&out),
+                   out.n);
     hth_buffer_deinit(&out);
 }
 
@@ -32,7 +34,7 @@ static void reply_take(hth_http_exchange *exchange, int status, const char *cont
         hth_api_error error = { .kind = HTH_API_NO_ERROR };
 
         hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "no memory for the page");
-        reply_error(exchange, HTH_API_OPENAI, 503, &error);
+        reply_error(exchange, HTH_API_OPENAI, &error);
     } else {
         hth_http_reply(exchange, status, content_type, hth_buffer_text(body), body->n);
     }
@@ -53,12 +55,12 @@ static bool has_method(hth_http_exchange *exchange, hth_api_dialect dialect, con
     const char *given = hth_http_method(exchange);
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
 
-    if (strcmp(given, method) == 0 || (strcmp(given, "HEAD") == 0 && strcmp(method, "GET") == 0))
+    if (hth_method_is(method, given))
         return true;
     hth_api_fail(&error, HTH_API_INVALID_VALUE, NULL, "'%s' takes %s, not %s", hth_http_path(exchange), method, given);
     hth_http_header_add(exchange, "Allow", strcmp(method, "GET") == 0 ? "GET, HEAD" : method);
     error.status = 405;
-    reply_error(exchange, dialect, 405, &error);
+    reply_error(exchange, dialect, &error);
     return false;
 }
 
@@ -69,7 +71,7 @@ static void reply_unavailable(hth_http_exchange *exchange, const char *message)
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
 
     hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "%s", message);
-    reply_error(exchange, HTH_API_NATIVE, 503, &error);
+    reply_error(exchange, HTH_API_NATIVE, &error);
 }
 
 /* Append to a message that may be cut. */
@@ -208,7 +210,7 @@ static void answer_reload(const hth_admin *admin, hth_http_exchange *exchange)
         return;
     }
     hth_api_fail(&error, HTH_API_INVALID_VALUE, NULL, "the configuration stays as it was: %s", err.message);
-    reply_error(exchange, HTH_API_OPENAI, 400, &error);
+    reply_error(exchange, HTH_API_OPENAI, &error);
 }
 
 /* path is /admin/models/NAME/restart; a name may have slashes. */
@@ -221,7 +223,7 @@ static void answer_restart(const hth_admin *admin, hth_http_exchange *exchange, 
 
     if (n_name >= sizeof(model)) {
         hth_api_fail(&error, HTH_API_NOT_FOUND, NULL, "no model has so long a name");
-        reply_error(exchange, HTH_API_OPENAI, 404, &error);
+        reply_error(exchange, HTH_API_OPENAI, &error);
         return;
     }
     memcpy(model, name, n_name);
@@ -232,7 +234,7 @@ static void answer_restart(const hth_admin *admin, hth_http_exchange *exchange, 
         return;
     }
     hth_api_fail_status(&error, &err);
-    reply_error(exchange, HTH_API_OPENAI, hth_api_error_http_status(HTH_API_OPENAI, &error), &error);
+    reply_error(exchange, HTH_API_OPENAI, &error);
 }
 
 /* The length of the NAME in /admin/models/NAME/restart; 0: the path is another one. */

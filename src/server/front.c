@@ -373,11 +373,6 @@ static hearth_status listen_at(hth_front *front, const hth_server_address *addre
                                &listener, err);
 }
 
-static bool has_admin_listener(const hth_server_options *options)
-{
-    return options->admin.host || options->admin.path;
-}
-
 /* ports: [n_listen + 1], the operators' last. */
 static hearth_status listen_all(hth_front *front, const hth_server_options *options, uint16_t *ports, hearth_error *err)
 {
@@ -385,7 +380,7 @@ static hearth_status listen_all(hth_front *front, const hth_server_options *opti
 
     for (size_t i = 0; i < options->n_listen && status == HEARTH_OK; i++)
         status = listen_at(front, &options->listen[i], HTH_FRONT_PUBLIC, &ports[i], err);
-    if (status == HEARTH_OK && has_admin_listener(options))
+    if (status == HEARTH_OK && hth_server_has_admin(options))
         status = listen_at(front, &options->admin, HTH_FRONT_ADMIN, &ports[options->n_listen], err);
     return status;
 }
@@ -405,7 +400,7 @@ static hearth_status make_all(hth_front *front, const hth_server_options *option
     if (status == HEARTH_OK)
         status = make_workers(front, options, err);
     if (status == HEARTH_OK && front->hooks->on_listening)
-        front->hooks->on_listening(ports, options->n_listen + has_admin_listener(options), front->hooks->user_data);
+        front->hooks->on_listening(ports, options->n_listen + hth_server_has_admin(options), front->hooks->user_data);
     free(ports);
     return status;
 }

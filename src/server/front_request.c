@@ -191,13 +191,6 @@ static bool admit(request *r)
     return false;
 }
 
-static bool has_admin_listener(const request *r)
-{
-    const hth_server_address *admin = &r->options->options->admin;
-
-    return admin->host || admin->path;
-}
-
 /* May this client see pages for operators? False when it was refused. */
 static bool may_administer(request *r)
 {
@@ -208,10 +201,10 @@ static bool may_administer(request *r)
     if (r->use && hth_key_use_key(r->use)->is_admin)
         return true;
     /* Numbers are not worth a key where nothing else is, and there is no other place for them. */
-    if (!has_keys(r) && !has_admin_listener(r) && strcmp(r->path, "/metrics") == 0)
+    if (!has_keys(r) && !hth_server_has_admin(r->options->options) && strcmp(r->path, "/metrics") == 0)
         return true;
     hth_api_fail(&error, HTH_API_FORBIDDEN, NULL,
-                 has_keys(r) || has_admin_listener(r)
+                 has_keys(r) || hth_server_has_admin(r->options->options)
                      ? "this page needs a key with 'admin = true', or the listener that 'admin' configures"
                      : "this page is served on the listener that 'admin' configures, and to keys with 'admin = "
                        "true'; neither is configured");
@@ -447,8 +440,7 @@ static void refuse_encoding(request *r)
 
 static bool takes(const hth_route *route, const char *method)
 {
-    return !route->method || strcmp(method, route->method) == 0 ||
-           (strcmp(route->method, "GET") == 0 && strcmp(method, "HEAD") == 0);
+    return !route->method || hth_method_is(route->method, method);
 }
 
 /* Pages in an operator's browser reach what he reaches: whose they are, nobody knows there. */

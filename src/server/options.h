@@ -116,4 +116,10 @@ static inline hth_server_options hth_server_options_default(void)
     };
 }
 
+/* Have operators a listener of their own? */
+static inline bool hth_server_has_admin(const hth_server_options *options)
+{
+    return options->admin.host || options->admin.path;
+}
+
 #endif

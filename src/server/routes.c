@@ -51,6 +51,11 @@ const hth_route *hth_route_find(const char *path)
     return NULL;
 }
 
+bool hth_method_is(const char *wanted, const char *method)
+{
+    return strcmp(method, wanted) == 0 || (strcmp(wanted, "GET") == 0 && strcmp(method, "HEAD") == 0);
+}
+
 hth_api_dialect hth_route_dialect(const hth_route *route)
 {
     return route ? hth_api_kind_dialect(route->api) : HTH_API_OPENAI;

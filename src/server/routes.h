@@ -30,6 +30,8 @@ typedef struct hth_route {
 
 /* The route of a path; NULL: there is none. */
 const hth_route *hth_route_find(const char *path);
+/* Is the method the one that is wanted? HEAD is wherever GET is. */
+bool hth_method_is(const char *wanted, const char *method);
 /* In whose shape an error on this path is: by its route, else OpenAI's. route may be NULL. */
 hth_api_dialect hth_route_dialect(const hth_route *route);
 /* The same by the path, whether there is a route or not: what is below an API's paths is for that API's clients. */

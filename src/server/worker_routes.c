@@ -103,13 +103,6 @@ static bool may_be_json(hth_http_exchange *exchange)
     return i < n && body[i] == '{'; /* curl calls everything a form that is not said to be something else */
 }
 
-static bool is_method(const hth_http_exchange *exchange, const hth_route *route)
-{
-    const char *method = hth_http_method(exchange);
-
-    return strcmp(method, route->method) == 0 || (strcmp(route->method, "GET") == 0 && strcmp(method, "HEAD") == 0);
-}
-
 /* Can it be answered at all? Otherwise it was refused. */
 static bool check(const hth_worker_self *self, hth_http_exchange *exchange, const hth_route *route)
 {
@@ -119,7 +112,7 @@ static bool check(const hth_worker_self *self, hth_http_exchange *exchange, cons
 
     if (!route || route->kind == HTH_ROUTE_ADMIN) { /* those are the front's */
         refuse_unknown(exchange, dialect, "endpoint", path);
-    } else if (!is_method(exchange, route)) {
+    } else if (!hth_method_is(route->method, hth_http_method(exchange))) {
         bool is_get = strcmp(route->method, "GET") == 0;
 
         hth_http_header_add(exchange, "Allow", is_get ? "GET, HEAD" : route->method);

@@ -102,11 +102,7 @@ expect "how the server ended" "$status" 0
 "$hearth" key new --name a --file "$work/keys" >"$work/key"
 config() { printf 'listen = "%s:0"\n%s\nmodel tiny { path = "%s"; start = on-demand }\n' "$1" "$2" "$tiny" >"$work/hearth.conf"; }
 config 0.0.0.0 "keys = \"$work/keys\""
-rm -f "$work/port"
-"$hearth" serve --config "$work/hearth.conf" --port-file "$work/port" --runtime-directory "$work/run" 2>"$work/log" &
-server_pid=$!
-until [ -s "$work/port" ]; do sleep 0.05; done
-url=http://127.0.0.1:$(head -n 1 "$work/port")
+serve_listening --config "$work/hearth.conf"
 ask 401 "$url/v1/models"
 reload() { # TEXT: that the log has then
   kill -HUP "$server_pid"

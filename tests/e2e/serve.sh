@@ -12,10 +12,10 @@ template() { [ -f "$templates/$1" ] || fail "the engine's source has no template
 # What instrumented code needs more of is not what is measured.
 is_instrumented() { grep -q '^HEARTH_SANITIZE:[^=]*=..*' "$build/CMakeCache.txt"; }
 
-# serve OPTIONS: start a server and wait until it is ready. Sets server_pid, port and url; its log is in $work/log.
-serve() {
+# serve_listening OPTIONS: start a server and wait until it listens. Sets server_pid, port and url; its log is in $work/log.
+serve_listening() {
   rm -f "$work/port"
-  "$hearth" serve --listen 127.0.0.1:0 --port-file "$work/port" --runtime-directory "$work/run" "$@" 2>"$work/log" &
+  "$hearth" serve --port-file "$work/port" --runtime-directory "$work/run" "$@" 2>"$work/log" &
   server_pid=$!
   until [ -s "$work/port" ]; do
     kill -0 "$server_pid" 2>/dev/null || fail "the server ended at once: $(cat "$work/log")"
@@ -23,6 +23,11 @@ serve() {
   done
   port=$(head -n 1 "$work/port")
   url=http://127.0.0.1:$port
+}
+
+# serve OPTIONS: the same on an address of its own, until it is ready.
+serve() {
+  serve_listening --listen 127.0.0.1:0 "$@"
   until curl -sf -o "$work/ready" "$url/ready"; do
     kill -0 "$server_pid" 2>/dev/null || fail "the server ended before it was ready: $(cat "$work/log")"
     sleep 0.05

@@ -127,14 +127,7 @@ if command -v openssl >/dev/null; then
   # A certificate that is none fails a reload, and the old one stays.
   printf 'listen = "127.0.0.1:0"\nadmin = "unix:%s"\ntls { certificate = "%s"; key = "%s" }\nmodel m { path = "%s" }\n' \
     "$work/admin.sock" "$work/etc/cert.pem" "$work/etc/key.pem" "$tiny" >"$work/etc/tls.conf"
-  rm -f "$work/port"
-  "$hearth" serve --config "$work/etc/tls.conf" --port-file "$work/port" --runtime-directory "$work/run" 2>"$work/log" &
-  server_pid=$!
-  until [ -s "$work/port" ]; do
-    kill -0 "$server_pid" 2>/dev/null || fail "the server ended at once: $(cat "$work/log")"
-    sleep 0.05
-  done
-  port=$(head -n 1 "$work/port")
+  serve_listening --config "$work/etc/tls.conf"
   expect "TLS" "$(curl -s -m 60 -o /dev/null -w '%{http_code}' --cacert "$work/etc/cert.pem" "https://localhost:$port/health")" 200
   cp "$work/etc/cert.pem" "$work/etc/good.pem"
   echo garbage >"$work/etc/cert.pem"

@@ -445,6 +445,21 @@ static void what_is_no_frame_counts_as_a_broken_connection(void **state)
     client_reply_deinit(&reply);
 }
 
+/* The reply of two runs of the same script, the first of which breaks off so many bytes before its end. */
+static client_reply exchange_cut(relay_stage *stage, const reply_script *script, size_t n_missing)
+{
+    client_reply reply = { .status = 0 };
+    size_t n_bytes;
+
+    begin_with(stage, script);
+    exchange_whole(stage, &reply);
+    n_bytes = stage->n_reply_bytes;
+    begin_with(stage, script);
+    stage->runs[0].cut = n_bytes - n_missing;
+    exchange_whole(stage, &reply);
+    return reply;
+}
+
 /* What a worker says without a token is not an error for that: only the worker knows. */
 static void text_that_no_token_released_does_not_end_a_stream(void **state)
 {
@@ -458,15 +473,8 @@ static void text_that_no_token_released_does_not_end_a_stream(void **state)
         .status = 200, .is_stream = true, .content_type = events, .steps = steps, .n_steps = 4
     };
     relay_stage *stage = *state;
-    client_reply reply = { .status = 0 };
-    size_t n_bytes;
+    client_reply reply = exchange_cut(stage, &script, 120); /* in the frame of the second token, or the end's */
 
-    begin_with(stage, &script);
-    exchange_whole(stage, &reply);
-    n_bytes = stage->n_reply_bytes;
-    begin_with(stage, &script);
-    stage->runs[0].cut = n_bytes - 120; /* in the frame of the second token, or the end's */
-    exchange_whole(stage, &reply);
     assert_int_equal(stage->n_runs, 2);
     assert_true(reply.is_whole);
     assert_non_null(strstr(hth_buffer_text(&reply.body), "data: [DONE]\n\n"));
@@ -484,15 +492,8 @@ static void a_stream_that_has_its_error_is_not_gone_on_with(void **state)
         .status = 200, .is_stream = true, .content_type = events, .steps = steps, .n_steps = 2
     };
     relay_stage *stage = *state;
-    client_reply reply = { .status = 0 };
-    size_t n_bytes;
+    client_reply reply = exchange_cut(stage, &script, 20); /* in END */
 
-    begin_with(stage, &script);
-    exchange_whole(stage, &reply);
-    n_bytes = stage->n_reply_bytes;
-    begin_with(stage, &script);
-    stage->runs[0].cut = n_bytes - 20; /* in END */
-    exchange_whole(stage, &reply);
     assert_int_equal(stage->n_runs, 1);
     assert_true(reply.is_whole);
     assert_string_equal(hth_buffer_text(&reply.body), "data: one\n\ndata: error\n\n");
