@@ -47,7 +47,9 @@ stage=$final.stage
 say "building llama-batched-bench and llama-server with $jobs jobs (about 10 minutes on 2 cores); log: $log"
 if ! {
   cmake -S "$source" -B "$build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_POSITION_INDEPENDENT_CODE=ON \
-    -DBUILD_SHARED_LIBS=$shared -DLLAMA_BUILD_IS_DEV=OFF -DLLAMA_BUILD_COMMON=ON -DLLAMA_BUILD_TESTS=OFF \
+    "-DCMAKE_C_FLAGS=-include '$PWD/scripts/engine_amx.h'" "-DCMAKE_CXX_FLAGS=-include '$PWD/scripts/engine_amx.h'" \
+    -DBUILD_SHARED_LIBS=$shared \
+    -DLLAMA_BUILD_IS_DEV=OFF -DLLAMA_BUILD_COMMON=ON -DLLAMA_BUILD_TESTS=OFF \
     -DLLAMA_BUILD_TOOLS=ON -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_SERVER=ON -DLLAMA_BUILD_APP=OFF \
     -DLLAMA_BUILD_UI=OFF -DLLAMA_USE_PREBUILT_UI=OFF \
     -DLLAMA_OPENSSL=OFF -DLLAMA_SUBPROCESS=OFF -DGGML_CCACHE=OFF -DGGML_NATIVE=$native \

@@ -5,7 +5,7 @@
 
 include(CheckCCompilerFlag)
 
-set(HTH_WRAPPED_SYMBOLS ggml_compute_forward_flash_attn_ext
+set(HTH_WRAPPED_SYMBOLS ggml_compute_forward_flash_attn_ext ggml_graph_compute
   _ZN18llama_batch_allocr4initERK11llama_batchRK11llama_vocabPK14llama_memory_ijjb)
 set(HTH_USED_SYMBOLS ggml_barrier ggml_threadpool_chunk_set ggml_threadpool_chunk_add)
 
@@ -40,10 +40,10 @@ endfunction()
 hth_attention_problem(HTH_ATTENTION_PROBLEM)
 if(HTH_ATTENTION_PROBLEM)
   set(HTH_ATTENTION_RANGES OFF)
-  message(STATUS "Attention of rows that decode: the engine's own (${HTH_ATTENTION_PROBLEM})")
+  message(STATUS "Attention: the engine's own (${HTH_ATTENTION_PROBLEM})")
 else()
   set(HTH_ATTENTION_RANGES ON)
-  message(STATUS "Attention of rows that decode: over their own cells")
+  message(STATUS "Attention: over own cells")
   # A static engine is built for the machine it is built on.
   check_c_compiler_flag(-march=native HTH_HAS_MARCH_NATIVE)
   check_c_compiler_flag(-mcpu=native HTH_HAS_MCPU_NATIVE)

@@ -25,6 +25,7 @@ bundle_commit=de3ff815ea7d559ee917f063901b8986f038abc6
 git_repository=https://github.com/ggml-org/llama.cpp
 layout=3    # raise when the contents of the result change
 
+here=$(cd "$(dirname "$0")" && pwd)
 say() { printf 'engine: %s\n' "$*" >&2; }
 die() { printf 'engine: %s\n' "$*" >&2; exit 1; }
 hash_text() { openssl dgst -sha256 -r | cut -c1-16; }
@@ -127,7 +128,9 @@ native=ON; if [ "$portable" = ON ]; then native=OFF; fi
 targets='llama llama-common'
 if ! {
   cmake -S "$source" -B "$build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_POSITION_INDEPENDENT_CODE=ON \
-    -DBUILD_SHARED_LIBS=$shared -DLLAMA_BUILD_IS_DEV=OFF -DLLAMA_BUILD_COMMON=ON -DLLAMA_BUILD_TESTS=OFF \
+    "-DCMAKE_C_FLAGS=-include '$here/engine_amx.h'" "-DCMAKE_CXX_FLAGS=-include '$here/engine_amx.h'" \
+    -DBUILD_SHARED_LIBS=$shared \
+    -DLLAMA_BUILD_IS_DEV=OFF -DLLAMA_BUILD_COMMON=ON -DLLAMA_BUILD_TESTS=OFF \
     -DLLAMA_BUILD_TOOLS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_SERVER=OFF -DLLAMA_BUILD_APP=OFF \
     -DLLAMA_OPENSSL=OFF -DLLAMA_SUBPROCESS=OFF -DGGML_CCACHE=OFF -DGGML_NATIVE=$native -DGGML_CUDA=$cuda \
     -DGGML_VULKAN=$vulkan -DGGML_METAL=$metal -DGGML_BACKEND_DL=$portable -DGGML_CPU_ALL_VARIANTS=$portable

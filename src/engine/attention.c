@@ -1,46 +1,49 @@
 /*
- * attention.c - the CPU engine's flash attention of rows that decode, over the cells that each row sees
+ * attention.c - the CPU engine's flash attention, over the cells that each row sees
  *
  * All sequences share one KV buffer (kv_unified), so a row's mask closes every cell of every other sequence, running or
- * idle. The engine's kernel for few rows skips closed cells one by one, again for each head and each layer: with 8
- * sequences of 1024 tokens of a 1.1-billion-parameter shape 49 million cells a decode, 7 of 8 of them for nothing, which
- * made it 0.75 to 0.9 times as fast as with a buffer for each sequence (docs/engine.md, "Attention of rows that decode").
- * It also splits the buffer, not the sequence, over the threads, so that neighbours, idle cells and the number of threads
- * change the bits of a row.
+ * idle. The engine's kernels look at closed cells again for each head and each layer, its kernel for few rows one by one
+ * (docs/engine.md, "Attention over own cells"). They also split the buffer, not the sequence, over the threads, so that
+ * neighbours, idle cells and the number of threads change the bits of a row.
  *
- * Here a row is a walk over its own open cells. They are counted into tiles and parts by themselves alone, parts are
- * added up in their order, and who computes a part does not matter. So a row's attention depends on the values of its
- * own cells and on the order in which they lie in the buffer, and on nothing else: neither on where they lie, nor on
- * what lies between them, nor on other rows, nor on threads.
- *
- * Which rows: those of a sequence with fewer than ATTENTION_ROWS_LONG tokens in the batch. Longer runs, chunks of
- * prompts, stay with the engine's tiled kernel, which is fast for them, and are given to it without the other rows. So
- * what a chunk computes does not depend on the rows beside it, nor what they compute on the chunk. Runs are told apart by
- * their masks. Operations of another form (several streams, no mask, transposed results, ...) are the engine's, too.
+ * Here the masks of an evaluation are read once, and become groups of rows with bits for their open cells
+ * (attention_mask.h). Rows that decode, and short ends of prompts, are walks over their own cells (attention_row.h);
+ * chunks of prompts, runs of 64 rows and more of one sequence, go 64 rows by 64 cells (attention_chunk.h). Open cells are
+ * counted into tiles and parts by themselves alone, parts are added up in their order, and who computes a part does not
+ * matter. So a row's attention depends on the values of its own cells and on the order in which they lie in the buffer,
+ * on whether it is in a chunk, and on nothing else: neither on where they lie, nor on what lies between them, nor on
+ * other sequences' rows, nor on threads. Operations of another form (several streams, no mask, transposed results, ...)
+ * are the engine's.
  *
  * How it gets there: the linker redirects the engine's call of ggml_compute_forward_flash_attn_ext to the function
  * here (--wrap), which is possible where the engine is a set of static libraries in one module. Nothing of the engine is
- * changed. Every thread of the engine's pool enters with its number and a work buffer that all of them share. What is
- * relied on, of llama.cpp v0.5.0: the struct below, that the work buffer is not smaller than the tiled kernel's need,
- * and the functions that are declared below. src/CMakeLists.txt builds this in only where the engine is that version
- * and has these symbols with calls between its objects; the size of the work buffer is checked at each call; and
- * tests/unit/attention_test.c holds the results against the engine's own kernel.
+ * changed. Every thread of the engine's pool enters with its number and a work buffer that all of them share. The call of
+ * ggml_graph_compute is redirected, too, which tells that masks are new. What is relied on, of llama.cpp v0.5.0: the
+ * struct below, that masks stay as they are while a graph is computed, that the work buffer is not smaller than the tiled
+ * kernel's need, and the functions that are declared below. src/CMakeLists.txt builds this in only where the engine is
+ * that version and has these symbols with calls between its objects; the size of the work buffer is checked at each call;
+ * and tests/unit/attention_test.c holds the results against the engine's own kernel.
  */
 #include "engine/attention.h"
 
 #include <assert.h>
+#include <ggml-cpu.h>
 #include <ggml.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/attention_chunk.h"
 #include "engine/attention_mask.h"
 #include "engine/attention_row.h"
 
 enum {
     ATTENTION_ROWS_MAX = 512, /* rows of one evaluation: the engine's n_ubatch as this backend sets it */
-    ATTENTION_ROWS_LONG = 64, /* from here on the engine's tiled kernel is used; its tile */
+    PLANS_MAX = 4,            /* masks of one graph: one for each kind of layer */
     PART_CELLS_MIN = 256,     /* open cells; a multiple of a tile */
     PARTS_MAX = 16,
     TILE_CELLS = 64,
@@ -70,6 +73,8 @@ void ggml_threadpool_chunk_set(struct ggml_threadpool *pool, int value);
 int ggml_threadpool_chunk_add(struct ggml_threadpool *pool, int value);
 void __real_ggml_compute_forward_flash_attn_ext(const engine_task *task, struct ggml_tensor *operation);
 void __wrap_ggml_compute_forward_flash_attn_ext(const engine_task *task, struct ggml_tensor *operation);
+enum ggml_status __real_ggml_graph_compute(struct ggml_cgraph *graph, struct ggml_cplan *cplan);
+enum ggml_status __wrap_ggml_graph_compute(struct ggml_cgraph *graph, struct ggml_cplan *cplan);
 
 /* Set before the engine's first thread starts, only read afterwards. */
 static bool is_on;
@@ -86,13 +91,93 @@ bool hth_attention_is_on(void)
     return is_on;
 }
 
+/* ---- masks, read once a graph ------------------------------------------------------------------------------------ */
+
+/* Counts the graphs that the process has begun to compute: what was read of a mask is of use within one. */
+static atomic_uint n_graphs;
+
+typedef struct known_mask {
+    unsigned graph; /* n_graphs then; 0: nothing is known */
+    const void *values;
+    size_t n_rows;
+    size_t n_cells;
+    hth_mask_plan plan;
+} known_mask;
+
+/* Each of the engine's threads reads the masks for itself, so that none waits for another. */
+typedef struct thread_masks {
+    known_mask masks[PLANS_MAX];
+    size_t oldest;
+} thread_masks;
+
+static _Thread_local thread_masks *own_masks;
+static pthread_key_t own_masks_key; /* frees them when the thread ends */
+static pthread_once_t own_masks_once = PTHREAD_ONCE_INIT;
+
+static void free_masks(void *masks)
+{
+    for (size_t i = 0; i < PLANS_MAX; i++)
+        hth_mask_plan_free(&((thread_masks *)masks)->masks[i].plan);
+    free(masks);
+}
+
+static void make_key(void)
+{
+    if (pthread_key_create(&own_masks_key, free_masks) != 0)
+        GGML_ABORT("attention: no key for what threads keep of masks");
+}
+
+static thread_masks *masks_of_thread(void)
+{
+    if (own_masks)
+        return own_masks;
+    (void)pthread_once(&own_masks_once, make_key);
+    own_masks = calloc(1, sizeof(*own_masks));
+    if (!own_masks || pthread_setspecific(own_masks_key, own_masks) != 0)
+        GGML_ABORT("attention: no memory for what a thread keeps of masks");
+    return own_masks;
+}
+
+/* The plan of an operation's mask. Threads cannot part ways here, so without memory the process ends, as in the engine. */
+static const hth_mask_plan *plan_of(const hth_attention *a)
+{
+    thread_masks *own = masks_of_thread();
+    unsigned graph = atomic_load_explicit(&n_graphs, memory_order_relaxed);
+    known_mask *mask;
+
+    for (size_t i = 0; i < PLANS_MAX; i++) {
+        mask = &own->masks[i];
+        if (mask->graph == graph && graph != 0 && mask->values == a->mask->data && mask->n_rows == a->n_rows &&
+            mask->n_cells == a->n_cells)
+            return &mask->plan;
+    }
+    mask = &own->masks[own->oldest++ % PLANS_MAX];
+    mask->graph = graph;
+    mask->values = a->mask->data;
+    mask->n_rows = a->n_rows;
+    mask->n_cells = a->n_cells;
+    if (!hth_mask_plan_make(&mask->plan, a->mask->data, a->mask->nb[1], a->n_rows, a->n_cells))
+        GGML_ABORT("attention: no memory for the cells that %zu rows see", a->n_rows);
+    return &mask->plan;
+}
+
+enum ggml_status __wrap_ggml_graph_compute(struct ggml_cgraph *graph, struct ggml_cplan *cplan)
+{
+    /* 0 means that nothing is known, so it is passed over. */
+    if (atomic_fetch_add_explicit(&n_graphs, 1, memory_order_relaxed) == UINT_MAX)
+        atomic_fetch_add_explicit(&n_graphs, 1, memory_order_relaxed);
+    return __real_ggml_graph_compute(graph, cplan);
+}
+
 /* ---- what to do with which rows ---------------------------------------------------------------------------------- */
 
-/* The same in every thread, since each makes its own of the same masks. */
+/* The same in every thread. */
 typedef struct plan {
     hth_attention attention;
-    uint16_t rows[ATTENTION_ROWS_MAX]; /* to be done here */
+    const hth_mask_group *rows[ATTENTION_ROWS_MAX]; /* groups of one row */
     size_t n_rows;
+    const hth_mask_group *chunks[ATTENTION_ROWS_MAX / HTH_CHUNK_ROWS * 2];
+    size_t n_chunks;
     size_t n_slices;     /* of a row: heads that are done together */
     size_t slice_heads;  /* at most */
     size_t group_slices; /* slices of the heads that share K and V */
@@ -103,69 +188,19 @@ typedef struct plan {
     float *part;         /* likewise */
 } plan;
 
-static const uint16_t *mask_of(const hth_attention *a, size_t row)
+static_assert(HTH_CHUNK_ROWS >= 2, "a run has at least one whole group, so there are at most twice as many");
+
+static void share_out_rows(plan *p)
 {
-    return (const uint16_t *)((const char *)a->mask->data + row * a->mask->nb[1]);
-}
+    const hth_mask_plan *masks = p->attention.plan;
 
-/* The end of the run of one sequence's rows that begins at begin. */
-static size_t run_end(const hth_attention *a, size_t begin)
-{
-    size_t end = begin + 1;
-
-    while (end < a->n_rows && hth_mask_row_follows(mask_of(a, end), mask_of(a, end - 1),
-                                                   end >= begin + 2 ? mask_of(a, end - 2) : NULL, a->n_cells))
-        end++;
-    return end;
-}
-
-/* The engine's kernel for some rows of an operation. */
-static void run_engine(const engine_task *task, const struct ggml_tensor *operation, size_t begin, size_t end)
-{
-    struct ggml_tensor q = *operation->src[0];
-    struct ggml_tensor mask = *operation->src[3];
-    struct ggml_tensor out = *operation;
-
-    q.data = (char *)q.data + begin * q.nb[1];
-    q.ne[1] = (int64_t)(end - begin);
-    mask.data = (char *)mask.data + begin * mask.nb[1];
-    mask.ne[1] = (int64_t)(end - begin);
-    out.data = (char *)out.data + begin * out.nb[2];
-    out.ne[2] = (int64_t)(end - begin);
-    out.src[0] = &q;
-    out.src[3] = &mask;
-    __real_ggml_compute_forward_flash_attn_ext(task, &out);
-    ggml_barrier(task->pool); /* the work buffer and the counter of chunks are used again */
-}
-
-/* Long runs that lie side by side go to the engine at once; rows of it do not depend on each other. */
-static void share_out_rows(const engine_task *task, const struct ggml_tensor *operation, plan *p)
-{
-    const hth_attention *a = &p->attention;
-    size_t long_begin = 0;
-    size_t long_end = 0;
-
-    if (a->n_rows < ATTENTION_ROWS_LONG) {
-        for (size_t i = 0; i < a->n_rows; i++)
-            p->rows[p->n_rows++] = (uint16_t)i;
-        return;
+    p->n_rows = p->n_chunks = 0;
+    for (size_t i = 0; i < masks->n_groups; i++) {
+        if (masks->groups[i].is_chunk)
+            p->chunks[p->n_chunks++] = &masks->groups[i];
+        else
+            p->rows[p->n_rows++] = &masks->groups[i];
     }
-    for (size_t begin = 0, end; begin < a->n_rows; begin = end) {
-        end = run_end(a, begin);
-        if (end - begin < ATTENTION_ROWS_LONG) {
-            for (size_t i = begin; i < end; i++)
-                p->rows[p->n_rows++] = (uint16_t)i;
-            continue;
-        }
-        if (long_end != begin) {
-            if (long_end > long_begin)
-                run_engine(task, operation, long_begin, long_end);
-            long_begin = begin;
-        }
-        long_end = end;
-    }
-    if (long_end > long_begin)
-        run_engine(task, operation, long_begin, long_end);
 }
 
 /* ---- parts ------------------------------------------------------------------------------------------------------- */
@@ -182,17 +217,12 @@ static size_t part_cells(size_t n_open)
     return (n + TILE_CELLS - 1) / TILE_CELLS * TILE_CELLS;
 }
 
-static hth_open_cells walk_row(const hth_attention *a, size_t row)
-{
-    return (hth_open_cells){ .mask = mask_of(a, row), .n_cells = a->n_cells };
-}
-
 static size_t most_parts(const plan *p)
 {
     size_t most = 1;
 
     for (size_t i = 0; i < p->n_rows; i++) {
-        size_t n_open = hth_open_cells_count(mask_of(&p->attention, p->rows[i]), p->attention.n_cells);
+        size_t n_open = p->rows[i]->n_open;
         size_t n = (n_open + part_cells(n_open) - 1) / part_cells(n_open);
 
         if (n > most)
@@ -202,10 +232,12 @@ static size_t most_parts(const plan *p)
 }
 
 /* Floats of the work buffer that one thread has to itself. */
-static size_t thread_floats(const hth_attention *a)
+static size_t thread_floats(const hth_attention *a, bool has_chunks)
 {
     size_t n = hth_attention_scratch_floats(a) + 2 * HTH_ATTENTION_HEADS_MAX * hth_attention_part_floats(a);
 
+    if (has_chunks && n < hth_attention_chunk_floats(a))
+        n = hth_attention_chunk_floats(a);
     return (n + 2 * CACHE_LINE_FLOATS - 1) / CACHE_LINE_FLOATS * CACHE_LINE_FLOATS;
 }
 
@@ -213,13 +245,14 @@ static void lay_out(const engine_task *task, plan *p)
 {
     const hth_attention *a = &p->attention;
     size_t n_threads = (size_t)task->n_threads;
-    size_t n_used = n_threads * thread_floats(a);
+    size_t n_own = thread_floats(a, p->n_chunks > 0);
+    size_t n_used = n_threads * n_own;
     size_t n_left = task->work_bytes / sizeof(float) - n_used;
 
     p->slice_heads = a->n_group < HTH_ATTENTION_HEADS_MAX ? a->n_group : HTH_ATTENTION_HEADS_MAX;
     p->group_slices = (a->n_group + p->slice_heads - 1) / p->slice_heads;
     p->n_slices = a->n_kv_heads * p->group_slices;
-    p->scratch = (float *)task->work + (size_t)task->thread * thread_floats(a);
+    p->scratch = (float *)task->work + (size_t)task->thread * n_own;
     p->total = p->scratch + hth_attention_scratch_floats(a);
     p->part = p->total + HTH_ATTENTION_HEADS_MAX * hth_attention_part_floats(a);
     p->parts = (float *)task->work + n_used;
@@ -244,12 +277,13 @@ static size_t slice_heads(const plan *p, size_t i, size_t *head)
 }
 
 /* Slice i of a row from its first open cell to its last. */
-static void do_slice(const plan *p, size_t row, size_t i)
+static void do_slice(const plan *p, const hth_mask_group *group, size_t i)
 {
     const hth_attention *a = &p->attention;
     size_t part_floats = hth_attention_part_floats(a);
-    size_t n_open = hth_open_cells_count(mask_of(a, row), a->n_cells);
-    hth_open_cells walk = walk_row(a, row);
+    size_t row = group->row;
+    size_t n_open = group->n_open;
+    hth_open_cells walk = hth_mask_group_walk(a->plan, group);
     size_t head;
     size_t n_heads = slice_heads(p, i, &head);
 
@@ -274,9 +308,9 @@ static float *stored_part(const plan *p, size_t i_row, size_t head, size_t i_par
 static void do_part(const plan *p, size_t i_row, size_t i, size_t i_part)
 {
     const hth_attention *a = &p->attention;
-    size_t row = p->rows[i_row];
-    size_t n = part_cells(hth_open_cells_count(mask_of(a, row), a->n_cells));
-    hth_open_cells walk = walk_row(a, row);
+    size_t row = p->rows[i_row]->row;
+    size_t n = part_cells(p->rows[i_row]->n_open);
+    hth_open_cells walk = hth_mask_group_walk(a->plan, p->rows[i_row]);
     size_t head;
     size_t n_heads = slice_heads(p, i, &head);
 
@@ -291,27 +325,40 @@ static void add_parts(const plan *p, size_t i_row, size_t head)
     hth_attention_part_clear(&p->attention, p->total);
     for (size_t i = 0; i < p->n_parts; i++)
         hth_attention_part_add(&p->attention, p->total, stored_part(p, i_row, head, i));
-    hth_attention_finish(&p->attention, p->rows[i_row], head, p->total);
+    hth_attention_finish(&p->attention, p->rows[i_row]->row, head, p->total);
 }
 
 /* ---- the operation ----------------------------------------------------------------------------------------------- */
 
-/* Items are taken one by one, since other work may hold a thread up. */
-static void do_rows(const engine_task *task, const plan *p)
+/* An item is a head of a chunk, or a slice of a row, or a part of one. Of a prompt's chunks the last sees most cells. */
+static void do_item(const plan *p, size_t i)
 {
-    size_t n_items = p->n_rows * p->n_slices * p->n_parts;
+    size_t n_chunk_items = p->n_chunks * p->attention.n_heads;
+    size_t i_slice;
+
+    if (i < n_chunk_items) {
+        hth_attention_chunk(&p->attention, p->chunks[p->n_chunks - 1 - i / p->attention.n_heads],
+                            i % p->attention.n_heads, p->scratch);
+        return;
+    }
+    i -= n_chunk_items;
+    i_slice = i / p->n_parts;
+    if (p->n_parts == 1)
+        do_slice(p, p->rows[i_slice / p->n_slices], i_slice % p->n_slices);
+    else
+        do_part(p, i_slice / p->n_slices, i_slice % p->n_slices, i % p->n_parts);
+}
+
+/* Items are taken one by one, since other work may hold a thread up. */
+static void do_items(const engine_task *task, const plan *p)
+{
+    size_t n_items = p->n_chunks * p->attention.n_heads + p->n_rows * p->n_slices * p->n_parts;
 
     if (task->thread == 0)
         ggml_threadpool_chunk_set(task->pool, task->n_threads);
     ggml_barrier(task->pool);
-    for (size_t i = (size_t)task->thread; i < n_items; i = (size_t)ggml_threadpool_chunk_add(task->pool, 1)) {
-        size_t i_slice = i / p->n_parts;
-
-        if (p->n_parts == 1)
-            do_slice(p, p->rows[i_slice / p->n_slices], i_slice % p->n_slices);
-        else
-            do_part(p, i_slice / p->n_slices, i_slice % p->n_slices, i % p->n_parts);
-    }
+    for (size_t i = (size_t)task->thread; i < n_items; i = (size_t)ggml_threadpool_chunk_add(task->pool, 1))
+        do_item(p, i);
     if (p->n_parts == 1)
         return;
     ggml_barrier(task->pool);
@@ -323,21 +370,20 @@ static bool can_do(const engine_task *task, const struct ggml_tensor *operation,
 {
     return is_on && !task->wants_reference && task->work && hth_attention_read(operation, &p->attention) &&
            p->attention.n_rows <= ATTENTION_ROWS_MAX && p->attention.n_cells <= UINT32_MAX &&
-           (size_t)task->n_threads * thread_floats(&p->attention) <= task->work_bytes / sizeof(float);
+           (size_t)task->n_threads * thread_floats(&p->attention, p->attention.n_rows >= HTH_CHUNK_ROWS) <=
+               task->work_bytes / sizeof(float);
 }
 
 void __wrap_ggml_compute_forward_flash_attn_ext(const engine_task *task, struct ggml_tensor *operation)
 {
     plan p;
 
-    p.n_rows = 0;
     if (!can_do(task, operation, &p)) {
         __real_ggml_compute_forward_flash_attn_ext(task, operation);
         return;
     }
-    share_out_rows(task, operation, &p);
-    if (p.n_rows > 0) {
-        lay_out(task, &p);
-        do_rows(task, &p);
-    }
+    p.attention.plan = plan_of(&p.attention);
+    share_out_rows(&p);
+    lay_out(task, &p);
+    do_items(task, &p);
 }

@@ -1,11 +1,16 @@
 /*
- * attention_mask.c - which cells a row of an attention mask leaves open
+ * attention_mask.c - bits of a mask, and its rows in groups
  *
- * Masks are read 64 cells at a time as bits, since of the cells of a shared buffer most belong to other sequences: what
- * is closed must cost next to nothing.
+ * A row of a prompt follows the row before it when it sees one cell more, its own. A window may have dropped one cell,
+ * which the row before the last still sees: else it is the last cell of another sequence's row, which no other row sees.
+ * Of a run's first two rows that cannot be told; there the third decides, which a window makes drop one as well. Rows
+ * that follow one another are a run. Runs of HTH_CHUNK_ROWS rows and more are cut into groups of that many.
+ *
+ * Most of a row is as the row before, so 64 cells whose values are the same are not looked at again.
  */
 #include "engine/attention_mask.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 typedef uint16_t halves __attribute__((vector_size(32)));
@@ -13,8 +18,10 @@ typedef uint16_t halves __attribute__((vector_size(32)));
 #define N_HALVES ((size_t)16)
 #define N_BITS ((size_t)64)
 
-/* Bit i: cell i of up to 64 is open. */
-static uint64_t open_bits(const uint16_t *mask)
+/* ---- bits of a row ---- */
+
+/* Bit i: value i of up to 64 is not the given one. */
+static uint64_t other_bits(const uint16_t *mask, uint16_t value)
 {
     static const halves weights = { 1 << 0, 1 << 1, 1 << 2,  1 << 3,  1 << 4,  1 << 5,  1 << 6,  1 << 7,
                                     1 << 8, 1 << 9, 1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 << 14, 1 << 15 };
@@ -25,7 +32,7 @@ static uint64_t open_bits(const uint16_t *mask)
         uint64_t folded[4];
 
         memcpy(&values, mask + i * N_HALVES, sizeof(values));
-        values = (halves)(values != HTH_MASK_CLOSED) & weights;
+        values = (halves)(values != value) & weights;
         memcpy(folded, &values, sizeof(folded));
         folded[0] |= folded[1] | folded[2] | folded[3];
         folded[0] |= folded[0] >> 32;
@@ -35,33 +42,253 @@ static uint64_t open_bits(const uint16_t *mask)
     return bits;
 }
 
-static uint64_t open_bits_at(const uint16_t *mask, size_t n_cells, size_t block)
+/* Up to 64 values of a row, closed ones behind its end. */
+static const uint16_t *values_at(const uint16_t *row, size_t n_cells, size_t cell, uint16_t *room)
 {
-    uint64_t bits = 0;
-
-    if (block + N_BITS <= n_cells)
-        return open_bits(mask + block);
-    for (size_t i = block; i < n_cells; i++)
-        bits |= (uint64_t)(mask[i] != HTH_MASK_CLOSED) << (i - block);
-    return bits;
+    if (cell + N_BITS <= n_cells)
+        return row + cell;
+    for (size_t i = 0; i < N_BITS; i++)
+        room[i] = cell + i < n_cells ? row[cell + i] : HTH_MASK_CLOSED;
+    return room;
 }
 
-size_t hth_open_cells_count(const uint16_t *mask, size_t n_cells)
-{
-    size_t n = 0;
+/* ---- making a plan ---- */
 
-    for (size_t block = 0; block < n_cells; block += N_BITS)
-        n += (size_t)__builtin_popcountll(open_bits_at(mask, n_cells, block));
-    return n;
+/* What is known while the rows are read. */
+typedef struct reader {
+    hth_mask_plan *plan;
+    size_t n_words;  /* of a row */
+    size_t kept;     /* offset of [2 + HTH_CHUNK_ROWS][n_words]: bits of the last rows of the run, in a ring */
+    size_t begin;    /* of the run */
+    bool is_unsure;  /* of the run's first two rows, whether they are of one sequence */
+    size_t n_closed; /* rows of it that are in groups of a chunk already */
+} reader;
+
+/* Room for n more words, zeros; false when there is no memory. */
+static bool take_words(hth_mask_plan *plan, size_t n, size_t *offset)
+{
+    if (plan->n_words + n > plan->words_capacity) {
+        size_t capacity = 2 * (plan->n_words + n);
+        uint64_t *grown = realloc(plan->words, capacity * sizeof(*grown));
+
+        if (!grown)
+            return false;
+        plan->words = grown;
+        plan->words_capacity = capacity;
+    }
+    memset(plan->words + plan->n_words, 0, n * sizeof(*plan->words));
+    *offset = plan->n_words;
+    plan->n_words += n;
+    return true;
 }
+
+static uint64_t *bits_of(const reader *r, size_t row)
+{
+    return r->plan->words + r->kept + row % (HTH_CHUNK_ROWS + 2) * r->n_words;
+}
+
+/* How a row differs from the one before it. */
+typedef struct difference {
+    size_t n_gained;
+    size_t n_lost;
+    bool is_seen_twice; /* what was lost: also by the row before that, of the same run */
+} difference;
+
+static difference read_row(const reader *r, const void *mask, size_t row_bytes, size_t row, size_t n_cells)
+{
+    const uint16_t *values = (const uint16_t *)((const char *)mask + row * row_bytes);
+    const uint16_t *before = row > 0 ? (const uint16_t *)((const char *)values - row_bytes) : NULL;
+    uint64_t *now = bits_of(r, row);
+    const uint64_t *then = row > 0 ? bits_of(r, row - 1) : NULL;
+    const uint64_t *earlier = row > r->begin + 1 ? bits_of(r, row - 2) : NULL;
+    difference d = { .is_seen_twice = true };
+
+    for (size_t i = 0; i < r->n_words; i++) {
+        size_t cell = i * N_BITS;
+        uint16_t room[N_BITS];
+        const uint16_t *here;
+        uint64_t lost;
+
+        if (before && cell + N_BITS <= n_cells && memcmp(values + cell, before + cell, N_BITS * sizeof(*values)) == 0) {
+            now[i] = then[i];
+            continue;
+        }
+        here = values_at(values, n_cells, cell, room);
+        now[i] = other_bits(here, HTH_MASK_CLOSED);
+        r->plan->has_values |= (now[i] & other_bits(here, 0)) != 0;
+        if (!then)
+            continue;
+        lost = then[i] & ~now[i];
+        d.n_gained += (size_t)__builtin_popcountll(now[i] & ~then[i]);
+        d.n_lost += (size_t)__builtin_popcountll(lost);
+        d.is_seen_twice &= lost == 0 || (earlier && (earlier[i] & lost) == lost);
+    }
+    return d;
+}
+
+/* The range of words in which any of some rows has bits, and their number. */
+static void measure(const reader *r, hth_mask_group *group)
+{
+    size_t begin = r->n_words, end = 0;
+
+    group->n_open = 0;
+    for (size_t i = 0; i < r->n_words; i++) {
+        uint64_t any = 0;
+
+        for (size_t row = 0; row < group->n_rows; row++)
+            any |= bits_of(r, group->row + row)[i];
+        if (any == 0)
+            continue;
+        if (begin == r->n_words)
+            begin = i;
+        end = i + 1;
+        group->n_open += (size_t)__builtin_popcountll(any);
+    }
+    group->first_cell = begin < end ? begin * N_BITS : 0;
+    group->n_words = begin < end ? end - begin : 0;
+}
+
+/* Bits of cells by rows become bits of rows by cells. */
+static void turn(const reader *r, const hth_mask_group *group, size_t word, uint64_t *columns)
+{
+    for (size_t row = 0; row < group->n_rows; row++) {
+        uint64_t open = bits_of(r, group->row + row)[word];
+
+        for (; open != 0; open &= open - 1)
+            columns[__builtin_ctzll(open)] |= 1ull << row;
+    }
+}
+
+static bool fill_chunk(const reader *r, hth_mask_group *group)
+{
+    hth_mask_plan *plan = r->plan;
+    size_t first = group->first_cell / N_BITS;
+
+    if (!take_words(plan, 2 * group->n_words, &group->all))
+        return false;
+    group->columns = group->all + group->n_words;
+    for (size_t i = 0; i < group->n_words; i++) {
+        uint64_t any = 0, all = UINT64_MAX;
+        size_t columns;
+
+        for (size_t row = 0; row < group->n_rows; row++) {
+            any |= bits_of(r, group->row + row)[first + i];
+            all &= bits_of(r, group->row + row)[first + i];
+        }
+        plan->words[group->any + i] = any;
+        plan->words[group->all + i] = all;
+        if (any == all)
+            continue;
+        if (!take_words(plan, N_BITS, &columns))
+            return false;
+        plan->words[group->columns + i] = columns; /* never 0: other words lie before it */
+        turn(r, group, first + i, plan->words + columns);
+    }
+    return true;
+}
+
+static bool add_group(reader *r, size_t row, size_t n_rows, bool is_chunk)
+{
+    hth_mask_plan *plan = r->plan;
+    hth_mask_group group = { .row = row, .n_rows = n_rows, .is_chunk = is_chunk };
+
+    if (plan->n_groups == plan->groups_capacity) {
+        size_t capacity = 2 * plan->groups_capacity + 16;
+        hth_mask_group *grown = realloc(plan->groups, capacity * sizeof(*grown));
+
+        if (!grown)
+            return false;
+        plan->groups = grown;
+        plan->groups_capacity = capacity;
+    }
+    measure(r, &group);
+    if (!take_words(plan, group.n_words, &group.any))
+        return false;
+    if (!is_chunk && group.n_words > 0)
+        memcpy(plan->words + group.any, bits_of(r, row) + group.first_cell / N_BITS, group.n_words * sizeof(uint64_t));
+    else if (is_chunk && !fill_chunk(r, &group))
+        return false;
+    plan->groups[plan->n_groups++] = group;
+    return true;
+}
+
+/* The rows of the run up to end that are in no group yet. */
+static bool end_run(reader *r, size_t end)
+{
+    bool ok = true;
+
+    if (end - r->begin >= HTH_CHUNK_ROWS)
+        return r->begin + r->n_closed == end ||
+               add_group(r, r->begin + r->n_closed, end - r->begin - r->n_closed, true);
+    for (size_t row = r->begin; ok && row < end; row++)
+        ok = add_group(r, row, 1, false);
+    return ok;
+}
+
+static bool begin_run(reader *r, size_t row)
+{
+    bool ok = end_run(r, row);
+
+    r->begin = row;
+    r->n_closed = 0;
+    return ok;
+}
+
+/* Go on with the run, or begin another one. */
+static bool add_row(reader *r, size_t row, difference d)
+{
+    bool is_second = row == r->begin + 1;
+    bool was_unsure = r->is_unsure;
+    bool ok;
+
+    r->is_unsure = false;
+    if (row == 0)
+        return true;
+    if (was_unsure && d.n_lost != 1) { /* no window: the first row was another sequence's */
+        ok = add_group(r, r->begin++, 1, false);
+        return ok && ((d.n_gained == 1 && d.n_lost == 0) || begin_run(r, row));
+    }
+    if (d.n_gained == 1 && (d.n_lost == 0 || (d.n_lost == 1 && (d.is_seen_twice || is_second)))) {
+        r->is_unsure = is_second && d.n_lost == 1;
+        return true;
+    }
+    return begin_run(r, row);
+}
+
+bool hth_mask_plan_make(hth_mask_plan *plan, const void *mask, size_t row_bytes, size_t n_rows, size_t n_cells)
+{
+    reader r = { .plan = plan, .n_words = (n_cells + N_BITS - 1) / N_BITS };
+    bool ok;
+
+    plan->n_groups = 0;
+    plan->n_words = 0;
+    plan->has_values = false;
+    ok = take_words(plan, (HTH_CHUNK_ROWS + 2) * r.n_words, &r.kept);
+    for (size_t row = 0; ok && row < n_rows; row++) {
+        if (row - r.begin - r.n_closed == HTH_CHUNK_ROWS) {
+            ok = add_group(&r, r.begin + r.n_closed, HTH_CHUNK_ROWS, true);
+            r.n_closed += HTH_CHUNK_ROWS;
+        }
+        if (ok)
+            ok = add_row(&r, row, read_row(&r, mask, row_bytes, row, n_cells));
+    }
+    return ok && end_run(&r, n_rows);
+}
+
+void hth_mask_plan_free(hth_mask_plan *plan)
+{
+    free(plan->groups);
+    free(plan->words);
+    *plan = (hth_mask_plan){ .groups = NULL };
+}
+
+/* ---- walking ---- */
 
 /* Until some are at hand; false at the end. */
 static bool look_further(hth_open_cells *walk)
 {
-    while (walk->open == 0 && walk->block < walk->n_cells) {
-        walk->open = open_bits_at(walk->mask, walk->n_cells, walk->block);
-        walk->block += N_BITS;
-    }
+    while (walk->open == 0 && walk->next < walk->n_words)
+        walk->open = walk->words[walk->next++];
     return walk->open != 0;
 }
 
@@ -70,7 +297,7 @@ size_t hth_open_cells_next(hth_open_cells *walk, uint32_t *cells, size_t n_max)
     size_t n = 0;
 
     while (n < n_max && look_further(walk)) {
-        uint32_t first = (uint32_t)(walk->block - N_BITS);
+        uint32_t first = (uint32_t)(walk->first_cell + (walk->next - 1) * N_BITS);
 
         for (; walk->open != 0 && n < n_max; walk->open &= walk->open - 1)
             cells[n++] = first + (uint32_t)__builtin_ctzll(walk->open);
@@ -91,28 +318,4 @@ void hth_open_cells_skip(hth_open_cells *walk, size_t n)
         for (; n > 0; n--)
             walk->open &= walk->open - 1;
     }
-}
-
-bool hth_mask_row_follows(const uint16_t *row, const uint16_t *before, const uint16_t *two_before, size_t n_cells)
-{
-    int n_gained = 0;
-    int n_lost = 0;
-
-    for (size_t block = 0; block < n_cells; block += N_BITS) {
-        size_t n_bytes = (n_cells - block < N_BITS ? n_cells - block : N_BITS) * sizeof(row[0]);
-        uint64_t now, then, lost;
-
-        if (memcmp(row + block, before + block, n_bytes) == 0)
-            continue;
-        now = open_bits_at(row, n_cells, block);
-        then = open_bits_at(before, n_cells, block);
-        lost = then & ~now;
-        n_gained += __builtin_popcountll(now & ~then);
-        n_lost += __builtin_popcountll(lost);
-        if (n_gained > 1 || n_lost > 1)
-            return false;
-        if (lost != 0 && (!two_before || (open_bits_at(two_before, n_cells, block) & lost) == 0))
-            return false;
-    }
-    return n_gained == 1;
 }

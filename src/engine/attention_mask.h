@@ -1,5 +1,9 @@
 /*
- * attention_mask.h - which cells a row of an attention mask leaves open
+ * attention_mask.h - which cells the rows of an attention mask leave open
+ *
+ * A mask is read once and becomes groups of rows with bits for their open cells: a row alone, or up to 64 neighbouring
+ * rows of one sequence. Whoever computes with a group looks at its bits only, from its first open cell to its last, so
+ * that cells of other sequences cost next to nothing.
  */
 #ifndef HTH_ENGINE_ATTENTION_MASK_H
 #define HTH_ENGINE_ATTENTION_MASK_H
@@ -11,26 +15,57 @@
 /* A mask's values are added to the scores; this one, minus infinity as f16, closes a cell. */
 #define HTH_MASK_CLOSED 0xfc00u
 
-/* A walk over the open cells of one row, in the order of the cells. */
+/* Rows of a chunk's group; a run of fewer rows of one sequence is no chunk, and each of them a group of its own. */
+#define HTH_CHUNK_ROWS ((size_t)64)
+
+/* Offsets are into the plan's words: those move while it is being made. */
+typedef struct hth_mask_group {
+    size_t row; /* the first */
+    size_t n_rows;
+    bool is_chunk;
+    size_t first_cell; /* of the first word, a multiple of 64 */
+    size_t n_words;
+    size_t n_open; /* cells that any of the rows sees */
+    size_t any;    /* [n_words]: bits of the cells that any row sees */
+    size_t all;    /* [n_words], of a chunk: that all see */
+    size_t
+        columns; /* [n_words], of a chunk: where these differ the offset of 64 words, a cell's bits of rows; else 0 */
+} hth_mask_group;
+
+typedef struct hth_mask_plan {
+    hth_mask_group *groups; /* in the order of the rows */
+    size_t n_groups;
+    size_t groups_capacity;
+    uint64_t *words;
+    size_t n_words;
+    size_t words_capacity;
+    bool has_values; /* some open cells have another value than 0 */
+} hth_mask_plan;
+
+/* A mask of rows row_bytes apart, made into a plan that may hold an older one. False when there is no memory. */
+bool hth_mask_plan_make(hth_mask_plan *plan, const void *mask, size_t row_bytes, size_t n_rows, size_t n_cells);
+void hth_mask_plan_free(hth_mask_plan *plan);
+
+/* A walk over the open cells of a group, in the order of the cells. */
 typedef struct hth_open_cells {
-    const uint16_t *mask; /* [n_cells] */
-    size_t n_cells;
-    size_t block;  /* first cell of the next 64 to look at */
-    uint64_t open; /* open cells of the 64 before that which were not given out yet */
+    const uint64_t *words; /* [n_words] */
+    size_t n_words;
+    size_t first_cell;
+    size_t next;   /* word to look at */
+    uint64_t open; /* cells of the word before that which were not given out yet */
 } hth_open_cells;
 
-/* Open cells of a row. */
-size_t hth_open_cells_count(const uint16_t *mask, size_t n_cells);
+static inline hth_open_cells hth_mask_group_walk(const hth_mask_plan *plan, const hth_mask_group *group)
+{
+    return (hth_open_cells){
+        .words = plan->words + group->any,
+        .n_words = group->n_words,
+        .first_cell = group->first_cell,
+    };
+}
 
 /* The next open cells, at most n_max of them; fewer only at the end. */
 size_t hth_open_cells_next(hth_open_cells *walk, uint32_t *cells, size_t n_max);
 void hth_open_cells_skip(hth_open_cells *walk, size_t n);
-
-/*
- * Is this row of a batch the token after the one in the row before, of the same sequence? two_before: the row before
- * that, or NULL. With every row before, it sees one cell more; a window may have dropped one cell, which row two_before
- * still sees. The last cell of another sequence's row is its own, which no other row sees.
- */
-bool hth_mask_row_follows(const uint16_t *row, const uint16_t *before, const uint16_t *two_before, size_t n_cells);
 
 #endif

@@ -1,11 +1,10 @@
 /*
- * attention_row.c - the attention of one row over its open cells
+ * attention_row.c - the engine's operation, and the attention of one row over its open cells
  *
  * Cells are taken 64 at a time, counted over the row's open cells only, so that the arithmetic cannot depend on where
  * they lie or on what lies between them. K and V of such a tile are converted to f32 once for all heads that share
  * them; scores, weights and sums are f32 throughout. K of a quantised type is multiplied by the engine's own function for
- * that type, with Q converted as it wants it, as the engine does. The exponential is computed here so that it works on
- * many values at once; it is right to about 2 units in the last place.
+ * that type, with Q converted as it wants it, as the engine does.
  */
 #include "engine/attention_row.h"
 
@@ -14,18 +13,12 @@
 #include <math.h>
 #include <string.h>
 
-#define N_TILE ((size_t)64)
-#define N_LANES ((size_t)16)
+#include "engine/attention_lanes.h"
 
-/* Lowered by the compiler to what the machine has. Values in memory are aligned as floats only. */
-typedef float lanes __attribute__((vector_size(64)));
-typedef float loose_lanes __attribute__((vector_size(64), aligned(4), may_alias));
+#define N_TILE ((size_t)64)
+
 typedef float lanes8 __attribute__((vector_size(32)));
 typedef float lanes4 __attribute__((vector_size(16)));
-typedef uint32_t bit_lanes __attribute__((vector_size(64)));
-
-#define LOAD(at) (*(const loose_lanes *)(at))
-#define STORE(at, value) (*(loose_lanes *)(at) = (value))
 
 /* ---- reading the operation --------------------------------------------------------------------------------------- */
 
@@ -41,6 +34,8 @@ static bool has_types(const hth_attention *a)
     enum ggml_type q_type = k_traits->vec_dot_type;
 
     if (!is_plain(a->v->type) && !ggml_get_type_traits(a->v->type)->to_float)
+        return false;
+    if (!is_plain(a->k->type) && !ggml_get_type_traits(a->k->type)->to_float)
         return false;
     return is_plain(a->k->type) || (k_traits->vec_dot && ggml_get_type_traits_cpu(q_type)->from_float &&
                                     ggml_row_size(q_type, (int64_t)a->dk) <= a->dk * sizeof(float));
@@ -93,7 +88,7 @@ bool hth_attention_read(const struct ggml_tensor *operation, hth_attention *out)
 }
 
 /* How much ALiBi's distances count for a head: a geometric series, continued between its members past a power of 2. */
-static float slope(const hth_attention *a, size_t head)
+float hth_attention_slope(const hth_attention *a, size_t head)
 {
     size_t n_regular = 1;
 
@@ -104,6 +99,11 @@ static float slope(const hth_attention *a, size_t head)
     if (head < n_regular)
         return powf(2, -a->bias * (float)(head + 1) / (float)n_regular);
     return powf(2, -a->bias / 2 * (float)(2 * (head - n_regular) + 1) / (float)n_regular);
+}
+
+const uint16_t *hth_attention_mask(const hth_attention *a, size_t row)
+{
+    return (const uint16_t *)((const char *)a->mask->data + row * a->mask->nb[1]);
 }
 
 /* ---- arithmetic -------------------------------------------------------------------------------------------------- */
@@ -136,29 +136,6 @@ static float dot(const float *a, const float *b, size_t n)
         rest += a[i] * b[i];
     sum[0] += sum[1];
     return sum_of(sum) + rest;
-}
-
-/*
- * x to e^x, for x <= 0; below -87, where it is nothing beside 1, 0. x = n ln 2 + r; e^r by its series, 2^n by the bits
- * of a float. Adding 1.5 * 2^23 rounds to a whole number, and leaves it in the lowest bits.
- */
-static void exponential(lanes *x)
-{
-    const float rounder = 12582912;
-    lanes shifted = *x * 1.44269504f + rounder;
-    lanes n = shifted - rounder;
-    lanes r = (*x - n * 0.693359375f) + n * 2.12194440e-4f;
-    lanes power = ((((r * (1 / 720.0f) + 1 / 120.0f) * r + 1 / 24.0f) * r + 1 / 6.0f) * r + 0.5f) * r * r + r + 1;
-    bit_lanes exponent, bits;
-    bit_lanes kept = ~(bit_lanes)(*x < -87);
-
-    memcpy(&bits, &shifted, sizeof(bits));
-    exponent = (bits << 23) + (127u << 23); /* what the rounder left above the number falls out */
-    memcpy(&shifted, &exponent, sizeof(shifted));
-    power *= shifted;
-    memcpy(&bits, &power, sizeof(bits));
-    bits &= kept; /* of what is no number, nothing is kept back */
-    memcpy(x, &bits, sizeof(bits));
 }
 
 /* Scores to weights relative to the highest; their sum. Values from n on become 0. */
@@ -237,22 +214,25 @@ size_t hth_attention_scratch_floats(const hth_attention *a)
     return N_TILE * (a->dk + a->dv) + HTH_ATTENTION_HEADS_MAX * a->dk;
 }
 
-static void to_floats(enum ggml_type type, const void *from, float *to, size_t n)
-{
-    switch ((int)type) {
-    case GGML_TYPE_F32: memcpy(to, from, n * sizeof(to[0])); break;
-    case GGML_TYPE_F16: ggml_cpu_fp16_to_fp32(from, to, (int64_t)n); break;
-    case GGML_TYPE_BF16: ggml_cpu_bf16_to_fp32(from, to, (int64_t)n); break;
-    default: ggml_get_type_traits(type)->to_float(from, to, (int64_t)n); break;
-    }
-}
-
 static const char *cell_of(const struct ggml_tensor *tensor, uint32_t cell, size_t kv_head)
 {
     return (const char *)tensor->data + cell * tensor->nb[1] + kv_head * tensor->nb[2];
 }
 
-static const float *query(const hth_attention *a, size_t row, size_t head)
+void hth_attention_floats(const struct ggml_tensor *tensor, uint32_t cell, size_t kv_head, float *to)
+{
+    const void *from = cell_of(tensor, cell, kv_head);
+    size_t n = (size_t)tensor->ne[0];
+
+    switch ((int)tensor->type) {
+    case GGML_TYPE_F32: memcpy(to, from, n * sizeof(to[0])); break;
+    case GGML_TYPE_F16: ggml_cpu_fp16_to_fp32(from, to, (int64_t)n); break;
+    case GGML_TYPE_BF16: ggml_cpu_bf16_to_fp32(from, to, (int64_t)n); break;
+    default: ggml_get_type_traits(tensor->type)->to_float(from, to, (int64_t)n); break;
+    }
+}
+
+const float *hth_attention_query(const hth_attention *a, size_t row, size_t head)
 {
     return (const float *)((const char *)a->q->data + row * a->q->nb[1] + head * a->q->nb[2]);
 }
@@ -262,20 +242,22 @@ static void convert_queries(const hth_attention *a, size_t row, size_t head, siz
     enum ggml_type type = ggml_get_type_traits_cpu(a->k->type)->vec_dot_type;
 
     for (size_t i = 0; i < n_heads; i++)
-        ggml_get_type_traits_cpu(type)->from_float(query(a, row, head + i), to + i * a->dk, (int64_t)a->dk);
+        ggml_get_type_traits_cpu(type)->from_float(hth_attention_query(a, row, head + i), to + i * a->dk,
+                                                   (int64_t)a->dk);
 }
 
 /* The next tile; false when there is none. */
-static bool load_tile(const hth_attention *a, hth_open_cells *walk, size_t kv_head, size_t n_max, tile *t)
+static bool load_tile(const hth_attention *a, const uint16_t *values, hth_open_cells *walk, size_t kv_head,
+                      size_t n_max, tile *t)
 {
     t->n = hth_open_cells_next(walk, t->cells, n_max < N_TILE ? n_max : N_TILE);
     for (size_t c = 0; c < t->n; c++) {
         uint32_t cell = t->cells[c];
 
-        t->bias[c] = walk->mask[cell] == 0 ? 0 : ggml_fp16_to_fp32(walk->mask[cell]);
+        t->bias[c] = values ? ggml_fp16_to_fp32(values[cell]) : 0;
         if (is_plain(a->k->type))
-            to_floats(a->k->type, cell_of(a->k, cell, kv_head), t->k + c * a->dk, a->dk);
-        to_floats(a->v->type, cell_of(a->v, cell, kv_head), t->v + c * a->dv, a->dv);
+            hth_attention_floats(a->k, cell, kv_head, t->k + c * a->dk);
+        hth_attention_floats(a->v, cell, kv_head, t->v + c * a->dv);
     }
     return t->n > 0;
 }
@@ -283,8 +265,8 @@ static bool load_tile(const hth_attention *a, hth_open_cells *walk, size_t kv_he
 /* The scores of a head in the tile; the highest of them. */
 static float score(const hth_attention *a, const tile *t, size_t row, size_t head, size_t i_head, float *scores)
 {
-    const float *q = query(a, row, head);
-    float factor = slope(a, head);
+    const float *q = hth_attention_query(a, row, head);
+    float factor = hth_attention_slope(a, head);
     float highest = -INFINITY;
 
     if (is_plain(a->k->type)) {
@@ -329,12 +311,13 @@ void hth_attention_cells(const hth_attention *a, size_t row, size_t head, size_t
                          size_t n, float *scratch, float *parts, size_t part_stride)
 {
     tile t = { .k = scratch, .v = scratch + N_TILE * a->dk, .q = scratch + N_TILE * (a->dk + a->dv) };
+    const uint16_t *values = a->plan->has_values ? hth_attention_mask(a, row) : NULL;
 
     if (!is_plain(a->k->type))
         convert_queries(a, row, head, n_heads, t.q);
     for (size_t i = 0; i < n_heads; i++)
         hth_attention_part_clear(a, parts + i * part_stride);
-    for (; n > 0 && load_tile(a, walk, head / a->n_group, n, &t); n -= t.n)
+    for (; n > 0 && load_tile(a, values, walk, head / a->n_group, n, &t); n -= t.n)
         for (size_t i = 0; i < n_heads; i++)
             add_tile(a, &t, row, head + i, i, parts + i * part_stride);
 }

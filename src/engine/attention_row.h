@@ -18,7 +18,8 @@ struct ggml_tensor;
 /* What the engine wants computed, in the terms of its operation. */
 typedef struct hth_attention {
     const struct ggml_tensor *q, *k, *v, *mask, *out;
-    const float *sinks; /* [n_heads], or NULL */
+    const hth_mask_plan *plan; /* of the mask; the caller's */
+    const float *sinks;        /* [n_heads], or NULL */
     size_t n_rows;
     size_t n_cells;
     size_t n_heads;
@@ -30,8 +31,17 @@ typedef struct hth_attention {
     float bias; /* of ALiBi; 0: none */
 } hth_attention;
 
-/* Read an operation; false: it is of a form that is not dealt with here. */
+/* Read an operation, all but the plan; false: it is of a form that is not dealt with here. */
 bool hth_attention_read(const struct ggml_tensor *operation, hth_attention *out);
+
+/* A row of the mask, [n_cells]. */
+const uint16_t *hth_attention_mask(const hth_attention *attention, size_t row);
+/* How much a mask's values count for a head. */
+float hth_attention_slope(const hth_attention *attention, size_t head);
+/* A row's Q of a head, [dk]. */
+const float *hth_attention_query(const hth_attention *attention, size_t row, size_t head);
+/* A cell's K or V as floats, [dk] or [dv]. */
+void hth_attention_floats(const struct ggml_tensor *tensor, uint32_t cell, size_t kv_head, float *to);
 
 /*
  * A partial result of one head, 2 + dv floats: the highest score, the sum of the weights relative to it, and the sum of

@@ -771,7 +771,7 @@ static void write_params_text(hth_engine_context *context, const struct llama_co
                          hth_shim_version(), engine.features, model->n_gpu_layers,
                          atomic_load(&model->kind) == HTH_MODEL_PLAIN ? ROW_FORMAT_PLAIN : ROW_FORMAT, HTH_BLOCK_TOKENS,
                          ggml_type_name(params->type_k), ggml_type_name(params->type_v), has_flash_attention,
-                         has_flash_attention && hth_attention_is_on() ? " attn=range" : "", !model->on_gpu,
+                         has_flash_attention && hth_attention_is_on() ? " attn=own" : "", !model->on_gpu,
                          getenv("GGML_NO_IQ_PANEL") == NULL, !(rotation_off && strtol(rotation_off, NULL, 10) != 0),
                          long_rope, model->facts.rope_type, (double)model->facts.rope_freq_scale);
     for (size_t i = 0; i < sizeof(rope_keys) / sizeof(rope_keys[0]) && n < sizeof(text); i++) {

@@ -253,13 +253,68 @@ static operation *random_operation(enum ggml_type type_k, enum ggml_type type_v,
     return op;
 }
 
+/* Lay n tokens into free cells in their order, with random gaps; rows from row on see the tokens up to their own. */
+static void lay_sequence(operation *op, uint32_t first_token, size_t n, size_t n_own_rows, size_t row, size_t gaps)
+{
+    size_t cell = draw(gaps + 1);
+
+    for (size_t i = 0; i < n; i++) {
+        while (op->tokens[cell] < 1000000)
+            cell++;
+        assert_true(cell < op->n_cells);
+        op->tokens[cell] = first_token + (uint32_t)i;
+        for (size_t r = 0; r < n_own_rows; r++)
+            if (i + n_own_rows <= n + r)
+                open_cell(op, row + r, cell);
+        cell += 1 + (gaps > 0 && draw(4) == 0 ? draw(gaps) : 0);
+    }
+    for (size_t r = 0; r < n_own_rows; r++)
+        op->rows[row + r] = first_token + (uint32_t)r;
+}
+
+/* Rows see no more than the last n cells that are open to them. */
+static void narrow(operation *op, size_t n)
+{
+    for (size_t row = 0; row < op->n_rows; row++) {
+        size_t n_seen = 0;
+
+        for (size_t cell = op->n_cells; cell-- > 0;)
+            if (op->mask[row * op->n_cells + cell] != HTH_MASK_CLOSED && n_seen++ >= n)
+                op->mask[row * op->n_cells + cell] = HTH_MASK_CLOSED;
+    }
+}
+
+/* One sequence's chunk of random length, perhaps with a window, of a random form of operation. */
+static operation *random_chunk(enum ggml_type type_k, enum ggml_type type_v)
+{
+    size_t n_rows = 64 + draw(200);
+    size_t n_tokens = n_rows + draw(500);
+    operation *form = random_operation(type_k, type_v, false);
+    operation *op = operation_new(2 * n_tokens + 64, n_rows);
+    uint16_t *mask = op->mask;
+    size_t n_cells = op->n_cells;
+
+    *op = *form;
+    op->mask = mask;
+    op->n_cells = n_cells;
+    op->n_rows = n_rows;
+    for (size_t i = 0; i < n_cells; i++)
+        op->tokens[i] = 1000000 + (uint32_t)i;
+    lay_sequence(op, 5000, n_tokens, n_rows, 0, 3);
+    if (draw(3) == 0)
+        narrow(op, 1 + draw(300));
+    operation_free(form);
+    return op;
+}
+
 static void results_are_right_to_the_precision_of_floats(void **state)
 {
     static const enum ggml_type types[] = { GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16 };
 
     (void)state;
-    for (int round = 0; round < 60; round++) {
-        operation *op = random_operation(types[draw(3)], types[draw(3)], false);
+    for (int round = 0; round < 80; round++) {
+        operation *op = round % 4 == 0 ? random_chunk(types[draw(3)], types[draw(3)])
+                                       : random_operation(types[draw(3)], types[draw(3)], false);
         float *results = compute(op, OURS, 1 + (int)draw(4));
         double *expected = malloc(op->dv * sizeof(expected[0]));
 
@@ -305,25 +360,6 @@ static void quantised_cells_give_what_the_engines_kernel_gives(void **state)
         free(engine);
         operation_free(op);
     }
-}
-
-/* Lay n tokens into free cells in their order, with random gaps; rows from row on see the tokens up to their own. */
-static void lay_sequence(operation *op, uint32_t first_token, size_t n, size_t n_own_rows, size_t row, size_t gaps)
-{
-    size_t cell = draw(gaps + 1);
-
-    for (size_t i = 0; i < n; i++) {
-        while (op->tokens[cell] < 1000000)
-            cell++;
-        assert_true(cell < op->n_cells);
-        op->tokens[cell] = first_token + (uint32_t)i;
-        for (size_t r = 0; r < n_own_rows; r++)
-            if (i + n_own_rows <= n + r)
-                open_cell(op, row + r, cell);
-        cell += 1 + (gaps > 0 && draw(4) == 0 ? draw(gaps) : 0);
-    }
-    for (size_t r = 0; r < n_own_rows; r++)
-        op->rows[row + r] = first_token + (uint32_t)r;
 }
 
 static void a_row_is_the_same_wherever_its_cells_lie_and_whatever_threads_compute(void **state)
@@ -377,19 +413,10 @@ static void a_chunk_and_rows_that_decode_do_not_change_each_other(void **state)
     (void)state;
     for (size_t i = 0; i < N_MIXTURE; i++)
         n_rows += mixture[i].n_own_rows;
-    all = operation_new(2048, n_rows);
+    all = operation_new(N_CELLS_MAX, n_rows);
     n_rows = 0;
     for (size_t i = 0; i < N_MIXTURE; i++) {
-        /* Chunks keep their alignment to the engine's tiles, which its kernel depends on. */
-        size_t begin = all->n_cells;
-
-        for (size_t cell = 0; cell < all->n_cells && begin == all->n_cells; cell += 64)
-            if (all->tokens[cell] >= 1000000)
-                begin = cell;
-        for (size_t cell = 0; cell < begin; cell++)
-            if (all->tokens[cell] >= 1000000)
-                all->tokens[cell] = 999999; /* taken */
-        lay_sequence(all, 10000 * (uint32_t)(i + 1), mixture[i].n_tokens, mixture[i].n_own_rows, n_rows, 0);
+        lay_sequence(all, 10000 * (uint32_t)(i + 1), mixture[i].n_tokens, mixture[i].n_own_rows, n_rows, 2);
         n_rows += mixture[i].n_own_rows;
     }
     results = compute(all, OURS, 2);
@@ -399,7 +426,7 @@ static void a_chunk_and_rows_that_decode_do_not_change_each_other(void **state)
         float *expected;
 
         lay_sequence(alone, 10000 * (uint32_t)(i + 1), mixture[i].n_tokens, mixture[i].n_own_rows, 0, 0);
-        expected = compute(alone, mixture[i].n_own_rows >= 64 ? ENGINE : OURS, 2);
+        expected = compute(alone, OURS, 1);
         for (size_t r = 0; r < mixture[i].n_own_rows; r++)
             assert_same_bits(all, result(all, results, n_rows + r), result(alone, expected, r));
         n_rows += mixture[i].n_own_rows;
@@ -440,10 +467,78 @@ static void many_rows_that_share_a_prefix_are_no_chunk(void **state)
 
 /* ---- masks ---- */
 
-static void a_walk_gives_the_open_cells_in_order(void **state)
+static bool is_open(const uint16_t *mask, size_t n_cells, size_t row, size_t cell)
+{
+    return mask[row * n_cells + cell] != HTH_MASK_CLOSED;
+}
+
+/* A group says of each cell how many of its rows see it: none, some by name, or all. */
+static void assert_group_is_right(const hth_mask_plan *plan, const hth_mask_group *group, const uint16_t *mask,
+                                  size_t n_cells)
+{
+    hth_open_cells walk = hth_mask_group_walk(plan, group);
+    uint32_t next = UINT32_MAX;
+    size_t n_open = 0;
+    bool any_left = hth_open_cells_next(&walk, &next, 1) == 1;
+
+    for (size_t cell = 0; cell < n_cells; cell++) {
+        size_t word = cell / 64 - group->first_cell / 64;
+        uint64_t rows = 0;
+
+        for (size_t r = 0; r < group->n_rows; r++)
+            rows |= (uint64_t)is_open(mask, n_cells, group->row + r, cell) << r;
+        assert_int_equal(any_left && next == cell, rows != 0);
+        if (rows == 0)
+            continue;
+        n_open++;
+        any_left = hth_open_cells_next(&walk, &next, 1) == 1;
+        if (!group->is_chunk)
+            continue;
+        if ((plan->words[group->all + word] >> cell % 64 & 1) != 0)
+            assert_int_equal(__builtin_popcountll(rows), group->n_rows);
+        else
+            assert_true(plan->words[plan->words[group->columns + word] + cell % 64] == rows);
+    }
+    assert_false(any_left);
+    assert_int_equal(group->n_open, n_open);
+}
+
+static void a_plan_says_of_every_mask_which_rows_see_which_cells(void **state)
+{
+    enum { N_CELLS = 700, N_ROWS = 200 };
+    static uint16_t mask[N_CELLS * N_ROWS];
+    hth_mask_plan plan = { .groups = NULL };
+
+    (void)state;
+    for (int round = 0; round < 100; round++) {
+        size_t n_cells = 1 + draw(N_CELLS), n_rows = 1 + draw(N_ROWS), at = 0;
+        size_t dense = draw(101);
+        bool grows = draw(2) == 0; /* each row has what the one before had, and one more */
+        size_t begin = draw(n_cells);
+
+        for (size_t row = 0; row < n_rows; row++)
+            for (size_t cell = 0; cell < n_cells; cell++)
+                mask[row * n_cells + cell] = (grows ? cell < begin + row : draw(100) < dense) ? 0 : HTH_MASK_CLOSED;
+        assert_true(hth_mask_plan_make(&plan, mask, n_cells * sizeof(mask[0]), n_rows, n_cells));
+        assert_false(plan.has_values);
+        for (size_t i = 0; i < plan.n_groups; i++) {
+            assert_int_equal(plan.groups[i].row, at);
+            assert_group_is_right(&plan, &plan.groups[i], mask, n_cells);
+            at += plan.groups[i].n_rows;
+        }
+        assert_int_equal(at, n_rows);
+    }
+    mask[3] = 0xbc00;
+    assert_true(hth_mask_plan_make(&plan, mask, 64 * sizeof(mask[0]), 1, 64));
+    assert_true(plan.has_values);
+    hth_mask_plan_free(&plan);
+}
+
+static void a_walk_can_skip_cells(void **state)
 {
     static uint16_t mask[700];
     static uint32_t expected[700];
+    hth_mask_plan plan = { .groups = NULL };
     uint32_t cells[64];
 
     (void)state;
@@ -451,14 +546,16 @@ static void a_walk_gives_the_open_cells_in_order(void **state)
         size_t n_cells = 1 + draw(700);
         size_t dense = draw(101);
         size_t n_open = 0, at, n;
-        hth_open_cells walk = { .mask = mask, .n_cells = n_cells };
+        hth_open_cells walk;
 
         for (size_t i = 0; i < n_cells; i++) {
             mask[i] = draw(100) < dense ? (uint16_t)draw(0x7c00) : HTH_MASK_CLOSED;
             if (mask[i] != HTH_MASK_CLOSED)
                 expected[n_open++] = (uint32_t)i;
         }
-        assert_int_equal(hth_open_cells_count(mask, n_cells), n_open);
+        assert_true(hth_mask_plan_make(&plan, mask, n_cells * sizeof(mask[0]), 1, n_cells));
+        assert_int_equal(plan.groups[0].n_open, n_open);
+        walk = hth_mask_group_walk(&plan, &plan.groups[0]);
         at = draw(n_open + 1);
         hth_open_cells_skip(&walk, at);
         while ((n = hth_open_cells_next(&walk, cells, 1 + draw(64))) > 0) {
@@ -468,28 +565,63 @@ static void a_walk_gives_the_open_cells_in_order(void **state)
         }
         assert_int_equal(at, n_open);
     }
+    hth_mask_plan_free(&plan);
+}
+
+enum { RUN_CELLS = 400, RUN_ROWS = 130, RUN_WINDOW = 20 };
+
+/* The rows of a window that moves by one cell a row. */
+static void move_window(uint16_t *mask)
+{
+    for (size_t row = 0; row < RUN_ROWS; row++)
+        for (size_t cell = 0; cell < RUN_CELLS; cell++)
+            mask[row * RUN_CELLS + cell] = cell >= 50 + row && cell < 50 + row + RUN_WINDOW ? 0 : HTH_MASK_CLOSED;
+}
+
+/* Are the rows groups of chunks of these lengths, 1 for a row alone? lengths end with 0. */
+static void assert_groups(const uint16_t *mask, const size_t *lengths)
+{
+    hth_mask_plan plan = { .groups = NULL };
+
+    assert_true(hth_mask_plan_make(&plan, mask, RUN_CELLS * sizeof(mask[0]), RUN_ROWS, RUN_CELLS));
+    for (size_t i = 0; i < plan.n_groups; i++) {
+        assert_int_equal(plan.groups[i].n_rows, lengths[i] > 0 ? lengths[i] : 1);
+        assert_int_equal(plan.groups[i].is_chunk, lengths[i] > 0);
+    }
+    hth_mask_plan_free(&plan);
 }
 
 static void rows_of_a_window_follow_one_another_and_other_sequences_do_not(void **state)
 {
-    enum { N = 130, WINDOW = 20 };
-    static uint16_t rows[4][N];
+    static uint16_t mask[RUN_CELLS * RUN_ROWS];
 
     (void)state;
-    memset(rows, 0xff, sizeof(rows));
-    for (size_t r = 0; r < 4; r++)
-        for (size_t cell = 0; cell < N; cell++)
-            rows[r][cell] = cell >= 50 + r && cell < 50 + r + WINDOW ? 0 : HTH_MASK_CLOSED;
-    assert_true(hth_mask_row_follows(rows[2], rows[1], rows[0], N));
-    assert_true(hth_mask_row_follows(rows[3], rows[2], rows[1], N));
-    assert_false(hth_mask_row_follows(rows[3], rows[1], rows[0], N)); /* one is missing */
-    assert_false(hth_mask_row_follows(rows[2], rows[1], NULL, N)); /* what was lost may have been the last one's own */
-    assert_false(hth_mask_row_follows(rows[1], rows[1], NULL, N)); /* the same again */
-    memcpy(rows[1], rows[0], sizeof(rows[0]));
-    rows[1][90] = 0; /* no window: one more */
-    assert_true(hth_mask_row_follows(rows[1], rows[0], NULL, N));
-    rows[1][91] = 0;
-    assert_false(hth_mask_row_follows(rows[1], rows[0], NULL, N));
+    move_window(mask);
+    assert_groups(mask, (size_t[]){ 64, 64, 2 });
+    mask[64 * RUN_CELLS + 300] = 0; /* one cell more than the next token's: another sequence */
+    assert_groups(mask, (size_t[]){ 64, 0, 64, 1 });
+    move_window(mask);
+    memcpy(mask + 40 * RUN_CELLS, mask + 39 * RUN_CELLS, RUN_CELLS * sizeof(mask[0])); /* the same again */
+    {
+        size_t lengths[RUN_ROWS] = { 0 }; /* rows 0 to 39 are too few, row 40 goes on from none */
+
+        lengths[41] = 64;
+        lengths[42] = 25;
+        assert_groups(mask, lengths);
+    }
+}
+
+static void a_sequence_that_goes_on_from_anothers_cells_is_not_taken_for_its_window(void **state)
+{
+    static uint16_t mask[RUN_CELLS * RUN_ROWS];
+
+    (void)state;
+    /* Row 0 sees a prefix and a cell of its own; the others are a chunk that goes on from the same prefix. */
+    for (size_t row = 0; row < RUN_ROWS; row++)
+        for (size_t cell = 0; cell < RUN_CELLS; cell++)
+            mask[row * RUN_CELLS + cell] =
+                cell < 100 || (row == 0 ? cell == 390 : cell >= 200 && cell < 200 + row) ? 0 : HTH_MASK_CLOSED;
+    assert_groups(mask, (size_t[]){ 0, 64, 64, 1 });
 }
 
 static int start(void **state)
@@ -507,8 +639,10 @@ int main(void)
         cmocka_unit_test(a_row_is_the_same_wherever_its_cells_lie_and_whatever_threads_compute),
         cmocka_unit_test(a_chunk_and_rows_that_decode_do_not_change_each_other),
         cmocka_unit_test(many_rows_that_share_a_prefix_are_no_chunk),
-        cmocka_unit_test(a_walk_gives_the_open_cells_in_order),
+        cmocka_unit_test(a_plan_says_of_every_mask_which_rows_see_which_cells),
+        cmocka_unit_test(a_walk_can_skip_cells),
         cmocka_unit_test(rows_of_a_window_follow_one_another_and_other_sequences_do_not),
+        cmocka_unit_test(a_sequence_that_goes_on_from_anothers_cells_is_not_taken_for_its_window),
     };
 
     return cmocka_run_group_tests(tests, start, NULL);

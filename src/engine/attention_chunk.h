@@ -1,0 +1,15 @@
+/*
+ * attention_chunk.h - the attention of a chunk: up to 64 neighbouring rows of one sequence
+ */
+#ifndef HTH_ENGINE_ATTENTION_CHUNK_H
+#define HTH_ENGINE_ATTENTION_CHUNK_H
+
+#include "engine/attention_row.h"
+
+/* Floats that hth_attention_chunk needs to work in. */
+size_t hth_attention_chunk_floats(const hth_attention *attention);
+
+/* Compute a head of a group of rows that is a chunk. */
+void hth_attention_chunk(const hth_attention *attention, const hth_mask_group *group, size_t head, float *scratch);
+
+#endif

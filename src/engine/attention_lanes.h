@@ -1,0 +1,59 @@
+/*
+ * attention_lanes.h - vectors of floats, as wide as any machine has them
+ *
+ * Lowered by the compiler to what the machine has. Values in memory are aligned as floats only.
+ */
+#ifndef HTH_ENGINE_ATTENTION_LANES_H
+#define HTH_ENGINE_ATTENTION_LANES_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define N_LANES ((size_t)16)
+
+typedef float lanes __attribute__((vector_size(64)));
+typedef float loose_lanes __attribute__((vector_size(64), aligned(4), may_alias));
+typedef uint32_t bit_lanes __attribute__((vector_size(64)));
+
+#define LOAD(at) (*(const loose_lanes *)(at))
+#define STORE(at, value) (*(loose_lanes *)(at) = (value))
+
+/*
+ * x to e^x, for x <= 0; below -87, where it is nothing beside 1, 0; right to about 2 units in the last place. x = n ln 2 +
+ * r; e^r by its series, 2^n by the bits of a float. Adding 1.5 * 2^23 rounds to a whole number, and leaves it in the
+ * lowest bits.
+ */
+static inline void exponential(lanes *x)
+{
+    const float rounder = 12582912;
+    lanes shifted = *x * 1.44269504f + rounder;
+    lanes n = shifted - rounder;
+    lanes r = (*x - n * 0.693359375f) + n * 2.12194440e-4f;
+    lanes power = ((((r * (1 / 720.0f) + 1 / 120.0f) * r + 1 / 24.0f) * r + 1 / 6.0f) * r + 0.5f) * r * r + r + 1;
+    bit_lanes exponent, bits;
+    bit_lanes kept = ~(bit_lanes)(*x < -87);
+
+    memcpy(&bits, &shifted, sizeof(bits));
+    exponent = (bits << 23) + (127u << 23); /* what the rounder left above the number falls out */
+    memcpy(&shifted, &exponent, sizeof(shifted));
+    power *= shifted;
+    memcpy(&bits, &power, sizeof(bits));
+    bits &= kept; /* of what is no number, nothing is kept back */
+    memcpy(x, &bits, sizeof(bits));
+}
+
+/* The larger of each two; of equals, and where one is no number, the second. */
+static inline lanes larger(lanes a, lanes b)
+{
+    bit_lanes takes_a = (bit_lanes)(a > b);
+    bit_lanes a_bits, b_bits;
+
+    memcpy(&a_bits, &a, sizeof(a_bits));
+    memcpy(&b_bits, &b, sizeof(b_bits));
+    a_bits = (a_bits & takes_a) | (b_bits & ~takes_a);
+    memcpy(&a, &a_bits, sizeof(a));
+    return a;
+}
+
+#endif
