@@ -18,7 +18,8 @@ uint32_t hth_batcher_n_available(const hth_batcher *batcher)
     uint32_t n = hth_cells_n_unheld(hth_pool_cells(batcher->pool));
 
     for (uint32_t i = 0; i < batcher->n_running; i++)
-        promised += n_outstanding(batcher->running[i]);
+        if (!batcher->running[i]->is_going)
+            promised += n_outstanding(batcher->running[i]);
     return promised < n ? n - (uint32_t)promised : 0;
 }
 
@@ -46,47 +47,88 @@ static bool may_push_out(const hth_batcher *batcher, const hth_slot *waiting, co
            hth_batcher_is_before(batcher, waiting, running, batcher->looked_ns);
 }
 
-/* The running slot that makes room first for a waiting one: of the lowest priority, the youngest. NULL: none does. */
-static hth_slot *next_victim(const hth_batcher *batcher, const hth_slot *waiting, uint32_t *i_out)
+/* ---- who makes room ---- */
+
+/* The running slot that makes room first for a waiting one: of the lowest priority, the youngest. NULL: none is left. */
+static hth_slot *next_victim(const hth_batcher *batcher, const hth_slot *waiting)
 {
     hth_slot *found = NULL;
 
     for (uint32_t i = 0; i < batcher->n_running; i++) {
         hth_slot *slot = batcher->running[i];
 
-        if (!may_push_out(batcher, waiting, slot))
+        if (slot->is_going || !may_push_out(batcher, waiting, slot))
             continue;
         if (!found || slot->request->priority < found->request->priority ||
-            (slot->request->priority == found->request->priority && slot->number > found->number)) {
+            (slot->request->priority == found->request->priority && slot->number > found->number))
             found = slot;
-            *i_out = i;
-        }
     }
     return found;
 }
 
-/* Would there be room for n_cells if all went that it may push out? */
-static bool could_have(const hth_batcher *batcher, const hth_slot *waiting, uint32_t n_cells)
+/* Count it as gone, or as it is again. */
+static void set_going(hth_slot *slot, bool is_going)
 {
-    uint64_t n = hth_batcher_n_available(batcher);
-
-    for (uint32_t i = 0; i < batcher->n_running; i++)
-        if (may_push_out(batcher, waiting, batcher->running[i]))
-            n += hth_batcher_n_evaluated(batcher->running[i]) + n_outstanding(batcher->running[i]);
-    return n >= n_cells;
+    slot->is_going = is_going;
+    if (slot->seat)
+        hth_pool_pretend_left(slot->seat, is_going);
 }
 
-bool hth_batcher_suspend_at(hth_batcher *batcher, uint32_t i)
+/* Is there a place, and are there cells, for a waiting slot, once those are gone who are counted as such? */
+static bool fits(const hth_batcher *batcher, const hth_slot *waiting)
 {
-    hth_slot *slot = batcher->running[i];
+    uint32_t n_staying = 0;
+
+    for (uint32_t i = 0; i < batcher->n_running; i++)
+        n_staying += !batcher->running[i]->is_going;
+    return n_staying < batcher->schedule.n_parallel &&
+           hth_batcher_n_available(batcher) >= hth_batcher_n_needed(batcher, waiting);
+}
+
+/*
+ * Choose who makes room for a waiting slot: of those who may be pushed out the first that are enough together, and of
+ * them only who is needed for it. Cells that stay with somebody else, or that the waiting slot shares, are no gain. How
+ * many; 0: all together are not enough.
+ */
+static uint32_t choose_victims(const hth_batcher *batcher, const hth_slot *waiting, hth_slot **victims)
+{
+    uint32_t n_all = 0, n = 0, n_chosen = 0;
+    bool enough;
+
+    for (hth_slot *slot = next_victim(batcher, waiting); slot; slot = next_victim(batcher, waiting)) {
+        set_going(slot, true);
+        victims[n_all++] = slot;
+    }
+    enough = fits(batcher, waiting);
+    for (uint32_t i = 0; i < n_all; i++)
+        set_going(victims[i], false);
+    if (!enough)
+        return 0;
+    while (n < n_all && !fits(batcher, waiting))
+        set_going(victims[n++], true);
+    for (uint32_t i = n; i-- > 0;) { /* who would be the last to go is spared first */
+        set_going(victims[i], false);
+        if (!fits(batcher, waiting))
+            set_going(victims[i], true);
+    }
+    for (uint32_t i = 0; i < n; i++)
+        if (victims[i]->is_going) {
+            set_going(victims[i], false);
+            victims[n_chosen++] = victims[i];
+        }
+    return n_chosen;
+}
+
+/* Back into the queue, with everything saved. False where it cannot be queued. */
+static bool suspend(hth_batcher *batcher, hth_slot *slot)
+{
+    uint32_t i = 0;
 
     if (!hth_batcher_enqueue(batcher, slot))
         return false;
-    if (!hth_slot_suspend(slot, batcher->pool, hth_batcher_session_until(batcher))) {
-        slot->cannot_suspend = true;
-        batcher->n_waiting--;
-        return false;
-    }
+    while (batcher->running[i] != slot)
+        i++;
+    hth_slot_suspend(slot, batcher->pool, hth_batcher_session_until(batcher));
     slot->is_short = false;
     slot->leader = NULL;
     hth_batcher_leave_running(batcher, i);
@@ -94,15 +136,33 @@ bool hth_batcher_suspend_at(hth_batcher *batcher, uint32_t i)
     return true;
 }
 
-/* Let somebody of lower priority make room. */
-static bool preempt_for(hth_batcher *batcher, const hth_slot *slot, uint32_t n_cells)
+static bool save_all(hth_slot *slot)
 {
-    uint32_t i = 0;
+    slot->cannot_suspend = !hth_slot_save_all(slot); /* it is not asked again */
+    return !slot->cannot_suspend;
+}
 
-    while (could_have(batcher, slot, n_cells) && next_victim(batcher, slot, &i))
-        if (hth_batcher_suspend_at(batcher, i))
-            return true;
-    return false;
+bool hth_batcher_suspend_at(hth_batcher *batcher, uint32_t i)
+{
+    return save_all(batcher->running[i]) && suspend(batcher, batcher->running[i]);
+}
+
+/* Let those of lower priority make room for a waiting slot: all that it takes, once they are saved, or nobody. */
+static bool preempt_for(hth_batcher *batcher, const hth_slot *waiting)
+{
+    hth_slot *victims[HTH_PARALLEL_MAX];
+    uint32_t n = choose_victims(batcher, waiting, victims), n_saved = 0;
+
+    while (n_saved < n) {
+        if (save_all(victims[n_saved++]))
+            continue;
+        n = choose_victims(batcher, waiting, victims); /* without that one */
+        n_saved = 0;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        if (!suspend(batcher, victims[i]))
+            return false;
+    return n > 0;
 }
 
 /* Can it not be admitted, whatever it shares? Said without comparing its prompt with anybody's, for most ticks. */
@@ -110,32 +170,35 @@ static bool is_hopeless(const hth_batcher *batcher, const hth_slot *slot)
 {
     uint32_t n_alone = hth_slot_n_expected(slot);
     uint32_t n_least = n_alone - (hth_slot_n_limit(slot) < n_alone ? hth_slot_n_limit(slot) : n_alone);
-    uint32_t i;
+    uint64_t n_most = hth_batcher_n_available(batcher);
 
-    return (batcher->n_running == batcher->schedule.n_parallel || hth_batcher_n_available(batcher) < n_least) &&
-           !next_victim(batcher, slot, &i);
+    if (batcher->n_running < batcher->schedule.n_parallel && n_most >= n_least)
+        return false;
+    if (!next_victim(batcher, slot))
+        return true;
+    for (uint32_t i = 0; i < batcher->n_running; i++)
+        if (may_push_out(batcher, slot, batcher->running[i]))
+            n_most += hth_batcher_n_evaluated(batcher->running[i]) + n_outstanding(batcher->running[i]);
+    return n_most < n_least;
 }
+
+/* ---- admission ---- */
 
 /* Admit the head of the queue; false when it has to wait, and so all others. */
 static bool admit_one(hth_batcher *batcher, uint64_t now)
 {
     uint32_t i = hth_batcher_head(batcher, now);
     hth_slot *slot;
-    uint32_t n_cells;
 
     if (i == batcher->n_waiting)
         return false;
     slot = batcher->waiting[i];
     if (is_hopeless(batcher, slot))
         return false;
-    n_cells = hth_batcher_n_needed(batcher, slot);
-    while (batcher->n_running == batcher->schedule.n_parallel || hth_batcher_n_available(batcher) < n_cells) {
-        if (!preempt_for(batcher, slot, n_cells))
-            return false;
-        n_cells = hth_batcher_n_needed(batcher, slot); /* what it shared may no longer be held */
-    }
+    if (!fits(batcher, slot) && !(preempt_for(batcher, slot) && fits(batcher, slot)))
+        return false;
     hth_batcher_remove_at(batcher->waiting, &batcher->n_waiting, i); /* what made room was appended behind it */
-    slot->n_needed = n_cells;
+    slot->n_needed = hth_batcher_n_needed(batcher, slot);
     slot->started_ns = now ? now : 1;
     if (!slot->has_begun)
         hth_reply_result(slot->reply)->stats.queue_ms = (double)(now - slot->request->submitted_ns) / 1e6;

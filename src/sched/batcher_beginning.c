@@ -37,7 +37,7 @@ uint32_t hth_batcher_n_evaluated(const hth_slot *slot)
  */
 static bool can_lead(const hth_slot *leader, const hth_slot *slot)
 {
-    if (leader == slot || leader->was_prefilled || hth_slot_is_paused(leader))
+    if (leader == slot || leader->was_prefilled || leader->is_going || hth_slot_is_paused(leader))
         return false;
     return leader->state == HTH_SLOT_RESTORE || leader->state == HTH_SLOT_EVALUATE ||
            (leader->state == HTH_SLOT_PREFIX && leader->number < slot->number);

@@ -210,19 +210,22 @@ void hth_slot_leave(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns)
     slot->seat = NULL;
 }
 
-bool hth_slot_suspend(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns)
+bool hth_slot_save_all(hth_slot *slot)
 {
-    if (slot->state == HTH_SLOT_EVALUATE) {
-        hth_sequence *sequence = slot->seat->sequence;
+    hth_sequence *sequence;
 
-        hth_sequence_save_block(sequence, HEARTH_SAVE_EVICT);
-        if (hth_sequence_n_tokens(sequence) > 0 && !hth_sequence_save_end(sequence, HEARTH_SAVE_EVICT))
-            return false;
-    }
+    if (slot->state != HTH_SLOT_EVALUATE)
+        return true; /* what it has came from elsewhere */
+    sequence = slot->seat->sequence;
+    hth_sequence_save_block(sequence, HEARTH_SAVE_EVICT);
+    return hth_sequence_n_tokens(sequence) == 0 || hth_sequence_save_end(sequence, HEARTH_SAVE_EVICT);
+}
+
+void hth_slot_suspend(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns)
+{
     hth_slot_leave(slot, pool, session_until_ns);
     stats_of(slot)->n_preempted++;
     slot->state = HTH_SLOT_WAITING;
-    return true;
 }
 
 /* ---- the beginning ---- */

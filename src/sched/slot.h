@@ -78,6 +78,7 @@ struct hth_slot {
     bool waited_for_parent;
     bool has_followers;  /* somebody waits, or waited, for what it computes */
     bool cannot_suspend; /* it was tried: it could not be saved */
+    bool is_going;       /* while it is chosen who makes room: it would */
     bool is_short;       /* of cells: it waits in place until others have ended */
     uint32_t n_breaks;   /* evaluations that failed under it */
     uint32_t n_in_batch; /* rows of it */
@@ -124,11 +125,10 @@ void hth_slot_save(hth_slot *slot, const float *logits, bool keep_logits);
 void hth_slot_stop(hth_slot *slot, hearth_status status, hearth_finish_reason reason, const char *message);
 /* ENDING to DONE: save, release the rest of the text, complete the statistics, leave the seat. */
 void hth_slot_conclude(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns);
-/*
- * Make room for another: save everything, leave the seat, and wait. False, with nothing changed, where it could not go
- * on later without computing something again.
- */
-bool hth_slot_suspend(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns);
+/* Save everything. False where it could not go on from that later without computing something again. */
+bool hth_slot_save_all(hth_slot *slot);
+/* Make room for another, with everything saved: leave the seat, and wait. */
+void hth_slot_suspend(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns);
 /* Leave a seat in the middle of a beginning, to wait for somebody else. */
 void hth_slot_leave(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns);
 

@@ -196,6 +196,186 @@ static void two_that_outgrow_the_context_take_turns(void **state)
     test_stage_close(&stage);
 }
 
+/*
+ * One of priority 0 and some of -1 share a prompt of 1400 tokens in a context of 2000. Each has some tokens of its own,
+ * and 50 for its reply.
+ */
+enum { SHARED = 1400, REPLY = 50, CROWD_MAX = 4 };
+
+typedef struct crowd {
+    test_stage stage;
+    hearth_token *prompts[CROWD_MAX];
+    hearth_request requests[CROWD_MAX];
+    test_reply *replies[CROWD_MAX];
+    unsigned n;
+} crowd;
+
+/* Where all run. n_own[i] tokens are of the i-th alone; the first is the one of priority 0, the last the youngest. */
+static void crowd_open(crowd *c, const uint32_t *n_own, unsigned n)
+{
+    test_stage_options options = with_cache();
+
+    options.n_ctx = 2000;
+    *c = (crowd){ .n = n };
+    test_stage_open(&c->stage, &options);
+    for (unsigned i = 0; i < n; i++) {
+        c->prompts[i] = prompt_of(SHARED, n_own[i], i);
+        c->requests[i] = test_request(c->prompts[i], SHARED + n_own[i], REPLY);
+        c->requests[i].priority = i == 0 ? 0 : -1;
+        c->replies[i] = submit(&c->stage, &c->requests[i]);
+    }
+    test_stage_run_until(&c->stage, c->replies[n - 1], 3); /* beyond the prompts' ends, which are saved */
+    assert_int_equal(n_running(&c->stage), n);
+}
+
+static uint64_t n_preempted(const test_stage *stage)
+{
+    hth_batcher_status status;
+
+    hth_batcher_status_get(stage->batcher, &status);
+    return status.n_preempted;
+}
+
+static void end_well(test_stage *stage, test_reply *reply, const hearth_request *request)
+{
+    test_stage_run(stage);
+    expect_as_alone(stage, reply, request);
+    test_reply_free(reply);
+}
+
+static void crowd_close(crowd *c)
+{
+    for (unsigned i = 0; i < c->n; i++) {
+        end_well(&c->stage, c->replies[i], &c->requests[i]);
+        free(c->prompts[i]);
+    }
+    assert_int_equal(c->stage.watch.n_no_room, 0);
+    test_stage_close(&c->stage);
+}
+
+/* 300 cells are left; two give 100 each, and not the 1400 that somebody else holds, too. */
+static void nobody_makes_room_in_vain(void **state)
+{
+    static const uint32_t n_own[] = { 50, 50, 50 };
+    hearth_request high = test_request(other, 451, 50);
+    test_reply *reply;
+    crowd c;
+
+    (void)state;
+    crowd_open(&c, n_own, 3);
+    reply = submit(&c.stage, &high);
+    for (unsigned i = 0; i < 5; i++)
+        (void)test_stage_tick(&c.stage);
+    assert_int_equal(n_preempted(&c.stage), 0);
+    assert_int_equal(n_running(&c.stage), 3);
+    end_well(&c.stage, reply, &high);
+    crowd_close(&c);
+}
+
+/* One cell less, and both go for it. */
+static void those_make_room_whose_cells_suffice_together(void **state)
+{
+    static const uint32_t n_own[] = { 50, 50, 50 };
+    hearth_request high = test_request(other, 450, 50);
+    test_reply *reply;
+    crowd c;
+
+    (void)state;
+    crowd_open(&c, n_own, 3);
+    reply = submit(&c.stage, &high);
+    (void)test_stage_tick(&c.stage);
+    assert_int_equal(n_preempted(&c.stage), 2);
+    assert_int_equal(n_running(&c.stage), 2);
+    end_well(&c.stage, reply, &high);
+    crowd_close(&c);
+}
+
+/* The youngest has too little to give, and who came before it has enough alone. */
+static void nobody_makes_room_who_need_not(void **state)
+{
+    static const uint32_t n_own[] = { 50, 200, 10 };
+    hearth_request high = test_request(other, 350, 50); /* 190 are left */
+    test_reply *reply;
+    crowd c;
+
+    (void)state;
+    crowd_open(&c, n_own, 3);
+    reply = submit(&c.stage, &high);
+    (void)test_stage_tick(&c.stage);
+    assert_int_equal(n_preempted(&c.stage), 1);
+    end_well(&c.stage, reply, &high);
+    test_stage_run(&c.stage);
+    assert_int_equal(c.replies[1]->result.stats.n_preempted, 1);
+    assert_int_equal(c.replies[2]->result.stats.n_preempted, 0);
+    crowd_close(&c);
+}
+
+/*
+ * What is shared with somebody who goes has to be taken anew: of the 1400 + 100 cells of who goes, n_own + 50 need 100
+ * and the 150 that are left.
+ */
+static void share_with_who_goes(uint32_t n_own, bool goes)
+{
+    test_stage_options options = with_cache();
+    hearth_token *prompts[2] = { prompt_of(SHARED, 50, 0), prompt_of(SHARED, n_own, 1) };
+    hearth_request requests[3] = { test_request(other, 300, 50), test_request(prompts[0], SHARED + 50, 50),
+                                   test_request(prompts[1], SHARED + n_own, 50) };
+    test_reply *replies[3];
+    test_stage stage;
+
+    options.n_ctx = 2000;
+    requests[1].priority = -1;
+    test_stage_open(&stage, &options);
+    for (unsigned i = 0; i < 2; i++)
+        replies[i] = submit(&stage, &requests[i]);
+    test_stage_run_until(&stage, replies[1], 1);
+    replies[2] = submit(&stage, &requests[2]);
+    (void)test_stage_tick(&stage);
+    assert_int_equal(n_preempted(&stage), goes);
+    assert_int_equal(n_running(&stage), 2);
+    for (unsigned i = 0; i < 3; i++)
+        end_well(&stage, replies[i], &requests[i]);
+    free(prompts[0]);
+    free(prompts[1]);
+    test_stage_close(&stage);
+}
+
+static void what_is_shared_with_who_goes_is_no_gain(void **state)
+{
+    (void)state;
+    share_with_who_goes(200, true);
+    share_with_who_goes(201, false);
+}
+
+static bool refuses_second_copy(test_watch *watch, void *user_data)
+{
+    unsigned *n_copies = user_data;
+
+    (void)watch;
+    return ++*n_copies == 2;
+}
+
+/* One of two cannot be saved: what the other could give is not enough, so that it stays, too. */
+static void nobody_makes_room_beside_one_that_cannot(void **state)
+{
+    static const uint32_t n_own[] = { 50, 50, 50 };
+    hearth_request high = test_request(other, 450, 50);
+    test_reply *reply;
+    crowd c;
+    unsigned n_copies = 0;
+
+    (void)state;
+    crowd_open(&c, n_own, 3);
+    c.stage.watch.hooks.refuses_copy = refuses_second_copy;
+    c.stage.watch.hooks.user_data = &n_copies;
+    reply = submit(&c.stage, &high);
+    (void)test_stage_tick(&c.stage);
+    assert_true(n_copies >= 2);
+    assert_int_equal(n_preempted(&c.stage), 0);
+    end_well(&c.stage, reply, &high);
+    crowd_close(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -205,6 +385,11 @@ int main(void)
         cmocka_unit_test(shared_cells_are_counted_once),
         cmocka_unit_test(an_overflow_hits_only_who_caused_it),
         cmocka_unit_test(two_that_outgrow_the_context_take_turns),
+        cmocka_unit_test(nobody_makes_room_in_vain),
+        cmocka_unit_test(those_make_room_whose_cells_suffice_together),
+        cmocka_unit_test(nobody_makes_room_who_need_not),
+        cmocka_unit_test(what_is_shared_with_who_goes_is_no_gain),
+        cmocka_unit_test(nobody_makes_room_beside_one_that_cannot),
     };
 
     return cmocka_run_group_tests(tests, make_texts, NULL);
