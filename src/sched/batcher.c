@@ -17,10 +17,9 @@ void hth_batcher_close(hth_batcher *batcher)
 {
     if (!batcher)
         return;
-    assert(batcher->n_waiting == 0);
     assert(batcher->n_running == 0);
+    hth_waiting_line_deinit(&batcher->line);
     hth_pool_close(batcher->pool);
-    free(batcher->waiting);
     free(batcher->running);
     hth_batch_free(batcher->batch);
     free(batcher);
@@ -68,7 +67,8 @@ uint64_t hth_batcher_session_until(const hth_batcher *batcher)
     return hth_batcher_now(batcher) + hth_ms_to_ns(batcher->schedule.session_idle_ms);
 }
 
-void hth_batcher_end(hth_batcher *batcher, hth_slot *slot)
+/* It neither waits nor runs any more: conclude it, tell of it, free it. */
+static void end(hth_batcher *batcher, hth_slot *slot)
 {
     hth_slot_conclude(slot, batcher->pool, hth_batcher_session_until(batcher));
     batcher->n_ended++;
@@ -89,9 +89,17 @@ void hth_batcher_leave_running(hth_batcher *batcher, uint32_t i)
 
     slot->ran_ns += hth_batcher_now(batcher) - slot->started_ns;
     slot->started_ns = 0;
-    hth_batcher_remove_at(batcher->running, &batcher->n_running, i);
+    memmove(&batcher->running[i], &batcher->running[i + 1], (--batcher->n_running - i) * sizeof(*batcher->running));
     batcher->n_left++;
     hth_batcher_leave_followers(batcher, slot);
+}
+
+void hth_batcher_send_back(hth_batcher *batcher, uint32_t i)
+{
+    hth_slot *slot = batcher->running[i];
+
+    hth_batcher_leave_running(batcher, i);
+    hth_waiting_line_return(&batcher->line, slot);
 }
 
 void hth_batcher_end_complete(hth_batcher *batcher)
@@ -104,7 +112,7 @@ void hth_batcher_end_complete(hth_batcher *batcher)
             continue;
         }
         hth_batcher_leave_running(batcher, i);
-        hth_batcher_end(batcher, slot);
+        end(batcher, slot);
     }
 }
 
@@ -155,21 +163,47 @@ static bool end_if_due(hth_batcher *batcher, hth_slot *slot, uint64_t now)
     return true;
 }
 
+static void end_waiting_if_due(hth_batcher *batcher, hth_slot *slot, uint64_t now)
+{
+    if (!end_if_due(batcher, slot, now))
+        return;
+    hth_waiting_line_remove(&batcher->line, slot);
+    end(batcher, slot);
+}
+
 static void end_due(hth_batcher *batcher, uint64_t now)
 {
-    for (uint32_t i = 0; i < batcher->n_waiting;) {
-        hth_slot *slot = batcher->waiting[i];
+    bool all = atomic_exchange_explicit(&batcher->any_cancelled, false, memory_order_acquire);
+    hth_slot *slot, *next;
 
-        if (!end_if_due(batcher, slot, now)) {
-            i++;
-            continue;
-        }
-        hth_batcher_remove_at(batcher->waiting, &batcher->n_waiting, i);
-        hth_batcher_end(batcher, slot);
+    for (slot = hth_waiting_line_next(&batcher->line, NULL); slot && (all || slot->has_returned); slot = next) {
+        next = hth_waiting_line_next(&batcher->line, slot);
+        end_waiting_if_due(batcher, slot, now);
     }
+    while ((slot = hth_waiting_line_overdue(&batcher->line, now)))
+        end_waiting_if_due(batcher, slot, now);
     for (uint32_t i = 0; i < batcher->n_running; i++)
         (void)end_if_due(batcher, batcher->running[i], now);
     hth_batcher_end_complete(batcher);
+}
+
+/* ---- coming ---- */
+
+void hth_batcher_add(hth_batcher *batcher, hth_slot *slot)
+{
+    slot->number = ++batcher->n_arrived;
+    if (!hth_waiting_line_add(&batcher->line, slot)) {
+        hth_slot_stop(slot, HEARTH_NO_MEMORY, HEARTH_FINISH_NONE, "no memory to queue the request");
+        end(batcher, slot);
+    } else if (hth_slot_is_cancelled(slot)) { /* a tick before may have looked, and not seen it here */
+        atomic_store_explicit(&batcher->any_cancelled, true, memory_order_relaxed);
+    }
+}
+
+void hth_batcher_cancel(hth_batcher *batcher, hth_request *request)
+{
+    atomic_store_explicit(&request->cancelled, true, memory_order_relaxed);
+    atomic_store_explicit(&batcher->any_cancelled, true, memory_order_release); /* who sees this sees the other */
 }
 
 /* ---- the tick ---- */
@@ -227,31 +261,32 @@ static void wake_before(uint64_t *wake, uint64_t begin_ns, uint32_t limit_ms)
         *wake = due;
 }
 
-/* When a waiting request rises it may be its turn. */
-static void wake_to_rise(uint64_t *wake, const hth_batcher *batcher, const hth_slot *slot)
+/* When something comes to pass with those who wait: a limit, or that somebody rises. */
+static void wake_for_waiting(uint64_t *wake, const hth_batcher *batcher)
 {
-    uint64_t since = hth_batcher_place_of(slot, batcher->looked_ns).since_ns;
-    uint64_t aging = hth_batcher_aging(batcher);
-    uint64_t due = since + ((batcher->looked_ns - since) / aging + 1) * aging;
+    const hth_waiting_line *line = &batcher->line;
+    uint64_t limit_ns = hth_waiting_line_next_limit(line);
+    uint64_t rises_ns = hth_waiting_line_next_rise(line, batcher->looked_ns, hth_batcher_aging_ns(batcher));
+    const hth_slot *slot = hth_waiting_line_next(line, NULL);
 
-    if (due < *wake)
-        *wake = due;
+    for (; slot && slot->has_returned; slot = hth_waiting_line_next(line, slot)) {
+        wake_before(wake, slot->request->submitted_ns, slot->request->deadline_ms);
+        if (!slot->has_begun)
+            wake_before(wake, slot->request->submitted_ns, slot->request->queue_timeout_ms);
+        if (hth_slot_is_parked(slot) && slot->paused_ns > 0)
+            wake_before(wake, slot->paused_ns, batcher->schedule.stalled_ms);
+    }
+    if (limit_ns < *wake)
+        *wake = limit_ns;
+    if (rises_ns < *wake)
+        *wake = rises_ns;
 }
 
 uint64_t hth_batcher_wake_ns(const hth_batcher *batcher)
 {
     uint64_t wake = hth_pool_next_expiry(batcher->pool);
 
-    for (uint32_t i = 0; i < batcher->n_waiting; i++) {
-        const hth_request *request = batcher->waiting[i]->request;
-
-        wake_before(&wake, request->submitted_ns, request->deadline_ms);
-        if (!batcher->waiting[i]->has_begun)
-            wake_before(&wake, request->submitted_ns, request->queue_timeout_ms);
-        if (hth_batcher_is_parked(batcher->waiting[i]) && batcher->waiting[i]->paused_ns > 0)
-            wake_before(&wake, batcher->waiting[i]->paused_ns, batcher->schedule.stalled_ms);
-        wake_to_rise(&wake, batcher, batcher->waiting[i]);
-    }
+    wake_for_waiting(&wake, batcher);
     for (uint32_t i = 0; i < batcher->n_running; i++) {
         const hth_slot *slot = batcher->running[i];
 
@@ -267,7 +302,7 @@ uint64_t hth_batcher_wake_ns(const hth_batcher *batcher)
 
 bool hth_batcher_is_idle(const hth_batcher *batcher)
 {
-    return batcher->n_waiting == 0 && batcher->n_running == 0;
+    return batcher->line.n == 0 && batcher->n_running == 0;
 }
 
 void hth_batcher_save(hth_batcher *batcher, hearth_save_reason reason)
@@ -286,7 +321,7 @@ void hth_batcher_status_get(const hth_batcher *batcher, hth_batcher_status *out)
 
     *out = (hth_batcher_status){
         .activity = HEARTH_IDLE,
-        .n_waiting = batcher->n_waiting,
+        .n_waiting = batcher->line.n,
         .n_running = batcher->n_running,
         .n_idle_sequences = hth_pool_n_idle(batcher->pool),
         .n_cells_used = hth_cells_n_total(cells) - hth_cells_n_unused(cells),

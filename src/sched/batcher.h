@@ -57,8 +57,10 @@ void hth_batcher_close(hth_batcher *batcher);
 /* As copied: what slots are made with. */
 const hth_workplace *hth_batcher_workplace(const hth_batcher *batcher);
 
-/* Put a slot into the queue; taken over. Without memory it ends at once. */
+/* Let a slot wait for its turn; taken over. Without memory it ends at once. */
 void hth_batcher_add(hth_batcher *batcher, hth_slot *slot);
+/* Cancel a request whose slot was added, or will be, and has not ended: it ends with the next tick. Any thread. */
+void hth_batcher_cancel(hth_batcher *batcher, hth_request *request);
 /* One tick. True when there is more to do at once; else nothing happens before hth_batcher_wake_ns, or a call. */
 bool hth_batcher_tick(hth_batcher *batcher);
 uint64_t hth_batcher_wake_ns(const hth_batcher *batcher); /* UINT64_MAX: never */

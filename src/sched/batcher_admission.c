@@ -43,8 +43,11 @@ uint32_t hth_batcher_n_needed(const hth_batcher *batcher, const hth_slot *slot)
  */
 static bool may_push_out(const hth_batcher *batcher, const hth_slot *waiting, const hth_slot *running)
 {
+    hth_queue_place first = hth_place_of(waiting, batcher->looked_ns);
+    hth_queue_place second = hth_place_of(running, batcher->looked_ns);
+
     return running->request->priority < waiting->request->priority && !running->cannot_suspend &&
-           hth_batcher_is_before(batcher, waiting, running, batcher->looked_ns);
+           hth_queue_is_before(&first, &second, batcher->looked_ns, hth_batcher_aging_ns(batcher));
 }
 
 /* ---- who makes room ---- */
@@ -119,21 +122,18 @@ static uint32_t choose_victims(const hth_batcher *batcher, const hth_slot *waiti
     return n_chosen;
 }
 
-/* Back into the queue, with everything saved. False where it cannot be queued. */
-static bool suspend(hth_batcher *batcher, hth_slot *slot)
+/* Back into the line, with everything saved. */
+static void suspend(hth_batcher *batcher, hth_slot *slot)
 {
     uint32_t i = 0;
 
-    if (!hth_batcher_enqueue(batcher, slot))
-        return false;
     while (batcher->running[i] != slot)
         i++;
     hth_slot_suspend(slot, batcher->pool, hth_batcher_session_until(batcher));
     slot->is_short = false;
     slot->leader = NULL;
-    hth_batcher_leave_running(batcher, i);
+    hth_batcher_send_back(batcher, i);
     batcher->n_preempted++;
-    return true;
 }
 
 static bool save_all(hth_slot *slot)
@@ -144,7 +144,10 @@ static bool save_all(hth_slot *slot)
 
 bool hth_batcher_suspend_at(hth_batcher *batcher, uint32_t i)
 {
-    return save_all(batcher->running[i]) && suspend(batcher, batcher->running[i]);
+    if (!save_all(batcher->running[i]))
+        return false;
+    suspend(batcher, batcher->running[i]);
+    return true;
 }
 
 /* Let those of lower priority make room for a waiting slot: all that it takes, once they are saved, or nobody. */
@@ -160,8 +163,7 @@ static bool preempt_for(hth_batcher *batcher, const hth_slot *waiting)
         n_saved = 0;
     }
     for (uint32_t i = 0; i < n; i++)
-        if (!suspend(batcher, victims[i]))
-            return false;
+        suspend(batcher, victims[i]);
     return n > 0;
 }
 
@@ -184,20 +186,16 @@ static bool is_hopeless(const hth_batcher *batcher, const hth_slot *slot)
 
 /* ---- admission ---- */
 
-/* Admit the head of the queue; false when it has to wait, and so all others. */
+/* Admit the first of the line; false when it has to wait, and so all others. */
 static bool admit_one(hth_batcher *batcher, uint64_t now)
 {
-    uint32_t i = hth_batcher_head(batcher, now);
-    hth_slot *slot;
+    hth_slot *slot = hth_waiting_line_first(&batcher->line, now, hth_batcher_aging_ns(batcher));
 
-    if (i == batcher->n_waiting)
-        return false;
-    slot = batcher->waiting[i];
-    if (is_hopeless(batcher, slot))
+    if (!slot || is_hopeless(batcher, slot))
         return false;
     if (!fits(batcher, slot) && !(preempt_for(batcher, slot) && fits(batcher, slot)))
         return false;
-    hth_batcher_remove_at(batcher->waiting, &batcher->n_waiting, i); /* what made room was appended behind it */
+    hth_waiting_line_remove(&batcher->line, slot);
     slot->n_needed = hth_batcher_n_needed(batcher, slot);
     slot->started_ns = now ? now : 1;
     if (!slot->has_begun)
@@ -211,5 +209,5 @@ void hth_batcher_admit(hth_batcher *batcher)
 {
     do
         batcher->looked_ns = hth_batcher_now(batcher);
-    while (batcher->n_waiting > 0 && admit_one(batcher, batcher->looked_ns));
+    while (admit_one(batcher, batcher->looked_ns));
 }

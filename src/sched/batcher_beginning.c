@@ -146,18 +146,15 @@ void hth_batcher_start(hth_batcher *batcher, hth_slot *slot)
 static void start_again(hth_batcher *batcher, uint32_t i)
 {
     hth_slot *slot = batcher->running[i];
-    uint32_t n_before = slot->n_needed;
     uint32_t n_cells = hth_batcher_n_needed(batcher, slot);
 
     slot->n_needed = 0;
     if (hth_batcher_n_available(batcher) >= n_cells) {
         slot->n_needed = n_cells;
         hth_batcher_start(batcher, slot);
-    } else if (hth_batcher_enqueue(batcher, slot)) {
-        slot->state = HTH_SLOT_WAITING;
-        hth_batcher_leave_running(batcher, i);
     } else {
-        slot->n_needed = n_before; /* without memory to wait elsewhere it waits here */
+        slot->state = HTH_SLOT_WAITING;
+        hth_batcher_send_back(batcher, i);
     }
 }
 

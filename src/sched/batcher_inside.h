@@ -4,11 +4,9 @@
 #ifndef HTH_SCHED_BATCHER_INSIDE_H
 #define HTH_SCHED_BATCHER_INSIDE_H
 
-#include <string.h>
-
 #include "sched/batch.h"
 #include "sched/batcher.h"
-#include "sched/queue.h"
+#include "sched/waiting_line.h"
 
 enum {
     HTH_GAIN_MIN = 32,    /* tokens that are worth waiting for */
@@ -24,10 +22,9 @@ struct hth_batcher {
     hth_ended_fn ended;
     void *user_data;
 
-    hth_slot **waiting; /* [n_waiting], in no order */
-    uint32_t n_waiting;
-    uint32_t waiting_capacity;
-    hth_slot **running; /* [n_running], the longest first */
+    hth_waiting_line line;
+    atomic_bool any_cancelled; /* of those who wait, perhaps, since the last look; by anybody */
+    hth_slot **running;        /* [n_running], the longest first */
     uint32_t n_running;
 
     uint64_t n_arrived;
@@ -36,7 +33,7 @@ struct hth_batcher {
     uint64_t n_ticks;
     uint64_t n_preempted;
     uint64_t n_left;     /* requests that ran and run no more: there may be room for others */
-    uint64_t looked_ns;  /* at the queue, lately */
+    uint64_t looked_ns;  /* at the line, lately */
     uint32_t one_by_one; /* evaluations to come with one slot each, to see which of them fails */
 };
 
@@ -47,34 +44,21 @@ static inline uint64_t hth_batcher_now(const hth_batcher *batcher)
     return hth_workplace_now(&batcher->place);
 }
 
+static inline uint64_t hth_batcher_aging_ns(const hth_batcher *batcher)
+{
+    return hth_ms_to_ns(batcher->schedule.aging_ms);
+}
+
 /* Until when what somebody leaves now is kept for its session. */
 uint64_t hth_batcher_session_until(const hth_batcher *batcher);
-/* It neither waits nor runs any more: conclude it, tell of it, free it. */
-void hth_batcher_end(hth_batcher *batcher, hth_slot *slot);
 /* Those who wait for what it was computing look for themselves now. */
 void hth_batcher_leave_followers(hth_batcher *batcher, const hth_slot *leader);
 /* Running slot i runs no more; it is the caller's. */
 void hth_batcher_leave_running(hth_batcher *batcher, uint32_t i);
+/* Running slot i waits again. */
+void hth_batcher_send_back(hth_batcher *batcher, uint32_t i);
 /* End those who run and are complete. */
 void hth_batcher_end_complete(hth_batcher *batcher);
-
-static inline void hth_batcher_remove_at(hth_slot **slots, uint32_t *n, uint32_t i)
-{
-    memmove(&slots[i], &slots[i + 1], (--*n - i) * sizeof(*slots));
-}
-
-/* ---- batcher_waiting.c ---- */
-
-/* False when there is no memory. */
-bool hth_batcher_enqueue(hth_batcher *batcher, hth_slot *slot);
-/* Where a slot stands, waiting or running: only the time that it has waited lets it rise. */
-hth_queue_place hth_batcher_place_of(const hth_slot *slot, uint64_t now);
-uint64_t hth_batcher_aging(const hth_batcher *batcher);
-bool hth_batcher_is_before(const hth_batcher *batcher, const hth_slot *a, const hth_slot *b, uint64_t now);
-/* What made room because nobody reads it does not come back before somebody does. */
-bool hth_batcher_is_parked(const hth_slot *slot);
-/* Whose turn it is; n_waiting: nobody's. */
-uint32_t hth_batcher_head(const hth_batcher *batcher, uint64_t now);
 
 /* ---- batcher_admission.c ---- */
 
@@ -82,7 +66,7 @@ uint32_t hth_batcher_head(const hth_batcher *batcher, uint64_t now);
 uint32_t hth_batcher_n_available(const hth_batcher *batcher);
 /* Cells that a slot would take: all of its tokens but those that it shares with running ones, now or soon. */
 uint32_t hth_batcher_n_needed(const hth_batcher *batcher, const hth_slot *slot);
-/* Running slot i goes back into the queue, where it was. Where it cannot be saved, or queued, it stays: false. */
+/* Running slot i goes back into the line, where it was. Where it cannot be saved it stays: false. */
 bool hth_batcher_suspend_at(hth_batcher *batcher, uint32_t i);
 /* Give places to those who wait, in their order, until one has to go on waiting. */
 void hth_batcher_admit(hth_batcher *batcher);

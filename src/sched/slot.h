@@ -61,6 +61,13 @@ struct hth_slot {
     bool has_begun;     /* its first beginning is over: statistics say what was known */
     bool was_prefilled; /* the prompt's end was evaluated, or restored */
 
+    /* The waiting line's. */
+    hth_slot *prev, *next;
+    uint64_t waits_since_ns; /* its first coming */
+    uint64_t limit_ns;       /* of a newcomer's time; UINT64_MAX: none */
+    uint32_t limited_place;
+    bool has_returned; /* it has had a place before */
+
     /* The batcher's. */
     uint64_t number;     /* of its arrival */
     uint64_t started_ns; /* this run; 0 while it waits */

@@ -398,9 +398,9 @@ static void finish_all(world *w)
 
 /* ---- what happens ---- */
 
-static void cancel(job *j)
+static void cancel(world *w, job *j)
 {
-    atomic_store(&j->reply->request->cancelled, true);
+    test_stage_cancel(&w->stage, j->reply);
     j->cancelled = true;
 }
 
@@ -413,7 +413,7 @@ static test_decode_answer before_decode(test_watch *watch, const hth_batch_row *
     if (w->cancels_inside && pick(w, 200) == 0) /* everybody at once: the engine breaks off */
         for (size_t i = 0; i < JOBS_MAX; i++)
             if (w->jobs[i].reply && w->jobs[i].reply->request)
-                cancel(&w->jobs[i]);
+                cancel(w, &w->jobs[i]);
     if (w->n_faults_of == 0 || pick(w, w->n_faults_of) > 0)
         return TEST_DECODE_GOES;
     return faults[pick(w, 3)];
@@ -444,7 +444,7 @@ static void disturb(world *w)
     case 2:
     case 3:
         if (j)
-            cancel(j);
+            cancel(w, j);
         break;
     case 4:
     case 5:

@@ -113,7 +113,8 @@ static void ended(hth_slot *slot, void *user_data)
     stage->n_open--;
 }
 
-test_reply *test_stage_submit(test_stage *stage, const hearth_request *request, const char *salt, hearth_error *err)
+test_reply *test_stage_prepare(test_stage *stage, const hearth_request *request, const char *salt, hth_slot **slot_out,
+                               hearth_error *err)
 {
     test_reply *reply = calloc(1, sizeof(*reply));
     hearth_token *tokens = copy_of(request->tokens, request->n_tokens * sizeof(*tokens));
@@ -140,9 +141,29 @@ test_reply *test_stage_submit(test_stage *stage, const hearth_request *request, 
         free(reply);
         return NULL;
     }
+    *slot_out = slot;
+    return reply;
+}
+
+void test_stage_add(test_stage *stage, hth_slot *slot)
+{
     stage->n_open++;
     hth_batcher_add(stage->batcher, slot);
+}
+
+test_reply *test_stage_submit(test_stage *stage, const hearth_request *request, const char *salt, hearth_error *err)
+{
+    hth_slot *slot;
+    test_reply *reply = test_stage_prepare(stage, request, salt, &slot, err);
+
+    if (reply)
+        test_stage_add(stage, slot);
     return reply;
+}
+
+void test_stage_cancel(test_stage *stage, const test_reply *reply)
+{
+    hth_batcher_cancel(stage->batcher, reply->request);
 }
 
 void test_reply_free(test_reply *reply)

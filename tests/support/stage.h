@@ -61,6 +61,12 @@ void test_stage_close(test_stage *stage);
 
 /* The public request with these tokens; salt may be NULL. Released with test_reply_free. NULL where it is refused. */
 test_reply *test_stage_submit(test_stage *stage, const hearth_request *request, const char *salt, hearth_error *err);
+/* The two halves of that: a slot that nobody has heard of, as on its way through a mailbox; and its coming. */
+test_reply *test_stage_prepare(test_stage *stage, const hearth_request *request, const char *salt, hth_slot **slot_out,
+                               hearth_error *err);
+void test_stage_add(test_stage *stage, hth_slot *slot);
+/* It has not ended. */
+void test_stage_cancel(test_stage *stage, const test_reply *reply);
 void test_reply_free(test_reply *reply); /* accepts NULL; it has ended */
 
 /* What must be true after any tick: the books are the engine's. */

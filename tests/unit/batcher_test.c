@@ -55,7 +55,7 @@ static void another_takes_over_when_the_first_is_cancelled_half_way(void **state
     }
     while (stage.watch.n_rows < 256)
         (void)test_stage_tick(&stage);
-    atomic_store(&replies[0]->request->cancelled, true);
+    test_stage_cancel(&stage, replies[0]);
     test_stage_run(&stage);
     expect_ended(replies[0], HEARTH_CANCELLED, HEARTH_FINISH_CANCELLED);
     expect_as_alone(&stage, replies[1], &requests[1]);
@@ -295,7 +295,7 @@ static void a_session_that_is_cancelled_while_it_waits_expires(void **state)
     test_stage_run_until(&stage, one, 5);
     two = submit(&stage, &high);
     test_stage_run_until(&stage, two, 1);
-    atomic_store(&one->request->cancelled, true);
+    test_stage_cancel(&stage, one);
     (void)test_stage_tick(&stage);
     expect_ended(one, HEARTH_CANCELLED, HEARTH_FINISH_CANCELLED);
     assert_int_equal(hth_batcher_wake_ns(stage.batcher), stage.now_ns + 50000000u);
@@ -474,7 +474,7 @@ static void no_reply_starves_behind_a_long_prompt(void **state)
         for (unsigned i = 0; i < 5; i++) {
             if (streams[i]->n_events < before[i] + 10)
                 fail_msg("%s: stream %u had %u tokens in all the time", names[s], i, streams[i]->n_events - before[i]);
-            atomic_store(&streams[i]->request->cancelled, true);
+            test_stage_cancel(&stage, streams[i]);
         }
         test_stage_run(&stage);
         for (unsigned i = 0; i < 5; i++)
@@ -517,8 +517,9 @@ static void every_strategy_gives_the_same_replies(void **state)
 
 typedef struct trouble {
     test_decode_answer answer;
-    hearth_token poison;  /* evaluations with this token get the answer; 0: every one */
-    unsigned n_left;      /* so many */
+    hearth_token poison; /* evaluations with this token get the answer; 0: every one */
+    unsigned n_left;     /* so many */
+    test_stage *stage;
     test_reply **cancels; /* and these are cancelled first; ends with NULL */
 } trouble;
 
@@ -534,7 +535,7 @@ static test_decode_answer make_trouble(test_watch *watch, const hth_batch_row *r
         return TEST_DECODE_GOES;
     t->n_left--;
     for (test_reply **reply = t->cancels; reply && *reply; reply++)
-        atomic_store(&(*reply)->request->cancelled, true);
+        test_stage_cancel(t->stage, *reply);
     return t->answer;
 }
 
@@ -615,8 +616,8 @@ static void an_evaluation_that_everybody_cancelled_is_broken_off(void **state)
 {
     hearth_request requests[2] = { test_request(text, 200, 20), test_request(other, 200, 20) };
     test_reply *replies[3] = { NULL };
-    trouble t = { .answer = TEST_DECODE_ABORTS, .n_left = 1, .cancels = replies };
     test_stage stage;
+    trouble t = { .answer = TEST_DECODE_ABORTS, .n_left = 1, .stage = &stage, .cancels = replies };
 
     (void)state;
     test_stage_open(&stage, NULL);

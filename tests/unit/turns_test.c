@@ -124,7 +124,7 @@ static void a_request_waits_no_longer_than_it_wants(void **state)
     assert_int_equal(two->result.stats.completion_tokens, 0);
     test_reply_free(two);
     two = submit(&stage, &waiting); /* what runs by then is not disturbed any more */
-    atomic_store(&one->request->cancelled, true);
+    test_stage_cancel(&stage, one);
     (void)test_stage_tick(&stage);
     test_stage_pass(&stage, 100);
     test_stage_run(&stage);
@@ -331,11 +331,90 @@ static void a_cancel_takes_effect_with_the_next_tick(void **state)
         replies[i] = submit(&stage, &requests[i]);
     (void)test_stage_tick(&stage);
     for (unsigned i = 2; i-- > 0;) { /* one that waits, and one that runs */
-        atomic_store(&replies[i]->request->cancelled, true);
+        test_stage_cancel(&stage, replies[i]);
         (void)test_stage_tick(&stage);
         expect_ended(replies[i], HEARTH_CANCELLED, HEARTH_FINISH_CANCELLED);
         test_reply_free(replies[i]);
     }
+    test_stage_close(&stage);
+}
+
+static void a_cancel_that_comes_before_its_request_takes_effect_with_it(void **state)
+{
+    test_stage_options options = test_stage_options_default();
+    hearth_request requests[2] = { test_request(text, 10, 50), test_request(other, 10, 50) };
+    test_reply *replies[2];
+    test_stage stage;
+    hth_slot *slot;
+    hearth_error err;
+
+    (void)state;
+    options.n_parallel = 1;
+    test_stage_open(&stage, &options);
+    replies[0] = submit(&stage, &requests[0]);
+    replies[1] = test_stage_prepare(&stage, &requests[1], NULL, &slot, &err);
+    assert_non_null(replies[1]);
+    test_stage_cancel(&stage, replies[1]);
+    (void)test_stage_tick(&stage); /* it looks for who was cancelled, and sees nobody */
+    test_stage_add(&stage, slot);
+    (void)test_stage_tick(&stage);
+    expect_ended(replies[1], HEARTH_CANCELLED, HEARTH_FINISH_CANCELLED);
+    test_stage_run(&stage);
+    for (unsigned i = 0; i < 2; i++)
+        test_reply_free(replies[i]);
+    test_stage_close(&stage);
+}
+
+/* Of many that wait some are cancelled, the time of some is over; the others stay where they were. */
+static void of_many_that_wait_only_those_end_who_have_to(void **state)
+{
+    enum { MANY = 200 };
+    test_stage_options options = test_stage_options_default();
+    hearth_request running = test_request(text, 10, 3000);
+    test_reply *one, *replies[MANY];
+    uint64_t before = 0;
+    test_stage stage;
+
+    (void)state;
+    options.n_parallel = 1;
+    test_stage_open(&stage, &options);
+    one = submit(&stage, &running);
+    for (unsigned i = 0; i < MANY; i++) {
+        hearth_request request = test_request(other + i, 10, 1);
+
+        request.queue_timeout_ms = i % 5 == 1 ? 10 + i % 7 : 0;
+        request.deadline_ms = i % 5 == 2 ? 20 - i % 7 : i % 5 == 1 ? 1000 : 0;
+        replies[i] = submit(&stage, &request);
+    }
+    (void)test_stage_tick(&stage);
+    for (unsigned i = 0; i < MANY; i += 5)
+        test_stage_cancel(&stage, replies[i]);
+    (void)test_stage_tick(&stage);
+    for (unsigned ms = 1; ms <= 25; ms++) {
+        test_stage_pass(&stage, 1);
+        (void)test_stage_tick(&stage);
+        for (unsigned i = 0; i < MANY; i++) {
+            bool is_over = i % 5 == 0 || (i % 5 == 1 && ms >= 10 + i % 7) || (i % 5 == 2 && ms >= 20 - i % 7);
+
+            assert_int_equal(replies[i]->n_done, is_over);
+        }
+    }
+    test_stage_cancel(&stage, one);
+    test_stage_run(&stage);
+    for (unsigned i = 0; i < MANY; i++) {
+        if (i % 5 == 0)
+            expect_ended(replies[i], HEARTH_CANCELLED, HEARTH_FINISH_CANCELLED);
+        else if (i % 5 <= 2)
+            expect_ended(replies[i], HEARTH_TIMED_OUT, HEARTH_FINISH_TIMED_OUT);
+        else
+            expect_ended(replies[i], HEARTH_OK, HEARTH_FINISH_LENGTH);
+        if (i % 5 > 2) {
+            assert_true(replies[i]->n_ticks > before);
+            before = replies[i]->n_ticks;
+        }
+        test_reply_free(replies[i]);
+    }
+    test_reply_free(one);
     test_stage_close(&stage);
 }
 
@@ -370,6 +449,8 @@ int main(void)
         cmocka_unit_test(waiting_for_the_cells_of_a_paused_one_is_no_work),
         cmocka_unit_test(a_paused_one_makes_room_for_one_that_is_short_of_cells),
         cmocka_unit_test(a_cancel_takes_effect_with_the_next_tick),
+        cmocka_unit_test(a_cancel_that_comes_before_its_request_takes_effect_with_it),
+        cmocka_unit_test(of_many_that_wait_only_those_end_who_have_to),
         cmocka_unit_test(a_reader_that_wants_no_more_ends_its_request),
     };
 
