@@ -424,12 +424,14 @@ bool hth_reply_was_whole(const hth_reply *reply)
 }
 
 /* The sampler, having seen the end of the prompt. */
-static hearth_status make_sampler(hth_reply *reply, const hearth_sampling *sampling, hearth_error *err)
+static hearth_status make_sampler(hth_reply *reply, const hearth_sampling *sampling, const hth_reply *like,
+                                  hearth_error *err)
 {
     const hth_backend *backend = reply->place->backend;
     const hth_request *request = reply->request;
     uint32_t n_recent = sampling->repeat_last_n;
-    hearth_status status = backend->sampler_new(reply->place->engine_model, sampling, &reply->sampler, err);
+    hearth_status status = like ? backend->sampler_new_like(like->sampler, sampling, &reply->sampler, err)
+                                : backend->sampler_new(reply->place->engine_model, sampling, &reply->sampler, err);
 
     if (hth_sampling_has_dry(sampling) && sampling->dry_last_n > n_recent)
         n_recent = sampling->dry_last_n;
@@ -480,7 +482,7 @@ static hearth_status replay(hth_reply *reply, hearth_error *err)
 }
 
 hearth_status hth_reply_new(const hth_workplace *workplace, const hth_request *request, const hearth_sampling *sampling,
-                            hth_reply **out, hearth_error *err)
+                            const hth_reply *like, hth_reply **out, hearth_error *err)
 {
     hth_reply *reply = calloc(1, sizeof(*reply));
     uint32_t room = workplace->n_ctx - request->n_prompt + 1; /* nothing is evaluated after the last token */
@@ -500,7 +502,7 @@ hearth_status hth_reply_new(const hth_workplace *workplace, const hth_request *r
         hth_reply_free(reply);
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to run a request");
     }
-    status = make_sampler(reply, sampling, err);
+    status = make_sampler(reply, sampling, like, err);
     if (status == HEARTH_OK)
         status = replay(reply, err);
     if (status != HEARTH_OK) {

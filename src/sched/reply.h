@@ -15,10 +15,11 @@ typedef struct hth_reply hth_reply; /* one thread at a time */
 
 /*
  * A reply to request, which is borrowed, with its replayed tokens. sampling is the public one, with grammar and lists.
- * May take long where there is a grammar. HEARTH_MISUSE naming the option; HEARTH_NO_MEMORY.
+ * May take long where there is a grammar, unless like, which nobody uses meanwhile, is a reply with the same sampling but
+ * for the seed (NULL: there is none). HEARTH_MISUSE naming the option; HEARTH_NO_MEMORY.
  */
 hearth_status hth_reply_new(const hth_workplace *workplace, const hth_request *request, const hearth_sampling *sampling,
-                            hth_reply **out, hearth_error *err);
+                            const hth_reply *like, hth_reply **out, hearth_error *err);
 void hth_reply_free(hth_reply *reply); /* accepts NULL */
 
 /* Most tokens it can have: n_predict, or what the context has room for. */

@@ -59,7 +59,7 @@ void hth_slot_free(hth_slot *slot)
 }
 
 hearth_status hth_slot_new(const hth_workplace *workplace, hth_request *request, const hearth_sampling *sampling,
-                           hth_slot **out, hearth_error *err)
+                           const hth_slot *like, hth_slot **out, hearth_error *err)
 {
     hth_slot *slot = calloc(1, sizeof(*slot));
     hearth_status status;
@@ -69,7 +69,7 @@ hearth_status hth_slot_new(const hth_workplace *workplace, hth_request *request,
     slot->place = workplace;
     slot->n_saved = request->n_prompt;
     request->submitted_ns = hth_workplace_now(workplace);
-    status = hth_reply_new(workplace, request, sampling, &slot->reply, err);
+    status = hth_reply_new(workplace, request, sampling, like ? like->reply : NULL, &slot->reply, err);
     if (status != HEARTH_OK) {
         free(slot);
         return status;

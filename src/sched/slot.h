@@ -95,10 +95,11 @@ struct hth_slot {
 
 /*
  * A slot for a request, which it takes over on HEARTH_OK only. sampling is the public one. Any thread; may take long
- * where there is a grammar. HEARTH_MISUSE, HEARTH_NO_MEMORY.
+ * where there is a grammar, unless like, which no batcher has heard of yet, is a slot with the same sampling but for the
+ * seed (NULL: there is none). HEARTH_MISUSE, HEARTH_NO_MEMORY.
  */
 hearth_status hth_slot_new(const hth_workplace *workplace, hth_request *request, const hearth_sampling *sampling,
-                           hth_slot **out, hearth_error *err);
+                           const hth_slot *like, hth_slot **out, hearth_error *err);
 void hth_slot_free(hth_slot *slot); /* accepts NULL; it has no seat */
 
 /* The prompt and what was drawn: all, or all but the last where the reply has begun, can be brought in from elsewhere. */

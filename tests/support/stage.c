@@ -133,7 +133,7 @@ test_reply *test_stage_prepare(test_stage *stage, const hearth_request *request,
     if (status == HEARTH_OK) {
         reply->request->keyspace = stage->place.keyspace;
         hth_keyspace_salt(&reply->request->keyspace, salt);
-        status = hth_slot_new(hth_batcher_workplace(stage->batcher), reply->request, &given.sampling, &slot, err);
+        status = hth_slot_new(hth_batcher_workplace(stage->batcher), reply->request, &given.sampling, NULL, &slot, err);
         if (status != HEARTH_OK)
             hth_request_free(reply->request);
     }
