@@ -34,6 +34,7 @@ hearth_status hth_batcher_open(const hth_workplace *workplace, const hth_schedul
     assert(schedule->n_parallel >= 1);
     assert(schedule->n_parallel <= HTH_PARALLEL_MAX);
     assert(schedule->n_sequences > schedule->n_parallel);
+    assert(schedule->n_tell >= 1);
     if (batcher) {
         batcher->place = *workplace;
         batcher->schedule = *schedule;
@@ -220,8 +221,8 @@ static bool is_busy(const hth_batcher *batcher)
     for (uint32_t i = 0; i < batcher->n_running; i++) {
         const hth_slot *slot = batcher->running[i];
 
-        if (hth_batcher_is_ready(slot) || slot->state == HTH_SLOT_RESTORE || slot->state == HTH_SLOT_ENDING ||
-            (slot->is_short && hth_batcher_n_available(batcher) > 0) ||
+        if (hth_batcher_is_ready(slot) || slot->state == HTH_SLOT_TELL || slot->state == HTH_SLOT_RESTORE ||
+            slot->state == HTH_SLOT_ENDING || (slot->is_short && hth_batcher_n_available(batcher) > 0) ||
             (slot->state == HTH_SLOT_PREFIX &&
              (!slot->leader || hth_batcher_n_evaluated(slot->leader) >= slot->n_awaited)))
             return true;
@@ -242,6 +243,7 @@ bool hth_batcher_tick(hth_batcher *batcher)
     end_due(batcher, now);
     n_before = n_events(batcher);
     hth_pool_expire_sessions(batcher->pool, now);
+    hth_batcher_tell(batcher);
     hth_batcher_advance(batcher);
     hth_batcher_admit(batcher);
     hth_batcher_advance(batcher); /* what was admitted */

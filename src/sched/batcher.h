@@ -5,6 +5,7 @@
  *
  *   end what is cancelled or out of time
  *   admit what waits, by the cells that it needs; of a higher priority also in the place of what runs
+ *   tell what comes before a reply's first token, where it is asked for
  *   begin: share what is live, wait for what another request is computing, restore rows
  *   draw where logits were saved
  *   fill a batch by the strategy, evaluate it
@@ -42,7 +43,10 @@ typedef struct hth_schedule {
     uint32_t session_idle_ms;
     uint32_t stalled_ms;
     uint32_t aging_ms;
+    uint32_t n_tell; /* tokens of prompts that are echoed, and of replies that are replayed, told of in a tick; >= 1 */
 } hth_schedule;
+
+enum { HTH_TELL_TOKENS = 2048 }; /* what n_tell is, where nobody wants to see the steps: a millisecond or so */
 
 /* A request has ended: its result is complete. The slot is freed when this returns. */
 typedef void (*hth_ended_fn)(hth_slot *slot, void *user_data);

@@ -127,6 +127,8 @@ void hth_batcher_start(hth_batcher *batcher, hth_slot *slot)
     hth_guest guest = hth_slot_guest(slot);
     uint32_t n_held;
 
+    if (!hth_slot_tell(slot, &batcher->n_to_tell))
+        return;
     if (waits_for_parent(batcher, slot, hth_batcher_now(batcher)))
         return;
     slot->leader =
@@ -164,6 +166,19 @@ static bool anybody_streams(const hth_batcher *batcher)
         if (batcher->running[i]->was_prefilled && batcher->running[i]->state == HTH_SLOT_EVALUATE)
             return true;
     return false;
+}
+
+void hth_batcher_tell(hth_batcher *batcher)
+{
+    batcher->n_to_tell = batcher->schedule.n_tell;
+    for (uint32_t i = 0; i < batcher->n_running; i++) {
+        uint32_t n_running = batcher->n_running;
+
+        if (batcher->running[i]->state == HTH_SLOT_TELL && hth_slot_tell(batcher->running[i], &batcher->n_to_tell))
+            start_again(batcher, i);
+        if (batcher->n_running < n_running)
+            i--;
+    }
 }
 
 void hth_batcher_advance(hth_batcher *batcher)

@@ -34,6 +34,7 @@ struct hth_batcher {
     uint64_t n_preempted;
     uint64_t n_left;     /* requests that ran and run no more: there may be room for others */
     uint64_t looked_ns;  /* at the line, lately */
+    uint32_t n_to_tell;  /* tokens, in what is left of this tick */
     uint32_t one_by_one; /* evaluations to come with one slot each, to see which of them fails */
 };
 
@@ -79,6 +80,8 @@ uint32_t hth_batcher_n_evaluated(const hth_slot *slot);
 hth_slot *hth_batcher_find_leader(const hth_batcher *batcher, const hth_slot *slot, uint32_t n_have, uint32_t *n_out);
 /* Begin what was admitted: wait for somebody, or take a seat. */
 void hth_batcher_start(hth_batcher *batcher, hth_slot *slot);
+/* Tell what comes before first tokens, in the order of who has run longest; at most so much as a tick may. */
+void hth_batcher_tell(hth_batcher *batcher);
 /* Bring everything that is beginning as far as it comes without an evaluation. */
 void hth_batcher_advance(hth_batcher *batcher);
 

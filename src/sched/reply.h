@@ -33,10 +33,12 @@ hearth_token hth_reply_token(const hth_reply *reply, uint32_t i);
 /* Memory for n tokens and their text ahead of need. Without it they get theirs as they come. */
 void hth_reply_reserve(hth_reply *reply, uint32_t n);
 /*
- * Begin: emit the prompt's text, or tell of what was replayed, where that is asked for. False when the reply has ended.
- * Once; after that it only answers.
+ * Tell what comes before the first token that is drawn, where that is asked for: the prompt's text, or what was replayed;
+ * of at most n more tokens. Of how many. It may end the reply.
  */
-bool hth_reply_begin(hth_reply *reply);
+uint32_t hth_reply_tell(hth_reply *reply, uint32_t n);
+/* Nothing of that is left. */
+bool hth_reply_has_told(const hth_reply *reply);
 /* It has ended because its replayed tokens are all of it. */
 bool hth_reply_was_whole(const hth_reply *reply);
 /*

@@ -448,6 +448,19 @@ static void attempt_all(hth_slot *slot)
     begun(slot, result);
 }
 
+bool hth_slot_tell(hth_slot *slot, uint32_t *n_tokens)
+{
+    if (hth_reply_has_told(slot->reply))
+        return true;
+    if (slot->state != HTH_SLOT_TELL)
+        hth_reply_reserve(slot->reply, hth_reply_n_max(slot->reply));
+    slot->state = HTH_SLOT_TELL;
+    *n_tokens -= hth_reply_tell(slot->reply, *n_tokens);
+    if (hth_reply_has_ended(slot->reply) && !hth_reply_was_whole(slot->reply))
+        slot->state = HTH_SLOT_ENDING;
+    return slot->state == HTH_SLOT_TELL && hth_reply_has_told(slot->reply);
+}
+
 void hth_slot_begin(hth_slot *slot, hth_pool *pool)
 {
     hearth_result *result = hth_reply_result(slot->reply);
@@ -458,13 +471,6 @@ void hth_slot_begin(hth_slot *slot, hth_pool *pool)
         (void)hth_fail(&result->error, HEARTH_NO_MEMORY, "no memory for %u tokens", hth_slot_n_expected(slot));
         fail(slot, HEARTH_NO_MEMORY);
         return;
-    }
-    if (!slot->has_begun) {
-        hth_reply_reserve(slot->reply, hth_reply_n_max(slot->reply));
-        if (!hth_reply_begin(slot->reply) && !hth_reply_was_whole(slot->reply)) {
-            slot->state = HTH_SLOT_ENDING;
-            return;
-        }
     }
     slot->n_room = hth_slot_n_expected(slot);
     guest = hth_slot_guest(slot);

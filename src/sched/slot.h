@@ -2,6 +2,7 @@
  * slot.h - one request on its way: from the queue through its prompt to the end of its reply
  *
  *   WAITING   in the queue: it has not run yet, or made room for another
+ *   TELL      has a place; its prompt's text, or what was replayed, is told, some each tick
  *   PARENT    has a place; rows that another process may be writing are waited for
  *   PREFIX    has a place; another request is computing what it needs
  *   RESTORE   has a sequence; rows come into it
@@ -25,6 +26,7 @@
 
 typedef enum hth_slot_state {
     HTH_SLOT_WAITING,
+    HTH_SLOT_TELL,
     HTH_SLOT_PARENT,
     HTH_SLOT_PREFIX,
     HTH_SLOT_RESTORE,
@@ -111,6 +113,11 @@ bool hth_slot_is_cancelled(const hth_slot *slot);
 /* Its reader asked it to wait. */
 bool hth_slot_is_paused(const hth_slot *slot);
 
+/*
+ * Tell what comes before the first token that is drawn; of at most *n_tokens tokens, which becomes how many are left. True
+ * when all is told and the slot goes on; else it is in TELL, or in ENDING.
+ */
+bool hth_slot_tell(hth_slot *slot, uint32_t *n_tokens);
 /* Take a seat and begin to bring in what is known. Ends in RESTORE, EVALUATE, or ENDING where it failed. */
 void hth_slot_begin(hth_slot *slot, hth_pool *pool);
 /* Go on with a restore until it is over, or until_ns. */

@@ -212,6 +212,9 @@ static void check_reply(world *w, const job *j)
         if (strcmp(result->text, alone.text) != 0)
             fail_msg("request %llu says '%s' instead of '%s'", (unsigned long long)j->reply->id, result->text,
                      alone.text);
+    } else {
+        assert_true(result->n_bytes <= alone.n_bytes); /* it may have told a part of its prompt */
+        assert_memory_equal(result->text, alone.text, result->n_bytes);
     }
     free(alone.text);
     for (uint32_t i = 0; result->logprobs && i < n; i++)
@@ -562,6 +565,7 @@ static void make_world(world *w)
     options.session_idle_ms = PICK(w, 1, 50, 300000);
     options.stalled_ms = PICK(w, 5, 200, 30000);
     options.aging_ms = PICK(w, 1, 100, 10000);
+    options.n_tell = PICK(w, 1, 20, 100, 2048);
     options.ram_bytes = PICK(w, 0, 200 << 10, 2 << 20, 64 << 20);
     options.resume_wait_ms = PICK(w, 0, 20, 100);
     if (options.ram_bytes > 0 && pick(w, 8) == 0)

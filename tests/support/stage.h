@@ -18,7 +18,7 @@ typedef struct test_stage_options {
     uint32_t n_ctx, n_batch, n_parallel;
     uint32_t n_sequences; /* 0: one more than n_parallel and four */
     const char *strategy; /* NULL: the default */
-    uint32_t prefill_chunk, max_tick_ms, session_idle_ms, stalled_ms, aging_ms;
+    uint32_t prefill_chunk, max_tick_ms, session_idle_ms, stalled_ms, aging_ms, n_tell;
     uint64_t ram_bytes;    /* of a cache; 0: none */
     const char *directory; /* of that cache's files; NULL: none */
     uint32_t resume_wait_ms;
@@ -35,7 +35,7 @@ typedef struct test_reply {
     char *streamed;       /* what on_text was told */
     size_t n_streamed;
     uint32_t n_events;     /* of on_token */
-    uint32_t n_before;     /* tokens that were replayed */
+    uint32_t n_before;     /* tokens that were replayed, and not told of */
     uint32_t refuse_after; /* tokens after which on_token says no; 0: never */
 } test_reply;
 
