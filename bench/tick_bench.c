@@ -6,7 +6,8 @@
  * On the stub engine, N_SEQUENCES (64) replies run at once. One of them notes when each of its tokens comes, so that two
  * of its tokens are a tick apart, and how often the scheduler's thread has allocated. Ticks count when all replies run,
  * before the first of them fills a block. The engine's own part, evaluating as many rows and sampling from each, is
- * measured without a scheduler and subtracted; medians.
+ * measured without a scheduler and subtracted; medians. Then the same with others that wait for a place, each of them with
+ * a time limit, so that what waiting ones cost shows.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -20,6 +21,7 @@
 #include "report.h"
 
 enum { N_SEQUENCES = 64, N_SEQUENCES_MAX = 128, ROUNDS = 10, N_PROMPT = 16, N_PREDICT = 200, N_AT_ENDS = 8 };
+enum { N_WAITING_MAX = 10000, WAITING_ROUNDS = 3, QUEUE_TIMEOUT_MS = 3600000 };
 
 static hearth_token token_of(unsigned sequence, size_t i)
 {
@@ -125,10 +127,13 @@ typedef struct crowd_end {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     unsigned n_running;
+    unsigned n_waiting; /* for a place, while those run */
+    bool all_are_here;
 } crowd_end;
 
 typedef struct member {
     watched *watched; /* NULL: nobody watches this one */
+    bool is_first;
     crowd_end *end;
     unsigned n_all;
 } member;
@@ -138,7 +143,15 @@ static bool note_token(uint64_t id, const hearth_token_event *event, void *user_
     member *m = user_data;
     watched *w = m->watched;
 
-    (void)id, (void)event;
+    (void)id;
+    if (m->is_first && event->index == 0) { /* the scheduler stands still until everybody has come */
+        pthread_mutex_lock(&m->end->lock);
+        while (!m->end->all_are_here)
+            pthread_cond_wait(&m->end->changed, &m->end->lock);
+        pthread_mutex_unlock(&m->end->lock);
+    }
+    if (!w)
+        return true;
     if (w->n_tokens < N_PREDICT) {
         w->token_ns[w->n_tokens] = hth_os_monotonic_ns();
         w->n_allocations[w->n_tokens] = hth_allocations_of_thread();
@@ -165,6 +178,37 @@ static void note_end(uint64_t id, const hearth_result *result, void *user_data)
     pthread_mutex_unlock(&end->lock);
 }
 
+static void note_waiting_end(uint64_t id, const hearth_result *result, void *user_data)
+{
+    crowd_end *end = user_data;
+
+    (void)id;
+    if (result->status != HEARTH_OK)
+        hth_report_die("%s", result->error.message);
+    pthread_mutex_lock(&end->lock);
+    end->n_waiting--;
+    pthread_cond_signal(&end->changed);
+    pthread_mutex_unlock(&end->lock);
+}
+
+/* One that comes after those that run, and waits for a place. */
+static void submit_waiting(hearth_model *model, unsigned i, crowd_end *end)
+{
+    hearth_request request = hearth_request_default();
+    hearth_error err = { .message = "" };
+    hearth_token tokens[N_PROMPT];
+
+    for (size_t k = 0; k < N_PROMPT; k++)
+        tokens[k] = token_of(i, k);
+    request.tokens = tokens;
+    request.n_tokens = N_PROMPT;
+    request.prefill_only = true;
+    request.queue_timeout_ms = QUEUE_TIMEOUT_MS;
+    request.on_done = note_waiting_end;
+    request.user_data = end;
+    hth_report_check(hearth_submit(model, &request, NULL, &err), &err);
+}
+
 static void submit(hearth_model *model, unsigned round, unsigned i, member *m)
 {
     hearth_request request = hearth_request_default();
@@ -178,24 +222,32 @@ static void submit(hearth_model *model, unsigned round, unsigned i, member *m)
     request.n_predict = N_PREDICT;
     request.ignore_eos = true;
     request.sampling.temperature = 0;
-    request.on_token = m->watched ? note_token : NULL;
+    request.on_token = m->watched || m->is_first ? note_token : NULL;
     request.on_done = note_end;
     request.user_data = m;
     hth_report_check(hearth_submit(model, &request, NULL, &err), &err);
 }
 
-static void run_round(hearth_model *model, unsigned n, unsigned round, watched *w)
+static void run_round(hearth_model *model, unsigned n, unsigned n_waiting, unsigned round, watched *w)
 {
     static member members[N_SEQUENCES_MAX];
-    crowd_end end = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .n_running = n };
+    crowd_end end = {
+        .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .n_running = n, .n_waiting = n_waiting
+    };
 
     w->n_tokens = 0;
     for (unsigned i = 0; i < n; i++) {
-        members[i] = (member){ .watched = i == n - 1 ? w : NULL, .end = &end, .n_all = n }; /* the last to begin */
+        members[i] = (member){
+            .watched = i == n - 1 ? w : NULL, .is_first = i == 0, .end = &end, .n_all = n
+        }; /* the last to begin */
         submit(model, round, i, &members[i]);
     }
+    for (unsigned i = 0; i < n_waiting; i++)
+        submit_waiting(model, i, &end);
     pthread_mutex_lock(&end.lock);
-    while (end.n_running > 0)
+    end.all_are_here = true;
+    pthread_cond_broadcast(&end.changed);
+    while (end.n_running > 0 || end.n_waiting > 0)
         pthread_cond_wait(&end.changed, &end.lock);
     pthread_mutex_unlock(&end.lock);
     if (w->n_tokens != N_PREDICT)
@@ -210,14 +262,10 @@ typedef struct tick_times {
     unsigned n_rounds_apart; /* in which the replies did not run together */
 } tick_times;
 
-static void measure_ticks(const char *directory, unsigned n, unsigned n_rounds, tick_times *times,
-                          hth_samples *decode_us, hth_samples *sample_us)
+static void open_model(const char *directory, unsigned n, hearth_runtime **runtime, hearth_model **model)
 {
-    static watched w;
     hearth_runtime_options options = hearth_runtime_options_default();
     hearth_model_options model_options = hearth_model_options_default();
-    hearth_runtime *runtime;
-    hearth_model *model;
     hearth_error err = { .message = "" };
 
     options.cache_directory = directory;
@@ -225,23 +273,46 @@ static void measure_ticks(const char *directory, unsigned n, unsigned n_rounds, 
     options.log = hth_report_log;
     model_options.n_parallel = n;
     model_options.n_ctx = 2 * n * (N_PROMPT + N_PREDICT + 1);
-    hth_report_check(hearth_runtime_open(&options, &runtime, &err), &err);
-    hth_report_check(hearth_model_load(runtime, "stub:", &model_options, &model, &err), &err);
-    for (unsigned round = 0; round < n_rounds; round++) {
-        measure_engine(n, decode_us, sample_us); /* in turn, so that both see the same machine */
-        run_round(model, n, round, &w);
-        times->n_rounds_apart += !w.has_company;
-        for (size_t i = N_AT_ENDS; i < N_PREDICT - N_AT_ENDS; i++) {
-            uint64_t n_allocations = w.n_allocations[i] - w.n_allocations[i - 1];
+    model_options.queue_max = N_WAITING_MAX;
+    hth_report_check(hearth_runtime_open(&options, runtime, &err), &err);
+    hth_report_check(hearth_model_load(*runtime, "stub:", &model_options, model, &err), &err);
+}
 
-            hth_samples_add(&times->us, (double)(w.token_ns[i] - w.token_ns[i - 1]) * 1e-3);
-            times->n_ticks++;
-            times->n_ticks_with_allocations += n_allocations > 0;
-            times->n_allocations += n_allocations;
-        }
+/* A round with n replies that run and n_waiting that wait. */
+static void measure_round(hearth_model *model, unsigned n, unsigned n_waiting, unsigned round, tick_times *times)
+{
+    static watched w;
+
+    run_round(model, n, n_waiting, round, &w);
+    times->n_rounds_apart += !w.has_company;
+    for (size_t i = N_AT_ENDS; i < N_PREDICT - N_AT_ENDS; i++) {
+        uint64_t n_allocations = w.n_allocations[i] - w.n_allocations[i - 1];
+
+        hth_samples_add(&times->us, (double)(w.token_ns[i] - w.token_ns[i - 1]) * 1e-3);
+        times->n_ticks++;
+        times->n_ticks_with_allocations += n_allocations > 0;
+        times->n_allocations += n_allocations;
     }
-    hearth_model_unref(model);
-    hearth_runtime_close(runtime);
+}
+
+/* What those cost who wait, against a tick without them. */
+static void measure_waiting(const hth_report *to, hearth_model *model, unsigned n, unsigned *round)
+{
+    static const unsigned n_waiting[] = { 0, 1000, N_WAITING_MAX };
+    static tick_times times[sizeof(n_waiting) / sizeof(*n_waiting)];
+    enum { KINDS = sizeof(n_waiting) / sizeof(*n_waiting) };
+
+    for (unsigned i = 0; i < WAITING_ROUNDS; i++)
+        for (unsigned k = 0; k < KINDS; k++)
+            measure_round(model, n, n_waiting[k], (*round)++, &times[k]);
+    for (unsigned k = 1; k < KINDS; k++) {
+        hth_bound bound = times[k].n_rounds_apart + times[0].n_rounds_apart > 0 ? HTH_NO_BOUND : HTH_AT_MOST;
+        char name[96];
+
+        (void)snprintf(name, sizeof(name), "a tick of %u sequences while %u requests wait", n, n_waiting[k]);
+        hth_report_ratio(to, name, "µs", hth_samples_median(&times[k].us), "while none waits",
+                         hth_samples_median(&times[0].us), bound, 1.1);
+    }
 }
 
 static void report(const hth_report *to, unsigned n, const tick_times *times, const hth_samples *decode_us,
@@ -269,8 +340,10 @@ int main(int n_arguments, char **arguments)
 {
     static hth_samples decode_us, sample_us;
     static tick_times times;
+    hearth_runtime *runtime;
+    hearth_model *model;
     hth_report to;
-    unsigned n, n_rounds;
+    unsigned n, n_rounds, round = 0;
 
     n_arguments = hth_report_options(&to, n_arguments, arguments);
     n = n_arguments > 2 ? (unsigned)strtoul(arguments[2], NULL, 10) : N_SEQUENCES;
@@ -282,7 +355,14 @@ int main(int n_arguments, char **arguments)
                       N_SEQUENCES_MAX);
         return 2;
     }
-    measure_ticks(arguments[1], n, n_rounds, &times, &decode_us, &sample_us);
+    open_model(arguments[1], n, &runtime, &model);
+    while (round < n_rounds) {
+        measure_engine(n, &decode_us, &sample_us); /* in turn, so that both see the same machine */
+        measure_round(model, n, 0, round++, &times);
+    }
     report(&to, n, &times, &decode_us, &sample_us);
+    measure_waiting(&to, model, n, &round);
+    hearth_model_unref(model);
+    hearth_runtime_close(runtime);
     return 0;
 }

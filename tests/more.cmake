@@ -43,6 +43,9 @@ if(NOT APPLE)
     target_link_options(test_crash_${name} PRIVATE -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup)
   endforeach()
   target_link_options(test_crash_http_memory PRIVATE -Wl,--wrap=strndup)
+  # Readings of grammars are counted.
+  target_compile_definitions(test_unit_replies_grammar PRIVATE HTH_TEST_WRAPS_GBNF)
+  target_link_options(test_unit_replies_grammar PRIVATE -Wl,--wrap=hth_gbnf_new)
 endif()
 
 add_custom_target(fuzzers)

@@ -24,7 +24,7 @@
 #include "engine/chat_reply.h"
 
 /* Raised when anything in this header changes; a module with another number is refused. */
-#define HTH_BACKEND_ABI 5u
+#define HTH_BACKEND_ABI 6u
 
 /* The symbol that an engine module exports: const hth_backend *hearth_backend(void). */
 #define HTH_BACKEND_SYMBOL "hearth_backend"
@@ -215,6 +215,12 @@ typedef struct hth_backend {
      */
     hearth_status (*sampler_new)(const hth_engine_model *model, const hearth_sampling *sampling,
                                  hth_engine_sampler **out, hearth_error *err);
+    /*
+     * Another one of the same options but for the seed; where those name a grammar or a schema it is like's, which is not
+     * read again. like is not used by anybody meanwhile, and may be freed afterwards.
+     */
+    hearth_status (*sampler_new_like)(const hth_engine_sampler *like, const hearth_sampling *sampling,
+                                      hth_engine_sampler **out, hearth_error *err);
     void (*sampler_free)(hth_engine_sampler *sampler); /* accepts NULL */
     /*
      * A token has come: of the prompt (penalties see it, the grammar does not) or of the reply. HEARTH_MISUSE when the

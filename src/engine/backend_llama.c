@@ -1487,6 +1487,7 @@ const hth_backend *hearth_backend(void)
         .state_get = state_get,
         .state_set = state_set,
         .sampler_new = sampler_new,
+        .sampler_new_like = hth_sampler_new_like,
         .sampler_free = hth_sampler_free,
         .sampler_accept = hth_sampler_accept,
         .sampler_apply = hth_sampler_apply,

@@ -1,8 +1,9 @@
 /*
  * grammar_memo.h - grammars of a model that were read lately, so that the next request with one need not read it again
  *
- * Programs ask for the same schema with every request, and one request may have many replies; reading takes milliseconds,
- * recognising begins in microseconds. Any thread may call everything but new and free.
+ * Programs ask for the same schema with every request; reading takes milliseconds, recognising begins in microseconds.
+ * What a request's replies share needs no memo (hth_backend.sampler_new_like). Any thread may call everything but new and
+ * free.
  */
 #ifndef HTH_ENGINE_GRAMMAR_MEMO_H
 #define HTH_ENGINE_GRAMMAR_MEMO_H

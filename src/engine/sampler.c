@@ -41,7 +41,8 @@ struct hth_engine_sampler {
     size_t n_forced;
 
     hth_penalties *penalties; /* NULL: none */
-    hth_grammar *grammar;     /* NULL: none */
+    hth_gbnf *gbnf;           /* what the grammar was read as; NULL: none */
+    hth_grammar *grammar;     /* likewise */
     hth_triggers *triggers;   /* not NULL: the grammar waits for one of them */
     const hth_vocabulary *vocabulary;
     hth_shown_token *shown; /* [n_shown] */
@@ -136,10 +137,9 @@ static hearth_status check_trigger(hth_engine_sampler *s, const hearth_trigger *
     return hth_fail(err, HEARTH_MISUSE, "sampling: triggers[%zu]: the grammar does not begin with it", i);
 }
 
-static hearth_status make_grammar(hth_engine_sampler *s, const hearth_sampling *sampling, hth_gbnf *gbnf_take,
-                                  hearth_error *err)
+static hearth_status make_grammar(hth_engine_sampler *s, const hearth_sampling *sampling, hearth_error *err)
 {
-    hearth_status status = hth_grammar_new(gbnf_take, s->vocabulary, &s->grammar, err);
+    hearth_status status = hth_grammar_new(hth_gbnf_ref(s->gbnf), s->vocabulary, &s->grammar, err);
 
     if (status != HEARTH_OK) {
         hth_fail_prefix(err, "sampling: %s", sampling->grammar ? "grammar" : "json_schema");
@@ -213,10 +213,8 @@ hearth_status hth_sampler_new(const hearth_sampling *sampling, const hth_sampler
     if (parts->n_shown > 0)
         memcpy(s->shown, parts->shown, parts->n_shown * sizeof(s->shown[0]));
     s->n_shown = parts->n_shown;
-    if (parts->gbnf_take)
-        status = make_grammar(s, sampling, parts->gbnf_take, err);
-    else
-        status = HEARTH_OK;
+    s->gbnf = parts->gbnf_take;
+    status = s->gbnf ? make_grammar(s, sampling, err) : HEARTH_OK;
     if (status == HEARTH_OK)
         status = copy_bias(s, sampling, err);
     if (status == HEARTH_OK && (hth_sampling_penalizes(sampling) || hth_sampling_has_dry(sampling)))
@@ -229,6 +227,22 @@ hearth_status hth_sampler_new(const hearth_sampling *sampling, const hth_sampler
     return HEARTH_OK;
 }
 
+hearth_status hth_sampler_new_like(const hth_engine_sampler *like, const hearth_sampling *sampling,
+                                   hth_engine_sampler **out, hearth_error *err)
+{
+    const hth_sampler_parts parts = {
+        .n_vocab = like->n_vocab,
+        .ends = like->ends,
+        .n_ends = like->n_ends,
+        .vocabulary = like->vocabulary,
+        .shown = like->shown,
+        .n_shown = like->n_shown,
+        .gbnf_take = like->gbnf ? hth_gbnf_ref(like->gbnf) : NULL,
+    };
+
+    return hth_sampler_new(sampling, &parts, out, err);
+}
+
 void hth_sampler_free(hth_engine_sampler *s)
 {
     if (!s)
@@ -239,6 +253,7 @@ void hth_sampler_free(hth_engine_sampler *s)
     free(s->forced_logits);
     hth_penalties_free(s->penalties);
     hth_grammar_free(s->grammar);
+    hth_gbnf_unref(s->gbnf);
     hth_triggers_free(s->triggers);
     free(s->logits);
     free(s->allowed);

@@ -37,6 +37,8 @@ hearth_status hth_sampler_new(const hearth_sampling *sampling, const hth_sampler
                               hearth_error *err);
 
 /* As the functions of hth_backend. */
+hearth_status hth_sampler_new_like(const hth_engine_sampler *like, const hearth_sampling *sampling,
+                                   hth_engine_sampler **out, hearth_error *err);
 void hth_sampler_free(hth_engine_sampler *s);
 hearth_status hth_sampler_accept(hth_engine_sampler *s, hearth_token token, bool is_reply, hearth_error *err);
 hearth_status hth_sampler_apply(hth_engine_sampler *s, const float *values, const hth_sample_at *at,

@@ -409,6 +409,7 @@ static hearth_status start_scheduler(hearth_model *model, const hearth_model_opt
         .session_idle_ms = options->session_idle_ms,
         .stalled_ms = options->stalled_ms,
         .aging_ms = options->aging_ms,
+        .n_tell = HTH_TELL_TOKENS,
     };
     hearth_status status = hth_runtime_strategy(model->runtime, options->strategy, &schedule.strategy, err);
 

@@ -135,11 +135,11 @@ static hearth_status find_parent(hth_request *request, hearth_error *err)
     return HEARTH_OK;
 }
 
-/* One of the replies of a request. *n_parent is what find_parent found for the first of them, for the others. */
+/* Reply i of a request. What was found, or read, for the first of them, its parent and its grammar, is the others', too. */
 static hearth_status make_slot(hearth_model *model, const hearth_request *given, const hearth_token *tokens,
-                               size_t n_tokens, uint64_t id, uint32_t i, uint32_t *n_parent, hth_slot **out,
-                               hearth_error *err)
+                               size_t n_tokens, uint64_t first_id, uint32_t i, hth_slot **slots, hearth_error *err)
 {
+    const hth_slot *first = i > 0 ? slots[0] : NULL;
     hearth_request one = *given;
     hth_request *request;
     hearth_token *copied = malloc(n_tokens * sizeof(*copied));
@@ -150,17 +150,17 @@ static hearth_status make_slot(hearth_model *model, const hearth_request *given,
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a prompt of %zu tokens", n_tokens);
     memcpy(copied, tokens, n_tokens * sizeof(*copied));
     one.sampling.seed += i;
-    status = hth_request_new(&one, copied, n_tokens, id, &request, err);
+    status = hth_request_new(&one, copied, n_tokens, first_id + i, &request, err);
     if (status != HEARTH_OK)
         return status;
     request->keyspace = hth_model_keyspace(model, given->cache_salt);
     status = check_stop_tokens(model, request, err);
-    request->n_parent = *n_parent;
-    if (status == HEARTH_OK && i == 0)
+    if (first)
+        request->n_parent = first->request->n_parent;
+    else if (status == HEARTH_OK)
         status = find_parent(request, err);
-    *n_parent = request->n_parent;
     if (status == HEARTH_OK)
-        status = hth_slot_new(hth_scheduler_workplace(model->scheduler), request, &one.sampling, out, err);
+        status = hth_slot_new(hth_scheduler_workplace(model->scheduler), request, &one.sampling, first, &slots[i], err);
     if (status != HEARTH_OK)
         hth_request_free(request);
     return status;
@@ -199,7 +199,6 @@ static hearth_status make_slots(hearth_model *model, const hearth_request *given
 {
     hearth_token *tokens = NULL;
     size_t n_tokens = 0;
-    uint32_t n_parent = 0;
     hearth_status status = hth_model_prompt_tokens(model, given, &tokens, &n_tokens, err);
 
     if (status == HEARTH_OK)
@@ -207,7 +206,7 @@ static hearth_status make_slots(hearth_model *model, const hearth_request *given
     if (status == HEARTH_OK)
         *id_out = hth_runtime_next_request_ids(model->runtime, given->n);
     for (uint32_t i = 0; status == HEARTH_OK && i < given->n; i++)
-        status = make_slot(model, given, tokens, n_tokens, *id_out + i, i, &n_parent, &slots[i], err);
+        status = make_slot(model, given, tokens, n_tokens, *id_out, i, slots, err);
     free(tokens);
     return status;
 }

@@ -5,6 +5,7 @@
  *
  *   end what is cancelled or out of time
  *   admit what waits, by the cells that it needs; of a higher priority also in the place of what runs
+ *   tell what comes before a reply's first token, where it is asked for
  *   begin: share what is live, wait for what another request is computing, restore rows
  *   draw where logits were saved
  *   fill a batch by the strategy, evaluate it
@@ -42,7 +43,10 @@ typedef struct hth_schedule {
     uint32_t session_idle_ms;
     uint32_t stalled_ms;
     uint32_t aging_ms;
+    uint32_t n_tell; /* tokens of prompts that are echoed, and of replies that are replayed, told of in a tick; >= 1 */
 } hth_schedule;
+
+enum { HTH_TELL_TOKENS = 2048 }; /* what n_tell is, where nobody wants to see the steps: a millisecond or so */
 
 /* A request has ended: its result is complete. The slot is freed when this returns. */
 typedef void (*hth_ended_fn)(hth_slot *slot, void *user_data);
@@ -57,8 +61,10 @@ void hth_batcher_close(hth_batcher *batcher);
 /* As copied: what slots are made with. */
 const hth_workplace *hth_batcher_workplace(const hth_batcher *batcher);
 
-/* Put a slot into the queue; taken over. Without memory it ends at once. */
+/* Let a slot wait for its turn; taken over. Without memory it ends at once. */
 void hth_batcher_add(hth_batcher *batcher, hth_slot *slot);
+/* Cancel a request whose slot was added, or will be, and has not ended: it ends with the next tick. Any thread. */
+void hth_batcher_cancel(hth_batcher *batcher, hth_request *request);
 /* One tick. True when there is more to do at once; else nothing happens before hth_batcher_wake_ns, or a call. */
 bool hth_batcher_tick(hth_batcher *batcher);
 uint64_t hth_batcher_wake_ns(const hth_batcher *batcher); /* UINT64_MAX: never */

@@ -241,6 +241,12 @@ void hth_pool_leave(hth_pool *pool, hth_seat *seat, const char *session, uint64_
     seat->session_until_ns = until_ns;
 }
 
+void hth_pool_pretend_left(hth_seat *seat, bool left)
+{
+    seat->is_running = !left;
+    hth_sequence_set_held(seat->sequence, !left);
+}
+
 /* ---- sessions ---- */
 
 bool hth_pool_end_session(hth_pool *pool, const uint8_t fingerprint[32], const char *session)

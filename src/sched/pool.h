@@ -54,6 +54,8 @@ hearth_status hth_pool_seat(hth_pool *pool, const hth_guest *guest, hth_seat **o
                             hearth_error *err);
 /* The guest goes; the sequence stays, until until_ns for the session (NULL: none). */
 void hth_pool_leave(hth_pool *pool, hth_seat *seat, const char *session, uint64_t until_ns);
+/* Count as if the guest had left, or as it is again. Between the two nothing else is done with the pool. */
+void hth_pool_pretend_left(hth_seat *seat, bool left);
 
 /* Let finished sequences go until n_cells are unused; false when that is not enough. */
 bool hth_pool_make_room(hth_pool *pool, uint32_t n_cells);

@@ -27,12 +27,19 @@ struct hth_reply {
     uint32_t n_max;
     bool refused; /* its reader wants no more */
     bool ended;
-    bool begun;
-    bool is_silent;   /* no callbacks: tokens are replayed */
+    bool has_told;  /* what comes before the first token that is drawn */
+    bool is_silent; /* no callbacks: tokens are replayed */
+    bool was_whole; /* the last replayed token ended it */
+
+    hth_text_stream *echo; /* of the prompt; NULL: it has not begun */
+    uint32_t n_prompt_told;
+
     uint32_t *pieces; /* [n_pieces], bytes of text in what callbacks are to hear of replayed tokens; NULL: nothing */
     uint32_t n_pieces;
-    bool was_whole;    /* the last replayed token ended it */
     uint32_t n_echoed; /* of them, those before the first token's */
+    uint32_t n_pieces_told;
+    size_t n_bytes_told;
+
     uint64_t first_token_ns;
     size_t text_capacity;
     size_t tokens_capacity;
@@ -47,6 +54,7 @@ void hth_reply_free(hth_reply *reply)
     if (reply->sampler)
         reply->place->backend->sampler_free(reply->sampler);
     hth_text_stream_free(reply->text);
+    hth_text_stream_free(reply->echo);
     hearth_result_free(&reply->result);
     free(reply->pieces);
     free(reply);
@@ -356,66 +364,84 @@ static void echo_piece(hth_reply *reply, const char *text, size_t n)
     (void)emit(reply, text, n); /* that it has ended is seen */
 }
 
-/* Emit the prompt's text, where it is asked for. */
-static void echo(hth_reply *reply)
+/* The text of one token of the prompt. */
+static void echo_token(hth_reply *reply, hearth_token token)
 {
-    const hth_request *request = reply->request;
-    hth_text_stream *stream;
+    char piece[HTH_PIECE_BYTES_MAX];
     const char *text = "";
-    size_t n = 0;
+    size_t n_piece = 0, n = 0;
     bool stopped;
 
-    if (!request->echo)
-        return;
-    stream = hth_text_stream_new(NULL, 0); /* of its own: a stop text in the prompt stops nothing */
-    for (uint32_t i = 0; stream && !reply->ended && i < request->n_prompt; i++) {
-        char piece[HTH_PIECE_BYTES_MAX];
-        size_t n_piece = 0;
-
-        if (reply->place->backend->piece(reply->place->engine_model, request->prompt[i], false, piece, sizeof(piece),
-                                         &n_piece, NULL) != HEARTH_OK)
-            continue; /* longer than any text */
-        if (!hth_text_stream_feed(stream, piece, n_piece, &text, &n, &stopped))
-            end_without_memory(reply);
-        else
-            echo_piece(reply, text, n);
-    }
-    if (!stream || (!reply->ended && !hth_text_stream_finish(stream, &text, &n)))
+    if (reply->place->backend->piece(reply->place->engine_model, token, false, piece, sizeof(piece), &n_piece, NULL) !=
+        HEARTH_OK)
+        return; /* longer than any text */
+    if (!hth_text_stream_feed(reply->echo, piece, n_piece, &text, &n, &stopped))
         end_without_memory(reply);
-    else if (!reply->ended)
+    else
         echo_piece(reply, text, n);
-    hth_text_stream_free(stream);
 }
 
-/* Tell of what was replayed, piece by piece. */
-static void tell(hth_reply *reply)
+/* Emit the text of at most n more of the prompt's tokens, and with the last of them what is left of it; of how many. */
+static uint32_t echo_some(hth_reply *reply, uint32_t n)
 {
     const hth_request *request = reply->request;
-    char *text = reply->result.text;
+    uint32_t n_before = reply->n_prompt_told;
+    const char *text = "";
+    size_t n_left = 0;
 
-    for (uint32_t i = 0; i < reply->n_pieces && !reply->refused; i++) {
-        uint32_t n = reply->pieces[i];
-        char after = text[n];
-
-        text[n] = '\0'; /* while it is told: pieces are terminated */
-        if ((i < reply->n_echoed || announce(reply, i - reply->n_echoed, true, text, n)) && n > 0 && request->on_text &&
-            !request->on_text(request->id, text, n, request->user_data))
-            end_refused(reply);
-        text[n] = after;
-        text += n;
+    if (!reply->echo)
+        reply->echo = hth_text_stream_new(NULL, 0); /* of its own: a stop text in the prompt stops nothing */
+    if (!reply->echo)
+        end_without_memory(reply);
+    while (!reply->ended && reply->n_prompt_told < request->n_prompt && reply->n_prompt_told - n_before < n)
+        echo_token(reply, request->prompt[reply->n_prompt_told++]);
+    reply->has_told = reply->ended || reply->n_prompt_told == request->n_prompt;
+    if (!reply->ended && reply->has_told) {
+        if (!hth_text_stream_finish(reply->echo, &text, &n_left))
+            end_without_memory(reply);
+        else
+            echo_piece(reply, text, n_left);
     }
+    return reply->n_prompt_told - n_before;
 }
 
-bool hth_reply_begin(hth_reply *reply)
+/* Tell of at most n more pieces of what was replayed; of how many. */
+static uint32_t tell_some(hth_reply *reply, uint32_t n)
 {
-    if (reply->begun)
-        return !reply->ended;
-    reply->begun = true;
+    const hth_request *request = reply->request;
+    uint32_t n_before = reply->n_pieces_told;
+
+    while (!reply->refused && reply->n_pieces_told < reply->n_pieces && reply->n_pieces_told - n_before < n) {
+        uint32_t i = reply->n_pieces_told++, n_bytes = reply->pieces[i];
+        char *text = reply->result.text + reply->n_bytes_told;
+        char after = text[n_bytes];
+
+        text[n_bytes] = '\0'; /* while it is told: pieces are terminated */
+        if ((i < reply->n_echoed || announce(reply, i - reply->n_echoed, true, text, n_bytes)) && n_bytes > 0 &&
+            request->on_text && !request->on_text(request->id, text, n_bytes, request->user_data))
+            end_refused(reply);
+        text[n_bytes] = after;
+        reply->n_bytes_told += n_bytes;
+    }
+    reply->has_told = reply->refused || reply->n_pieces_told == reply->n_pieces;
+    return reply->n_pieces_told - n_before;
+}
+
+uint32_t hth_reply_tell(hth_reply *reply, uint32_t n)
+{
+    if (reply->has_told)
+        return 0;
     if (reply->pieces)
-        tell(reply);
-    else if (reply->request->n_replayed == 0)
-        echo(reply);
-    return !reply->ended;
+        return tell_some(reply, n);
+    if (reply->request->echo && reply->request->n_replayed == 0)
+        return echo_some(reply, n);
+    reply->has_told = true;
+    return 0;
+}
+
+bool hth_reply_has_told(const hth_reply *reply)
+{
+    return reply->has_told;
 }
 
 bool hth_reply_was_whole(const hth_reply *reply)
@@ -424,12 +450,14 @@ bool hth_reply_was_whole(const hth_reply *reply)
 }
 
 /* The sampler, having seen the end of the prompt. */
-static hearth_status make_sampler(hth_reply *reply, const hearth_sampling *sampling, hearth_error *err)
+static hearth_status make_sampler(hth_reply *reply, const hearth_sampling *sampling, const hth_reply *like,
+                                  hearth_error *err)
 {
     const hth_backend *backend = reply->place->backend;
     const hth_request *request = reply->request;
     uint32_t n_recent = sampling->repeat_last_n;
-    hearth_status status = backend->sampler_new(reply->place->engine_model, sampling, &reply->sampler, err);
+    hearth_status status = like ? backend->sampler_new_like(like->sampler, sampling, &reply->sampler, err)
+                                : backend->sampler_new(reply->place->engine_model, sampling, &reply->sampler, err);
 
     if (hth_sampling_has_dry(sampling) && sampling->dry_last_n > n_recent)
         n_recent = sampling->dry_last_n;
@@ -454,7 +482,9 @@ static hearth_status replay(hth_reply *reply, hearth_error *err)
             return hth_fail(err, HEARTH_NO_MEMORY, "no memory for %u replayed tokens", request->n_replayed);
     }
     reply->is_silent = true;
-    echo(reply); /* what ended it is told below */
+    if (request->echo)
+        (void)echo_some(reply, request->n_prompt); /* what ended it is told below */
+    reply->has_told = false;
     reply->n_echoed = reply->n_pieces;
     for (uint32_t i = 0; i < request->n_replayed; i++) {
         hearth_token token = request->replayed[i];
@@ -480,7 +510,7 @@ static hearth_status replay(hth_reply *reply, hearth_error *err)
 }
 
 hearth_status hth_reply_new(const hth_workplace *workplace, const hth_request *request, const hearth_sampling *sampling,
-                            hth_reply **out, hearth_error *err)
+                            const hth_reply *like, hth_reply **out, hearth_error *err)
 {
     hth_reply *reply = calloc(1, sizeof(*reply));
     uint32_t room = workplace->n_ctx - request->n_prompt + 1; /* nothing is evaluated after the last token */
@@ -500,7 +530,7 @@ hearth_status hth_reply_new(const hth_workplace *workplace, const hth_request *r
         hth_reply_free(reply);
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to run a request");
     }
-    status = make_sampler(reply, sampling, err);
+    status = make_sampler(reply, sampling, like, err);
     if (status == HEARTH_OK)
         status = replay(reply, err);
     if (status != HEARTH_OK) {

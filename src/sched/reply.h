@@ -15,10 +15,11 @@ typedef struct hth_reply hth_reply; /* one thread at a time */
 
 /*
  * A reply to request, which is borrowed, with its replayed tokens. sampling is the public one, with grammar and lists.
- * May take long where there is a grammar. HEARTH_MISUSE naming the option; HEARTH_NO_MEMORY.
+ * May take long where there is a grammar, unless like, which nobody uses meanwhile, is a reply with the same sampling but
+ * for the seed (NULL: there is none). HEARTH_MISUSE naming the option; HEARTH_NO_MEMORY.
  */
 hearth_status hth_reply_new(const hth_workplace *workplace, const hth_request *request, const hearth_sampling *sampling,
-                            hth_reply **out, hearth_error *err);
+                            const hth_reply *like, hth_reply **out, hearth_error *err);
 void hth_reply_free(hth_reply *reply); /* accepts NULL */
 
 /* Most tokens it can have: n_predict, or what the context has room for. */
@@ -32,10 +33,12 @@ hearth_token hth_reply_token(const hth_reply *reply, uint32_t i);
 /* Memory for n tokens and their text ahead of need. Without it they get theirs as they come. */
 void hth_reply_reserve(hth_reply *reply, uint32_t n);
 /*
- * Begin: emit the prompt's text, or tell of what was replayed, where that is asked for. False when the reply has ended.
- * Once; after that it only answers.
+ * Tell what comes before the first token that is drawn, where that is asked for: the prompt's text, or what was replayed;
+ * of at most n more tokens. Of how many. It may end the reply.
  */
-bool hth_reply_begin(hth_reply *reply);
+uint32_t hth_reply_tell(hth_reply *reply, uint32_t n);
+/* Nothing of that is left. */
+bool hth_reply_has_told(const hth_reply *reply);
 /* It has ended because its replayed tokens are all of it. */
 bool hth_reply_was_whole(const hth_reply *reply);
 /*

@@ -16,16 +16,15 @@ enum {
     STOP_TOKENS_MAX = 64,
     SHOWN_TOKENS_MAX = 64,
     TOP_LOGPROBS_MAX = 64,
-    PRIORITY_MAX = 100,
 };
 
 static hearth_status check_numbers(const hearth_request *from, hearth_error *err)
 {
     if (from->n_predict < -1)
         return hth_fail(err, HEARTH_MISUSE, "n_predict is %d; it must be -1 (no limit) or more", from->n_predict);
-    if (from->priority < -PRIORITY_MAX || from->priority > PRIORITY_MAX)
-        return hth_fail(err, HEARTH_MISUSE, "priority is %d; it must be -%d to %d", from->priority, PRIORITY_MAX,
-                        PRIORITY_MAX);
+    if (from->priority < -HTH_PRIORITY_MAX || from->priority > HTH_PRIORITY_MAX)
+        return hth_fail(err, HEARTH_MISUSE, "priority is %d; it must be -%d to %d", from->priority, HTH_PRIORITY_MAX,
+                        HTH_PRIORITY_MAX);
     if (from->n_top_logprobs > TOP_LOGPROBS_MAX)
         return hth_fail(err, HEARTH_MISUSE, "n_top_logprobs is %u; it must be at most %d", from->n_top_logprobs,
                         TOP_LOGPROBS_MAX);

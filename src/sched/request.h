@@ -10,7 +10,10 @@
 #include "cache/key.h"
 #include "engine/backend.h"
 
-enum { HTH_REPLIES_MAX = 128 }; /* to one prompt */
+enum {
+    HTH_REPLIES_MAX = 128,  /* to one prompt */
+    HTH_PRIORITY_MAX = 100, /* and -100 is the lowest */
+};
 
 typedef struct hth_request hth_request;
 

@@ -205,7 +205,7 @@ void hth_scheduler_cancel_all(hth_scheduler *scheduler)
 
     pthread_mutex_lock(&scheduler->lock);
     DL_FOREACH(scheduler->known, request)
-    atomic_store_explicit(&request->cancelled, true, memory_order_relaxed);
+    hth_batcher_cancel(scheduler->batcher, request);
     pthread_mutex_unlock(&scheduler->lock);
     hth_scheduler_wake(scheduler);
 }
@@ -383,7 +383,7 @@ bool hth_scheduler_cancel(hth_scheduler *scheduler, uint64_t id)
     pthread_mutex_lock(&scheduler->lock);
     request = find_locked(scheduler, id);
     if (request)
-        atomic_store_explicit(&request->cancelled, true, memory_order_relaxed);
+        hth_batcher_cancel(scheduler->batcher, request);
     pthread_mutex_unlock(&scheduler->lock);
     if (request)
         hth_scheduler_wake(scheduler);

@@ -59,7 +59,7 @@ void hth_slot_free(hth_slot *slot)
 }
 
 hearth_status hth_slot_new(const hth_workplace *workplace, hth_request *request, const hearth_sampling *sampling,
-                           hth_slot **out, hearth_error *err)
+                           const hth_slot *like, hth_slot **out, hearth_error *err)
 {
     hth_slot *slot = calloc(1, sizeof(*slot));
     hearth_status status;
@@ -69,7 +69,7 @@ hearth_status hth_slot_new(const hth_workplace *workplace, hth_request *request,
     slot->place = workplace;
     slot->n_saved = request->n_prompt;
     request->submitted_ns = hth_workplace_now(workplace);
-    status = hth_reply_new(workplace, request, sampling, &slot->reply, err);
+    status = hth_reply_new(workplace, request, sampling, like ? like->reply : NULL, &slot->reply, err);
     if (status != HEARTH_OK) {
         free(slot);
         return status;
@@ -210,19 +210,22 @@ void hth_slot_leave(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns)
     slot->seat = NULL;
 }
 
-bool hth_slot_suspend(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns)
+bool hth_slot_save_all(hth_slot *slot)
 {
-    if (slot->state == HTH_SLOT_EVALUATE) {
-        hth_sequence *sequence = slot->seat->sequence;
+    hth_sequence *sequence;
 
-        hth_sequence_save_block(sequence, HEARTH_SAVE_EVICT);
-        if (hth_sequence_n_tokens(sequence) > 0 && !hth_sequence_save_end(sequence, HEARTH_SAVE_EVICT))
-            return false;
-    }
+    if (slot->state != HTH_SLOT_EVALUATE)
+        return true; /* what it has came from elsewhere */
+    sequence = slot->seat->sequence;
+    hth_sequence_save_block(sequence, HEARTH_SAVE_EVICT);
+    return hth_sequence_n_tokens(sequence) == 0 || hth_sequence_save_end(sequence, HEARTH_SAVE_EVICT);
+}
+
+void hth_slot_suspend(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns)
+{
     hth_slot_leave(slot, pool, session_until_ns);
     stats_of(slot)->n_preempted++;
     slot->state = HTH_SLOT_WAITING;
-    return true;
 }
 
 /* ---- the beginning ---- */
@@ -445,6 +448,19 @@ static void attempt_all(hth_slot *slot)
     begun(slot, result);
 }
 
+bool hth_slot_tell(hth_slot *slot, uint32_t *n_tokens)
+{
+    if (hth_reply_has_told(slot->reply))
+        return true;
+    if (slot->state != HTH_SLOT_TELL)
+        hth_reply_reserve(slot->reply, hth_reply_n_max(slot->reply));
+    slot->state = HTH_SLOT_TELL;
+    *n_tokens -= hth_reply_tell(slot->reply, *n_tokens);
+    if (hth_reply_has_ended(slot->reply) && !hth_reply_was_whole(slot->reply))
+        slot->state = HTH_SLOT_ENDING;
+    return slot->state == HTH_SLOT_TELL && hth_reply_has_told(slot->reply);
+}
+
 void hth_slot_begin(hth_slot *slot, hth_pool *pool)
 {
     hearth_result *result = hth_reply_result(slot->reply);
@@ -455,13 +471,6 @@ void hth_slot_begin(hth_slot *slot, hth_pool *pool)
         (void)hth_fail(&result->error, HEARTH_NO_MEMORY, "no memory for %u tokens", hth_slot_n_expected(slot));
         fail(slot, HEARTH_NO_MEMORY);
         return;
-    }
-    if (!slot->has_begun) {
-        hth_reply_reserve(slot->reply, hth_reply_n_max(slot->reply));
-        if (!hth_reply_begin(slot->reply) && !hth_reply_was_whole(slot->reply)) {
-            slot->state = HTH_SLOT_ENDING;
-            return;
-        }
     }
     slot->n_room = hth_slot_n_expected(slot);
     guest = hth_slot_guest(slot);

@@ -2,6 +2,7 @@
  * slot.h - one request on its way: from the queue through its prompt to the end of its reply
  *
  *   WAITING   in the queue: it has not run yet, or made room for another
+ *   TELL      has a place; its prompt's text, or what was replayed, is told, some each tick
  *   PARENT    has a place; rows that another process may be writing are waited for
  *   PREFIX    has a place; another request is computing what it needs
  *   RESTORE   has a sequence; rows come into it
@@ -25,6 +26,7 @@
 
 typedef enum hth_slot_state {
     HTH_SLOT_WAITING,
+    HTH_SLOT_TELL,
     HTH_SLOT_PARENT,
     HTH_SLOT_PREFIX,
     HTH_SLOT_RESTORE,
@@ -61,6 +63,13 @@ struct hth_slot {
     bool has_begun;     /* its first beginning is over: statistics say what was known */
     bool was_prefilled; /* the prompt's end was evaluated, or restored */
 
+    /* The waiting line's. */
+    hth_slot *prev, *next;
+    uint64_t waits_since_ns; /* its first coming */
+    uint64_t limit_ns;       /* of a newcomer's time; UINT64_MAX: none */
+    uint32_t limited_place;
+    bool has_returned; /* it has had a place before */
+
     /* The batcher's. */
     uint64_t number;     /* of its arrival */
     uint64_t started_ns; /* this run; 0 while it waits */
@@ -78,6 +87,7 @@ struct hth_slot {
     bool waited_for_parent;
     bool has_followers;  /* somebody waits, or waited, for what it computes */
     bool cannot_suspend; /* it was tried: it could not be saved */
+    bool is_going;       /* while it is chosen who makes room: it would */
     bool is_short;       /* of cells: it waits in place until others have ended */
     uint32_t n_breaks;   /* evaluations that failed under it */
     uint32_t n_in_batch; /* rows of it */
@@ -87,10 +97,11 @@ struct hth_slot {
 
 /*
  * A slot for a request, which it takes over on HEARTH_OK only. sampling is the public one. Any thread; may take long
- * where there is a grammar. HEARTH_MISUSE, HEARTH_NO_MEMORY.
+ * where there is a grammar, unless like, which no batcher has heard of yet, is a slot with the same sampling but for the
+ * seed (NULL: there is none). HEARTH_MISUSE, HEARTH_NO_MEMORY.
  */
 hearth_status hth_slot_new(const hth_workplace *workplace, hth_request *request, const hearth_sampling *sampling,
-                           hth_slot **out, hearth_error *err);
+                           const hth_slot *like, hth_slot **out, hearth_error *err);
 void hth_slot_free(hth_slot *slot); /* accepts NULL; it has no seat */
 
 /* The prompt and what was drawn: all, or all but the last where the reply has begun, can be brought in from elsewhere. */
@@ -102,6 +113,11 @@ bool hth_slot_is_cancelled(const hth_slot *slot);
 /* Its reader asked it to wait. */
 bool hth_slot_is_paused(const hth_slot *slot);
 
+/*
+ * Tell what comes before the first token that is drawn; of at most *n_tokens tokens, which becomes how many are left. True
+ * when all is told and the slot goes on; else it is in TELL, or in ENDING.
+ */
+bool hth_slot_tell(hth_slot *slot, uint32_t *n_tokens);
 /* Take a seat and begin to bring in what is known. Ends in RESTORE, EVALUATE, or ENDING where it failed. */
 void hth_slot_begin(hth_slot *slot, hth_pool *pool);
 /* Go on with a restore until it is over, or until_ns. */
@@ -124,11 +140,10 @@ void hth_slot_save(hth_slot *slot, const float *logits, bool keep_logits);
 void hth_slot_stop(hth_slot *slot, hearth_status status, hearth_finish_reason reason, const char *message);
 /* ENDING to DONE: save, release the rest of the text, complete the statistics, leave the seat. */
 void hth_slot_conclude(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns);
-/*
- * Make room for another: save everything, leave the seat, and wait. False, with nothing changed, where it could not go
- * on later without computing something again.
- */
-bool hth_slot_suspend(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns);
+/* Save everything. False where it could not go on from that later without computing something again. */
+bool hth_slot_save_all(hth_slot *slot);
+/* Make room for another, with everything saved: leave the seat, and wait. */
+void hth_slot_suspend(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns);
 /* Leave a seat in the middle of a beginning, to wait for somebody else. */
 void hth_slot_leave(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns);
 

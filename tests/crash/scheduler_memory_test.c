@@ -156,7 +156,8 @@ static void submit(script *s, test_stage *stage, unsigned i)
     status = hth_request_new(&s->requests[i], tokens, s->requests[i].n_tokens, i + 1, &request, &err);
     if (status == HEARTH_OK) {
         request->keyspace = stage->place.keyspace;
-        status = hth_slot_new(hth_batcher_workplace(stage->batcher), request, &s->requests[i].sampling, &slot, &err);
+        status =
+            hth_slot_new(hth_batcher_workplace(stage->batcher), request, &s->requests[i].sampling, NULL, &slot, &err);
         if (status != HEARTH_OK)
             hth_request_free(request);
     }
@@ -341,8 +342,9 @@ static void a_steady_tick_allocates_nothing(void **state)
             memcpy(copied, tokens[i], sizeof(tokens[i]));
             assert_int_equal(hth_request_new(&request, copied, 20, i + 1, &taken, NULL), HEARTH_OK);
             taken->keyspace = stage.place.keyspace;
-            assert_int_equal(hth_slot_new(hth_batcher_workplace(stage.batcher), taken, &request.sampling, &slot, NULL),
-                             HEARTH_OK);
+            assert_int_equal(
+                hth_slot_new(hth_batcher_workplace(stage.batcher), taken, &request.sampling, NULL, &slot, NULL),
+                HEARTH_OK);
             stage.n_open++;
             hth_batcher_add(stage.batcher, slot);
         }

@@ -212,6 +212,9 @@ static void check_reply(world *w, const job *j)
         if (strcmp(result->text, alone.text) != 0)
             fail_msg("request %llu says '%s' instead of '%s'", (unsigned long long)j->reply->id, result->text,
                      alone.text);
+    } else {
+        assert_true(result->n_bytes <= alone.n_bytes); /* it may have told a part of its prompt */
+        assert_memory_equal(result->text, alone.text, result->n_bytes);
     }
     free(alone.text);
     for (uint32_t i = 0; result->logprobs && i < n; i++)
@@ -398,9 +401,9 @@ static void finish_all(world *w)
 
 /* ---- what happens ---- */
 
-static void cancel(job *j)
+static void cancel(world *w, job *j)
 {
-    atomic_store(&j->reply->request->cancelled, true);
+    test_stage_cancel(&w->stage, j->reply);
     j->cancelled = true;
 }
 
@@ -413,7 +416,7 @@ static test_decode_answer before_decode(test_watch *watch, const hth_batch_row *
     if (w->cancels_inside && pick(w, 200) == 0) /* everybody at once: the engine breaks off */
         for (size_t i = 0; i < JOBS_MAX; i++)
             if (w->jobs[i].reply && w->jobs[i].reply->request)
-                cancel(&w->jobs[i]);
+                cancel(w, &w->jobs[i]);
     if (w->n_faults_of == 0 || pick(w, w->n_faults_of) > 0)
         return TEST_DECODE_GOES;
     return faults[pick(w, 3)];
@@ -444,7 +447,7 @@ static void disturb(world *w)
     case 2:
     case 3:
         if (j)
-            cancel(j);
+            cancel(w, j);
         break;
     case 4:
     case 5:
@@ -562,6 +565,7 @@ static void make_world(world *w)
     options.session_idle_ms = PICK(w, 1, 50, 300000);
     options.stalled_ms = PICK(w, 5, 200, 30000);
     options.aging_ms = PICK(w, 1, 100, 10000);
+    options.n_tell = PICK(w, 1, 20, 100, 2048);
     options.ram_bytes = PICK(w, 0, 200 << 10, 2 << 20, 64 << 20);
     options.resume_wait_ms = PICK(w, 0, 20, 100);
     if (options.ram_bytes > 0 && pick(w, 8) == 0)

@@ -24,6 +24,7 @@ test_stage_options test_stage_options_default(void)
         .session_idle_ms = 300000,
         .stalled_ms = 30000,
         .aging_ms = 10000,
+        .n_tell = HTH_TELL_TOKENS,
         .resume_wait_ms = 100,
     };
 }
@@ -113,7 +114,8 @@ static void ended(hth_slot *slot, void *user_data)
     stage->n_open--;
 }
 
-test_reply *test_stage_submit(test_stage *stage, const hearth_request *request, const char *salt, hearth_error *err)
+test_reply *test_stage_prepare(test_stage *stage, const hearth_request *request, const char *salt, hth_slot **slot_out,
+                               hearth_error *err)
 {
     test_reply *reply = calloc(1, sizeof(*reply));
     hearth_token *tokens = copy_of(request->tokens, request->n_tokens * sizeof(*tokens));
@@ -123,7 +125,7 @@ test_reply *test_stage_submit(test_stage *stage, const hearth_request *request, 
 
     assert_non_null(reply);
     reply->id = ++stage->n_ids;
-    reply->n_before = (uint32_t)request->n_replayed;
+    reply->n_before = request->tell_replayed ? 0 : (uint32_t)request->n_replayed;
     given.on_text = on_text;
     given.on_token = on_token;
     given.on_done = on_done;
@@ -132,7 +134,7 @@ test_reply *test_stage_submit(test_stage *stage, const hearth_request *request, 
     if (status == HEARTH_OK) {
         reply->request->keyspace = stage->place.keyspace;
         hth_keyspace_salt(&reply->request->keyspace, salt);
-        status = hth_slot_new(hth_batcher_workplace(stage->batcher), reply->request, &given.sampling, &slot, err);
+        status = hth_slot_new(hth_batcher_workplace(stage->batcher), reply->request, &given.sampling, NULL, &slot, err);
         if (status != HEARTH_OK)
             hth_request_free(reply->request);
     }
@@ -140,9 +142,29 @@ test_reply *test_stage_submit(test_stage *stage, const hearth_request *request, 
         free(reply);
         return NULL;
     }
+    *slot_out = slot;
+    return reply;
+}
+
+void test_stage_add(test_stage *stage, hth_slot *slot)
+{
     stage->n_open++;
     hth_batcher_add(stage->batcher, slot);
+}
+
+test_reply *test_stage_submit(test_stage *stage, const hearth_request *request, const char *salt, hearth_error *err)
+{
+    hth_slot *slot;
+    test_reply *reply = test_stage_prepare(stage, request, salt, &slot, err);
+
+    if (reply)
+        test_stage_add(stage, slot);
     return reply;
+}
+
+void test_stage_cancel(test_stage *stage, const test_reply *reply)
+{
+    hth_batcher_cancel(stage->batcher, reply->request);
 }
 
 void test_reply_free(test_reply *reply)
@@ -209,6 +231,7 @@ void test_stage_open(test_stage *stage, const test_stage_options *options)
         .session_idle_ms = options->session_idle_ms,
         .stalled_ms = options->stalled_ms,
         .aging_ms = options->aging_ms,
+        .n_tell = options->n_tell,
     };
     assert_true(hth_strategy_builtin(options->strategy, &stage->schedule.strategy));
     params = (hth_engine_context_params){
@@ -318,7 +341,10 @@ static bool step(test_stage *stage, unsigned *n_still)
     uint64_t n_ticks = stage->batcher->n_ticks, n_ended = stage->batcher->n_ended, wake;
 
     if (test_stage_tick(stage)) {
-        *n_still = stage->batcher->n_ticks == n_ticks && stage->batcher->n_ended == n_ended ? *n_still + 1 : 0;
+        bool still = stage->batcher->n_ticks == n_ticks && stage->batcher->n_ended == n_ended &&
+                     stage->batcher->n_to_tell == stage->schedule.n_tell;
+
+        *n_still = still ? *n_still + 1 : 0;
         if (*n_still > IDLE_TICKS_MAX)
             fail_msg("%u ticks were busy with nothing", *n_still);
         return true;

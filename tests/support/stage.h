@@ -18,7 +18,7 @@ typedef struct test_stage_options {
     uint32_t n_ctx, n_batch, n_parallel;
     uint32_t n_sequences; /* 0: one more than n_parallel and four */
     const char *strategy; /* NULL: the default */
-    uint32_t prefill_chunk, max_tick_ms, session_idle_ms, stalled_ms, aging_ms;
+    uint32_t prefill_chunk, max_tick_ms, session_idle_ms, stalled_ms, aging_ms, n_tell;
     uint64_t ram_bytes;    /* of a cache; 0: none */
     const char *directory; /* of that cache's files; NULL: none */
     uint32_t resume_wait_ms;
@@ -35,7 +35,7 @@ typedef struct test_reply {
     char *streamed;       /* what on_text was told */
     size_t n_streamed;
     uint32_t n_events;     /* of on_token */
-    uint32_t n_before;     /* tokens that were replayed */
+    uint32_t n_before;     /* tokens that were replayed, and not told of */
     uint32_t refuse_after; /* tokens after which on_token says no; 0: never */
 } test_reply;
 
@@ -61,6 +61,12 @@ void test_stage_close(test_stage *stage);
 
 /* The public request with these tokens; salt may be NULL. Released with test_reply_free. NULL where it is refused. */
 test_reply *test_stage_submit(test_stage *stage, const hearth_request *request, const char *salt, hearth_error *err);
+/* The two halves of that: a slot that nobody has heard of, as on its way through a mailbox; and its coming. */
+test_reply *test_stage_prepare(test_stage *stage, const hearth_request *request, const char *salt, hth_slot **slot_out,
+                               hearth_error *err);
+void test_stage_add(test_stage *stage, hth_slot *slot);
+/* It has not ended. */
+void test_stage_cancel(test_stage *stage, const test_reply *reply);
 void test_reply_free(test_reply *reply); /* accepts NULL; it has ended */
 
 /* What must be true after any tick: the books are the engine's. */

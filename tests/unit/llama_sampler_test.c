@@ -814,8 +814,15 @@ static void common_schemas_are_honoured(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        hth_engine_sampler *first, *second = NULL;
+        const hth_candidate *candidates;
+
         s.json_schema = good[i];
-        llama->sampler_free(open_sampler(&s));
+        first = open_sampler(&s);
+        assert_int_equal(llama->sampler_new_like(first, &s, &second, NULL), HEARTH_OK);
+        llama->sampler_free(first);
+        assert_true(apply(second, 0, false, &candidates) > 0); /* what they share is there */
+        llama->sampler_free(second);
     }
 }
 

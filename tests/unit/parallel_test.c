@@ -1,8 +1,8 @@
 /*
  * parallel_test.c - many requests at once, as a program sees them: through the public interface, with the thread
  *
- * What the scheduler promises is tested tick by tick in batcher_test.c; here is what only the interface has: queues that
- * are full, sessions in use, limits that are refused on the way in, callbacks that call back.
+ * What the scheduler promises is tested tick by tick (batcher_test.c names where); here is what only the interface has:
+ * queues that are full, sessions in use, limits that are refused on the way in, callbacks that call back.
  */
 #include <pthread.h>
 #include <stdatomic.h>

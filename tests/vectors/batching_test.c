@@ -159,7 +159,7 @@ static void run_requests(record *r)
             test_reply *unlucky = r->replies[hth_test_random(&r->seed, n_submitted)].handle;
 
             if (unlucky->request)
-                atomic_store(&unlucky->request->cancelled, true);
+                test_stage_cancel(&r->stage, unlucky);
         }
         if (hth_test_random(&r->seed, 40) == 0)
             hth_batcher_save(r->stage.batcher, HEARTH_SAVE_EVICT);

@@ -1,0 +1,396 @@
+/*
+ * admission_test.c - who gets a place, by the cells that are left, and who makes room: tick by tick on the stub engine
+ */
+#include "support/scene.h"
+
+/* ---- preemption ---- */
+
+static void preempt(const char *model, bool by_cells)
+{
+    test_stage_options options = with_cache();
+    hearth_request low = test_request(text, 300, 40), high = test_request(other, 200, 30);
+    test_reply *one, *two;
+    test_stage stage;
+
+    options.model = model;
+    options.n_parallel = by_cells ? 2 : 1;
+    options.n_ctx = by_cells ? 400 : 2000;
+    high.priority = 1;
+    test_stage_open(&stage, &options);
+    one = submit(&stage, &low);
+    test_stage_run_until(&stage, one, 15);
+    two = submit(&stage, &high);
+    test_stage_run_until(&stage, two, 1);
+    assert_int_equal(one->n_done, 0);
+    test_stage_run(&stage);
+    assert_true(two->n_ticks < one->n_ticks);
+    assert_int_equal(one->result.stats.n_preempted, 1);
+    assert_int_equal(two->result.stats.n_preempted, 0);
+    expect_as_alone(&stage, one, &low);
+    expect_as_alone(&stage, two, &high);
+    assert_int_equal(stage.watch.n_rows, 300 + 39 + 200 + 29); /* nothing twice */
+    test_reply_free(one);
+    test_reply_free(two);
+    test_stage_close(&stage);
+}
+
+static void what_made_room_goes_on_without_a_recomputed_token(void **state)
+{
+    (void)state;
+    preempt("stub:", false);
+    preempt("stub:", true);
+    preempt("stub:kind=window", false);
+    preempt("stub:kind=window", true);
+    preempt("stub:kind=recurrent", false);
+    preempt("stub:kind=hybrid", false);
+    preempt("stub:kind=hybrid", true);
+}
+
+static void nobody_makes_room_for_an_equal(void **state)
+{
+    test_stage_options options = with_cache();
+    hearth_request requests[2] = { test_request(text, 100, 40), test_request(other, 100, 5) };
+    test_reply *replies[2];
+    test_stage stage;
+
+    (void)state;
+    options.n_parallel = 1;
+    options.aging_ms = 1; /* the one that waits rises as it waits, and so does not push out what came before it */
+    test_stage_open(&stage, &options);
+    stage.watch.row_ns = 1000000;
+    for (unsigned i = 0; i < 2; i++)
+        replies[i] = submit(&stage, &requests[i]);
+    test_stage_run(&stage);
+    assert_true(replies[0]->n_ticks < replies[1]->n_ticks);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(replies[i]->result.stats.n_preempted, 0);
+        test_reply_free(replies[i]);
+    }
+    test_stage_close(&stage);
+}
+
+/* ---- admission ---- */
+
+static uint32_t n_running(const test_stage *stage)
+{
+    hth_batcher_status status;
+
+    hth_batcher_status_get(stage->batcher, &status);
+    return status.n_running;
+}
+
+static void a_request_runs_when_there_are_cells_for_its_prompt_and_reply(void **state)
+{
+    test_stage_options options = test_stage_options_default();
+    hearth_request first = test_request(text, 300, 400), second = test_request(other, 200, 110),
+                   third = test_request(other + 500, 20, 20);
+    test_reply *replies[3];
+    test_stage stage;
+
+    (void)state;
+    options.n_ctx = 1000;
+    test_stage_open(&stage, &options);
+    replies[0] = submit(&stage, &first);
+    replies[1] = submit(&stage, &second); /* 700 + 310: a little too much */
+    replies[2] = submit(&stage, &third);  /* would fit, but it is not its turn */
+    (void)test_stage_tick(&stage);
+    assert_int_equal(n_running(&stage), 1);
+    test_stage_run_until(&stage, replies[0], 399);
+    assert_int_equal(n_running(&stage), 1);
+    test_stage_run(&stage);
+    assert_int_equal(stage.watch.n_no_room, 0);
+    expect_as_alone(&stage, replies[0], &first);
+    expect_as_alone(&stage, replies[1], &second);
+    expect_as_alone(&stage, replies[2], &third);
+    for (unsigned i = 0; i < 3; i++)
+        test_reply_free(replies[i]);
+
+    second.n_predict = 100; /* 700 + 300: exactly */
+    replies[0] = submit(&stage, &first);
+    replies[1] = submit(&stage, &second);
+    (void)test_stage_tick(&stage);
+    assert_int_equal(n_running(&stage), 2);
+    test_stage_run(&stage);
+    expect_as_alone(&stage, replies[0], &first);
+    expect_as_alone(&stage, replies[1], &second);
+    assert_int_equal(stage.watch.n_no_room, 0);
+    test_reply_free(replies[0]);
+    test_reply_free(replies[1]);
+    test_stage_close(&stage);
+}
+
+static void shared_cells_are_counted_once(void **state)
+{
+    test_stage_options options = test_stage_options_default();
+    hearth_token *prompts[4];
+    test_reply *replies[4];
+    test_stage stage;
+
+    (void)state;
+    options.n_ctx = 300 + 4 * (20 + 10);
+    test_stage_open(&stage, &options);
+    for (unsigned i = 0; i < 4; i++) {
+        hearth_request request;
+
+        prompts[i] = prompt_of(300, 20, i);
+        request = test_request(prompts[i], 320, 10);
+        replies[i] = submit(&stage, &request);
+    }
+    (void)test_stage_tick(&stage);
+    assert_int_equal(n_running(&stage), 4);
+    test_stage_run(&stage);
+    assert_int_equal(stage.watch.n_no_room, 0);
+    for (unsigned i = 0; i < 4; i++) {
+        hearth_request request = test_request(prompts[i], 320, 10);
+
+        expect_as_alone(&stage, replies[i], &request);
+        test_reply_free(replies[i]);
+        free(prompts[i]);
+    }
+    test_stage_close(&stage);
+}
+
+static void an_overflow_hits_only_who_caused_it(void **state)
+{
+    test_stage_options options = test_stage_options_default();
+    hearth_request endless = test_request(text, 100, -1), modest = test_request(other, 300, 250);
+    test_reply *one, *two;
+    test_stage stage;
+
+    (void)state;
+    options.n_ctx = 1200;
+    test_stage_open(&stage, &options); /* no cache: nothing can be put aside */
+    one = submit(&stage, &endless);    /* 612 to begin with */
+    test_stage_run_until(&stage, one, 400);
+    two = submit(&stage, &modest); /* 550 */
+    test_stage_run_until(&stage, two, 1);
+    test_stage_run(&stage);
+    expect_as_alone(&stage, two, &modest);
+    expect_as_alone(&stage, one, &endless); /* it waited in place, and then had the context for itself */
+    assert_int_equal(one->result.stats.completion_tokens, 1200 - 100 + 1);
+    test_reply_free(one);
+    test_reply_free(two);
+    test_stage_close(&stage);
+}
+
+static void two_that_outgrow_the_context_take_turns(void **state)
+{
+    test_stage_options options = with_cache();
+    hearth_request requests[2] = { test_request(text, 100, -1), test_request(other, 100, -1) };
+    test_reply *replies[2];
+    test_stage stage;
+
+    (void)state;
+    options.n_ctx = 1300;
+    test_stage_open(&stage, &options);
+    for (unsigned i = 0; i < 2; i++)
+        replies[i] = submit(&stage, &requests[i]);
+    test_stage_run(&stage);
+    assert_int_equal(replies[1]->result.stats.n_preempted, 1); /* the younger one */
+    assert_int_equal(replies[0]->result.stats.n_preempted, 0);
+    for (unsigned i = 0; i < 2; i++) {
+        expect_as_alone(&stage, replies[i], &requests[i]);
+        test_reply_free(replies[i]);
+    }
+    assert_int_equal(stage.watch.n_no_room, 0);
+    test_stage_close(&stage);
+}
+
+/*
+ * One of priority 0 and some of -1 share a prompt of 1400 tokens in a context of 2000. Each has some tokens of its own,
+ * and 50 for its reply.
+ */
+enum { SHARED = 1400, REPLY = 50, CROWD_MAX = 4 };
+
+typedef struct crowd {
+    test_stage stage;
+    hearth_token *prompts[CROWD_MAX];
+    hearth_request requests[CROWD_MAX];
+    test_reply *replies[CROWD_MAX];
+    unsigned n;
+} crowd;
+
+/* Where all run. n_own[i] tokens are of the i-th alone; the first is the one of priority 0, the last the youngest. */
+static void crowd_open(crowd *c, const uint32_t *n_own, unsigned n)
+{
+    test_stage_options options = with_cache();
+
+    options.n_ctx = 2000;
+    *c = (crowd){ .n = n };
+    test_stage_open(&c->stage, &options);
+    for (unsigned i = 0; i < n; i++) {
+        c->prompts[i] = prompt_of(SHARED, n_own[i], i);
+        c->requests[i] = test_request(c->prompts[i], SHARED + n_own[i], REPLY);
+        c->requests[i].priority = i == 0 ? 0 : -1;
+        c->replies[i] = submit(&c->stage, &c->requests[i]);
+    }
+    test_stage_run_until(&c->stage, c->replies[n - 1], 3); /* beyond the prompts' ends, which are saved */
+    assert_int_equal(n_running(&c->stage), n);
+}
+
+static uint64_t n_preempted(const test_stage *stage)
+{
+    hth_batcher_status status;
+
+    hth_batcher_status_get(stage->batcher, &status);
+    return status.n_preempted;
+}
+
+static void end_well(test_stage *stage, test_reply *reply, const hearth_request *request)
+{
+    test_stage_run(stage);
+    expect_as_alone(stage, reply, request);
+    test_reply_free(reply);
+}
+
+static void crowd_close(crowd *c)
+{
+    for (unsigned i = 0; i < c->n; i++) {
+        end_well(&c->stage, c->replies[i], &c->requests[i]);
+        free(c->prompts[i]);
+    }
+    assert_int_equal(c->stage.watch.n_no_room, 0);
+    test_stage_close(&c->stage);
+}
+
+/* 300 cells are left; two give 100 each, and not the 1400 that somebody else holds, too. */
+static void nobody_makes_room_in_vain(void **state)
+{
+    static const uint32_t n_own[] = { 50, 50, 50 };
+    hearth_request high = test_request(other, 451, 50);
+    test_reply *reply;
+    crowd c;
+
+    (void)state;
+    crowd_open(&c, n_own, 3);
+    reply = submit(&c.stage, &high);
+    for (unsigned i = 0; i < 5; i++)
+        (void)test_stage_tick(&c.stage);
+    assert_int_equal(n_preempted(&c.stage), 0);
+    assert_int_equal(n_running(&c.stage), 3);
+    end_well(&c.stage, reply, &high);
+    crowd_close(&c);
+}
+
+/* One cell less, and both go for it. */
+static void those_make_room_whose_cells_suffice_together(void **state)
+{
+    static const uint32_t n_own[] = { 50, 50, 50 };
+    hearth_request high = test_request(other, 450, 50);
+    test_reply *reply;
+    crowd c;
+
+    (void)state;
+    crowd_open(&c, n_own, 3);
+    reply = submit(&c.stage, &high);
+    (void)test_stage_tick(&c.stage);
+    assert_int_equal(n_preempted(&c.stage), 2);
+    assert_int_equal(n_running(&c.stage), 2);
+    end_well(&c.stage, reply, &high);
+    crowd_close(&c);
+}
+
+/* The youngest has too little to give, and who came before it has enough alone. */
+static void nobody_makes_room_who_need_not(void **state)
+{
+    static const uint32_t n_own[] = { 50, 200, 10 };
+    hearth_request high = test_request(other, 350, 50); /* 190 are left */
+    test_reply *reply;
+    crowd c;
+
+    (void)state;
+    crowd_open(&c, n_own, 3);
+    reply = submit(&c.stage, &high);
+    (void)test_stage_tick(&c.stage);
+    assert_int_equal(n_preempted(&c.stage), 1);
+    end_well(&c.stage, reply, &high);
+    test_stage_run(&c.stage);
+    assert_int_equal(c.replies[1]->result.stats.n_preempted, 1);
+    assert_int_equal(c.replies[2]->result.stats.n_preempted, 0);
+    crowd_close(&c);
+}
+
+/*
+ * What is shared with somebody who goes has to be taken anew: of the 1400 + 100 cells of who goes, n_own + 50 need 100
+ * and the 150 that are left.
+ */
+static void share_with_who_goes(uint32_t n_own, bool goes)
+{
+    test_stage_options options = with_cache();
+    hearth_token *prompts[2] = { prompt_of(SHARED, 50, 0), prompt_of(SHARED, n_own, 1) };
+    hearth_request requests[3] = { test_request(other, 300, 50), test_request(prompts[0], SHARED + 50, 50),
+                                   test_request(prompts[1], SHARED + n_own, 50) };
+    test_reply *replies[3];
+    test_stage stage;
+
+    options.n_ctx = 2000;
+    requests[1].priority = -1;
+    test_stage_open(&stage, &options);
+    for (unsigned i = 0; i < 2; i++)
+        replies[i] = submit(&stage, &requests[i]);
+    test_stage_run_until(&stage, replies[1], 1);
+    replies[2] = submit(&stage, &requests[2]);
+    (void)test_stage_tick(&stage);
+    assert_int_equal(n_preempted(&stage), goes);
+    assert_int_equal(n_running(&stage), 2);
+    for (unsigned i = 0; i < 3; i++)
+        end_well(&stage, replies[i], &requests[i]);
+    free(prompts[0]);
+    free(prompts[1]);
+    test_stage_close(&stage);
+}
+
+static void what_is_shared_with_who_goes_is_no_gain(void **state)
+{
+    (void)state;
+    share_with_who_goes(200, true);
+    share_with_who_goes(201, false);
+}
+
+static bool refuses_second_copy(test_watch *watch, void *user_data)
+{
+    unsigned *n_copies = user_data;
+
+    (void)watch;
+    return ++*n_copies == 2;
+}
+
+/* One of two cannot be saved: what the other could give is not enough, so that it stays, too. */
+static void nobody_makes_room_beside_one_that_cannot(void **state)
+{
+    static const uint32_t n_own[] = { 50, 50, 50 };
+    hearth_request high = test_request(other, 450, 50);
+    test_reply *reply;
+    crowd c;
+    unsigned n_copies = 0;
+
+    (void)state;
+    crowd_open(&c, n_own, 3);
+    c.stage.watch.hooks.refuses_copy = refuses_second_copy;
+    c.stage.watch.hooks.user_data = &n_copies;
+    reply = submit(&c.stage, &high);
+    (void)test_stage_tick(&c.stage);
+    assert_true(n_copies >= 2);
+    assert_int_equal(n_preempted(&c.stage), 0);
+    end_well(&c.stage, reply, &high);
+    crowd_close(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_made_room_goes_on_without_a_recomputed_token),
+        cmocka_unit_test(nobody_makes_room_for_an_equal),
+        cmocka_unit_test(a_request_runs_when_there_are_cells_for_its_prompt_and_reply),
+        cmocka_unit_test(shared_cells_are_counted_once),
+        cmocka_unit_test(an_overflow_hits_only_who_caused_it),
+        cmocka_unit_test(two_that_outgrow_the_context_take_turns),
+        cmocka_unit_test(nobody_makes_room_in_vain),
+        cmocka_unit_test(those_make_room_whose_cells_suffice_together),
+        cmocka_unit_test(nobody_makes_room_who_need_not),
+        cmocka_unit_test(what_is_shared_with_who_goes_is_no_gain),
+        cmocka_unit_test(nobody_makes_room_beside_one_that_cannot),
+    };
+
+    return cmocka_run_group_tests(tests, make_texts, NULL);
+}
