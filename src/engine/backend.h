@@ -91,10 +91,22 @@ typedef struct hth_engine_context_params {
     void *abort_user_data;
 } hth_engine_context_params;
 
+/*
+ * What a cell of a sequence that has no rows in an evaluation costs it: picoseconds for each row, and for each sequence
+ * with rows. cells_max is how many of them there should be where that is not known (both 0), or not yet what an
+ * evaluation costs without them.
+ */
+typedef struct hth_idle_cost {
+    uint32_t row_ps;
+    uint32_t sequence_ps;
+    uint32_t cells_max;
+} hth_idle_cost;
+
 typedef struct hth_engine_context_info {
     uint32_t n_ctx;
     uint32_t n_batch;
     uint32_t n_seq_max;
+    hth_idle_cost idle_cost;
     /*
      * Everything that changes the layout or the bits of the state, as one canonical text ("k=f16 v=f16 fa=1 ..."),
      * terminated. ctx_params_hash is its SHA-256. See docs/engine.md, "ctx_params_hash".

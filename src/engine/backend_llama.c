@@ -47,6 +47,9 @@
 #define ROW_FORMAT_PLAIN 1 /* blocks and tails of plain attention */
 #define ROW_FORMAT 2       /* of the other kinds; 1 were snapshots */
 #define PATH_BYTES 4096
+#define IDLE_ROW_PS 400 /* docs/performance.md, "Idle sequences" */
+#define IDLE_SEQUENCE_PS 3000
+#define IDLE_CELLS_MAX 1024
 
 struct hth_engine_model {
     struct llama_model *llama;
@@ -979,9 +982,26 @@ static hearth_status context_new(hth_engine_model *model, const hth_engine_conte
     return HEARTH_OK;
 }
 
+/*
+ * With our own attention a row pays for the mask that the engine fills, a copy of the row before, and that is read once;
+ * a sequence's first row for the cells that the engine looks at one by one. Elsewhere attention itself may look at all
+ * cells, and its rows cost too little on a fast device to tell: few idle cells are right there, whatever they cost.
+ */
+static hth_idle_cost idle_cost(const hth_engine_model *model)
+{
+    bool is_ours = hth_attention_is_on() && !model->on_gpu;
+
+    return (hth_idle_cost){
+        .row_ps = is_ours ? IDLE_ROW_PS : 0,
+        .sequence_ps = is_ours ? IDLE_SEQUENCE_PS : 0,
+        .cells_max = IDLE_CELLS_MAX,
+    };
+}
+
 static void context_info(const hth_engine_context *context, hth_engine_context_info *out)
 {
     *out = context->info;
+    out->idle_cost = idle_cost(context->model);
 }
 
 /* ---- evaluating -------------------------------------------------------------------------------------------------- */

@@ -376,6 +376,7 @@ static hearth_status make_context(hearth_model *model, const hearth_model_option
     place->n_ctx = info.n_ctx;
     place->n_batch = info.n_batch;
     place->n_vocab = model->info.n_vocab;
+    place->idle_cost = info.idle_cost;
     place->keyspace.quant_byte = hth_quant_byte(model->info.quant_type);
     hth_sha256_of(info.params_text, strlen(info.params_text), place->keyspace.ctx_params_hash);
     place->policy = policy_of(options->cache_policy, info.n_ctx);

@@ -6,7 +6,10 @@
 #include <assert.h>
 #include <stdlib.h>
 
-enum { SPARE_PART = 10 }; /* of a tick is left for drawing and saving */
+enum {
+    SPARE_PART = 10, /* of a tick is left for drawing and saving */
+    IDLE_PART = 50,  /* of an evaluation's time idle cells may cost */
+};
 
 struct hth_batch {
     const hth_workplace *place;
@@ -17,7 +20,9 @@ struct hth_batch {
     uint32_t *n_tokens;      /* [n_slots] */
     hth_batch_row *rows;     /* [n_batch] */
     uint32_t n_rows;
-    uint64_t row_ns; /* what a row of a prompt costs, lately; 0: not known yet */
+    uint32_t n_sequences; /* with rows */
+    uint64_t row_ns;      /* what a row of a prompt costs, lately; 0: not known yet */
+    uint64_t small_ns;    /* likewise an evaluation of few rows */
 };
 
 bool hth_pulse_wants_abort(void *user_data)
@@ -161,7 +166,21 @@ uint32_t hth_batch_plan(hth_batch *batch, const hth_schedule *schedule, bool alo
             n_batch = n_streams + n;
     }
     hth_strategy_plan(&schedule->strategy, batch->items, batch->n_slots, n_batch, chunk, batch->n_tokens);
-    return place_rows(batch);
+    batch->n_sequences = place_rows(batch);
+    return batch->n_sequences;
+}
+
+uint32_t hth_batch_n_idle_max(const hth_batch *batch)
+{
+    const hth_idle_cost *cost = &batch->place->idle_cost;
+    uint64_t cell_ps = (uint64_t)batch->n_rows * cost->row_ps + (uint64_t)batch->n_sequences * cost->sequence_ps;
+    uint64_t spent_ns = batch->n_rows < HTH_CHUNK_MIN ? batch->small_ns : batch->n_rows * batch->row_ns;
+    uint64_t n;
+
+    if (cell_ps == 0 || spent_ns == 0)
+        return cost->cells_max;
+    n = spent_ns * (1000 / IDLE_PART) / cell_ps;
+    return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
 }
 
 /* ---- evaluating ---- */
@@ -177,15 +196,18 @@ static void set_pulse(hth_batch *batch)
     atomic_store_explicit(&batch->pulse->n, n, memory_order_release);
 }
 
-/* A moving mean over the evaluations in which rows of prompts are most of the work. */
+static void move_mean(uint64_t *mean, uint64_t value)
+{
+    *mean = *mean == 0 ? value : (3 * *mean + value) / 4;
+}
+
+/* Rows are counted where rows of prompts are most of the work; a few rows cost little more than one. */
 static void note_cost(hth_batch *batch, uint64_t spent_ns)
 {
-    uint64_t row_ns;
-
     if (batch->n_rows < HTH_CHUNK_MIN)
-        return;
-    row_ns = spent_ns / batch->n_rows + 1;
-    batch->row_ns = batch->row_ns == 0 ? row_ns : (3 * batch->row_ns + row_ns) / 4;
+        move_mean(&batch->small_ns, spent_ns + 1);
+    else
+        move_mean(&batch->row_ns, spent_ns / batch->n_rows + 1);
 }
 
 const float *hth_batch_logits(const hth_batch *batch, const hth_slot *slot)

@@ -26,6 +26,8 @@ void hth_batch_add(hth_batch *batch, hth_slot *slot);
  */
 uint32_t hth_batch_plan(hth_batch *batch, const hth_schedule *schedule, bool alone);
 uint32_t hth_batch_n_rows(const hth_batch *batch);
+/* Cells of sequences without rows that the planned evaluation bears: they cost it no more than a small part of its time. */
+uint32_t hth_batch_n_idle_max(const hth_batch *batch);
 
 /*
  * Evaluate. With HEARTH_OK and HTH_DECODE_OK every slot has its tokens, and its logits where they are complete; otherwise

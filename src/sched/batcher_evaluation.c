@@ -123,6 +123,7 @@ void hth_batcher_evaluate(hth_batcher *batcher)
     batcher->n_ticks++;
     if (batcher->one_by_one > 0)
         batcher->one_by_one--;
+    hth_pool_limit_idle(batcher->pool, hth_batch_n_idle_max(batcher->batch));
     (void)hth_pool_make_room(batcher->pool, hth_batch_n_rows(batcher->batch)); /* what was promised is there */
     status = hth_batch_evaluate(batcher->batch, &result, &err);
     if (status == HEARTH_OK && result == HTH_DECODE_NO_ROOM &&

@@ -69,31 +69,36 @@ uint32_t hth_pool_n_idle(const hth_pool *pool)
 
 /* ---- letting go ---- */
 
-static void save(hth_pool *pool, hth_seat *seat, hearth_save_reason reason)
+/* Is all of it in the cache then, or too short for that? What was lost is counted. */
+static bool save(hth_pool *pool, hth_seat *seat, hearth_save_reason reason)
 {
     if (!hth_policy_should_save_finish(hth_sequence_n_tokens(seat->sequence), &pool->place->policy))
-        return;
+        return true;
     hth_sequence_save_block(seat->sequence, reason);
-    (void)hth_sequence_save_end(seat->sequence, reason); /* what was lost is counted */
+    return hth_sequence_save_end(seat->sequence, reason);
 }
 
 /* What is cut off was saved when its request ended; what could not be then may be now. */
-static void save_if_not_yet(hth_pool *pool, hth_seat *seat)
+static bool save_if_not_yet(hth_pool *pool, hth_seat *seat)
 {
-    if (!hth_sequence_end_is_saved(seat->sequence))
-        save(pool, seat, HEARTH_SAVE_EVICT);
+    return hth_sequence_end_is_saved(seat->sequence) || save(pool, seat, HEARTH_SAVE_EVICT);
 }
 
-static void let_go(hth_pool *pool, hth_seat *seat)
+static void drop(hth_seat *seat)
 {
-    save_if_not_yet(pool, seat);
     (void)hth_sequence_shorten(seat->sequence, 0); /* its result is how many are left: none */
     seat->session[0] = '\0';
     seat->session_until_ns = 0;
 }
 
-/* The finished sequence to go next: those of sessions last. NULL: there is none with cells. */
-static hth_seat *next_to_go(const hth_pool *pool)
+static void let_go(hth_pool *pool, hth_seat *seat)
+{
+    (void)save_if_not_yet(pool, seat); /* its cells are needed */
+    drop(seat);
+}
+
+/* The finished sequence to go next: those of sessions last. NULL: there is none with cells, or none elsewhere, too. */
+static hth_seat *next_to_go(const hth_pool *pool, bool elsewhere_too)
 {
     hth_seat *found = NULL;
 
@@ -101,7 +106,7 @@ static hth_seat *next_to_go(const hth_pool *pool)
         hth_seat *seat = &pool->seats[i];
         bool pinned = seat->session[0] != '\0';
 
-        if (seat->is_running || hth_sequence_n_tokens(seat->sequence) == 0)
+        if (seat->is_running || hth_sequence_n_tokens(seat->sequence) == 0 || (elsewhere_too && seat->is_only_here))
             continue;
         if (!found || pinned < (found->session[0] != '\0') ||
             (pinned == (found->session[0] != '\0') && seat->last_used < found->last_used))
@@ -113,13 +118,30 @@ static hth_seat *next_to_go(const hth_pool *pool)
 bool hth_pool_make_room(hth_pool *pool, uint32_t n_cells)
 {
     while (hth_cells_n_unused(pool->books.cells) < n_cells) {
-        hth_seat *seat = next_to_go(pool);
+        hth_seat *seat = next_to_go(pool, false);
 
         if (!seat)
             return false;
         let_go(pool, seat);
     }
     return true;
+}
+
+void hth_pool_limit_idle(hth_pool *pool, uint32_t n_cells)
+{
+    const hth_cells *cells = pool->books.cells;
+
+    if (!pool->place->cache || pool->place->kind == HTH_MODEL_UNCACHED)
+        return;
+    while (hth_cells_n_unheld(cells) - hth_cells_n_unused(cells) > n_cells) {
+        hth_seat *seat = next_to_go(pool, true);
+
+        if (!seat)
+            return;
+        seat->is_only_here = !save_if_not_yet(pool, seat);
+        if (!seat->is_only_here)
+            drop(seat);
+    }
 }
 
 /* ---- finding a seat ---- */
@@ -190,7 +212,7 @@ static hth_seat *seat_to_take(const hth_pool *pool, const hth_guest *guest, hth_
         return donor;
     if (empty)
         return empty;
-    oldest = next_to_go(pool);
+    oldest = next_to_go(pool, false);
     assert(oldest); /* fewer run than there are seats */
     return oldest;
 }
@@ -206,7 +228,7 @@ hearth_status hth_pool_seat(hth_pool *pool, const hth_guest *guest, hth_seat **o
     assert(seat);
     if (seat == donor) {
         if (n < hth_sequence_n_tokens(seat->sequence))
-            save_if_not_yet(pool, seat);
+            (void)save_if_not_yet(pool, seat);
         n = hth_sequence_shorten(seat->sequence, n);
     } else if (hth_sequence_n_tokens(seat->sequence) > 0) {
         let_go(pool, seat);
@@ -233,6 +255,7 @@ void hth_pool_leave(hth_pool *pool, hth_seat *seat, const char *session, uint64_
     assert(seat->is_running);
     assert(!seat->is_partial);
     seat->is_running = false;
+    seat->is_only_here = false;
     seat->last_used = ++pool->n_uses;
     hth_sequence_set_held(seat->sequence, false);
     if (!session || hth_sequence_n_tokens(seat->sequence) == 0)
@@ -298,7 +321,7 @@ void hth_pool_save(hth_pool *pool, hearth_save_reason reason)
         hth_seat *seat = &pool->seats[i];
 
         if (!seat->is_partial && hth_sequence_n_tokens(seat->sequence) > 0)
-            save(pool, seat, reason);
+            (void)save(pool, seat, reason);
         if (!seat->is_running && reason == HEARTH_SAVE_EVICT)
             let_go(pool, seat);
     }

@@ -21,6 +21,7 @@ typedef struct hth_seat {
     hth_sequence *sequence;
     bool is_running;
     bool is_partial;    /* in the middle of a restore: not to be saved */
+    bool is_only_here;  /* while idle: the cache would not take it */
     uint64_t last_used; /* counts up; 0: never */
     char session[HTH_SESSION_BYTES_MAX + 1];
     uint64_t session_until_ns; /* while idle; without a session 0 */
@@ -59,6 +60,12 @@ void hth_pool_pretend_left(hth_seat *seat, bool left);
 
 /* Let finished sequences go until n_cells are unused; false when that is not enough. */
 bool hth_pool_make_room(hth_pool *pool, uint32_t n_cells);
+
+/*
+ * Let finished sequences go until at most n_cells are of nobody who runs, so that their cells cost the others little. What
+ * is not in the cache, and does not get there, stays: it would have to be computed again.
+ */
+void hth_pool_limit_idle(hth_pool *pool, uint32_t n_cells);
 
 /* Is a sequence kept for that session? ending: it becomes an ordinary finished one. */
 bool hth_pool_end_session(hth_pool *pool, const uint8_t fingerprint[32], const char *session);

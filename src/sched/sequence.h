@@ -31,6 +31,7 @@ typedef struct hth_workplace {
     uint32_t n_batch;
     uint32_t n_vocab;
     uint32_t n_window; /* of the model; 0: none */
+    hth_idle_cost idle_cost;
     hth_keyspace keyspace;
     hth_policy policy;
     const char *engine_build;
