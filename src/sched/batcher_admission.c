@@ -3,6 +3,8 @@
  */
 #include "sched/batcher_inside.h"
 
+enum { TICKS_AS_BEFORE = 64 }; /* after which it is looked again who could make room */
+
 static uint32_t n_outstanding(const hth_slot *slot)
 {
     uint32_t n = hth_batcher_n_evaluated(slot);
@@ -150,12 +152,38 @@ bool hth_batcher_suspend_at(hth_batcher *batcher, uint32_t i)
     return true;
 }
 
+/*
+ * To count what all would leave takes a look at each of their cells. It comes out as before while nobody leaves or begins
+ * and nobody rises; only who pauses, or goes on, may change it, which is seen a little later.
+ */
+static uint64_t n_changes(const hth_batcher *batcher)
+{
+    return batcher->n_left + batcher->n_begun + batcher->n_ticks / TICKS_AS_BEFORE;
+}
+
+static bool was_refused(const hth_batcher *batcher, const hth_slot *waiting)
+{
+    return batcher->refused_number == waiting->number && batcher->refused_after == n_changes(batcher) &&
+           batcher->looked_ns < batcher->refused_until_ns;
+}
+
+static void note_refused(hth_batcher *batcher, const hth_slot *waiting)
+{
+    batcher->refused_number = waiting->number;
+    batcher->refused_after = n_changes(batcher);
+    batcher->refused_until_ns =
+        hth_waiting_line_next_rise(&batcher->line, batcher->looked_ns, hth_batcher_aging_ns(batcher));
+}
+
 /* Let those of lower priority make room for a waiting slot: all that it takes, once they are saved, or nobody. */
 static bool preempt_for(hth_batcher *batcher, const hth_slot *waiting)
 {
     hth_slot *victims[HTH_PARALLEL_MAX];
-    uint32_t n = choose_victims(batcher, waiting, victims), n_saved = 0;
+    uint32_t n, n_saved = 0;
 
+    if (was_refused(batcher, waiting))
+        return false;
+    n = choose_victims(batcher, waiting, victims);
     while (n_saved < n) {
         if (save_all(victims[n_saved++]))
             continue;
@@ -164,6 +192,8 @@ static bool preempt_for(hth_batcher *batcher, const hth_slot *waiting)
     }
     for (uint32_t i = 0; i < n; i++)
         suspend(batcher, victims[i]);
+    if (n == 0)
+        note_refused(batcher, waiting);
     return n > 0;
 }
 

@@ -32,9 +32,12 @@ struct hth_batcher {
     uint64_t n_begun; /* slots that took a seat */
     uint64_t n_ticks;
     uint64_t n_preempted;
-    uint64_t n_left;     /* requests that ran and run no more: there may be room for others */
-    uint64_t looked_ns;  /* at the line, lately */
-    uint32_t n_to_tell;  /* tokens, in what is left of this tick */
+    uint64_t n_left;         /* requests that ran and run no more: there may be room for others */
+    uint64_t looked_ns;      /* at the line, lately */
+    uint32_t n_to_tell;      /* tokens, in what is left of this tick */
+    uint64_t refused_number; /* of the waiting slot for whom nobody could make room; 0: none */
+    uint64_t refused_after;  /* so many changes */
+    uint64_t refused_until_ns;
     uint32_t one_by_one; /* evaluations to come with one slot each, to see which of them fails */
 };
 

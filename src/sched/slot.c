@@ -215,7 +215,7 @@ bool hth_slot_save_all(hth_slot *slot)
     hth_sequence *sequence;
 
     if (slot->state != HTH_SLOT_EVALUATE)
-        return true; /* what it has came from elsewhere */
+        return true; /* it has nothing, or what came from elsewhere */
     sequence = slot->seat->sequence;
     hth_sequence_save_block(sequence, HEARTH_SAVE_EVICT);
     return hth_sequence_n_tokens(sequence) == 0 || hth_sequence_save_end(sequence, HEARTH_SAVE_EVICT);

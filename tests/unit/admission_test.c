@@ -376,6 +376,52 @@ static void nobody_makes_room_beside_one_that_cannot(void **state)
     crowd_close(&c);
 }
 
+/* Nobody can make room for it while one of two has risen as far; and nothing happens but that time passes. */
+static void who_was_refused_is_asked_again_when_it_has_risen(void **state)
+{
+    test_stage_options options = with_cache();
+    hearth_token *prompts[2] = { prompt_of(600, 10, 0), prompt_of(600, 10, 1) };
+    hearth_request requests[4] = { test_request(other, 900, 10), test_request(prompts[0], 610, 30),
+                                   test_request(prompts[1], 610, 30), test_request(other + 1000, 650, 10) };
+    test_reply *replies[4];
+    test_stage stage;
+
+    (void)state;
+    options.n_ctx = 1000;
+    options.aging_ms = 10;
+    options.stalled_ms = 60000;
+    requests[1].priority = requests[2].priority = -1;
+    test_stage_open(&stage, &options);
+    replies[0] = submit(&stage, &requests[0]);
+    replies[1] = submit(&stage, &requests[1]);
+    (void)test_stage_tick(&stage);
+    test_stage_pass(&stage, 20); /* by two */
+    test_stage_cancel(&stage, replies[0]);
+    test_stage_run_until(&stage, replies[1], 1);
+    replies[2] = submit(&stage, &requests[2]);
+    test_stage_run_until(&stage, replies[2], 3);
+    for (unsigned i = 1; i <= 2; i++)
+        atomic_store(&replies[i]->request->paused, true);
+    replies[3] = submit(&stage, &requests[3]);
+    for (unsigned i = 0; i <= 1; i++) {
+        assert_false(test_stage_tick(&stage));
+        assert_int_equal(n_running(&stage), 2);
+        assert_int_equal(hth_batcher_wake_ns(stage.batcher), stage.now_ns + 10000000u);
+        test_stage_pass(&stage, 10);
+    }
+    (void)test_stage_tick(&stage);
+    assert_int_equal(n_preempted(&stage), 2);
+    test_stage_run_until(&stage, replies[3], 1);
+    for (unsigned i = 1; i <= 2; i++)
+        atomic_store(&replies[i]->request->paused, false);
+    for (unsigned i = 1; i <= 3; i++)
+        end_well(&stage, replies[i], &requests[i]);
+    test_reply_free(replies[0]);
+    free(prompts[0]);
+    free(prompts[1]);
+    test_stage_close(&stage);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -390,6 +436,7 @@ int main(void)
         cmocka_unit_test(nobody_makes_room_who_need_not),
         cmocka_unit_test(what_is_shared_with_who_goes_is_no_gain),
         cmocka_unit_test(nobody_makes_room_beside_one_that_cannot),
+        cmocka_unit_test(who_was_refused_is_asked_again_when_it_has_risen),
     };
 
     return cmocka_run_group_tests(tests, make_texts, NULL);
