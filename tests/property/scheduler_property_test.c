@@ -566,6 +566,9 @@ static void make_world(world *w)
     options.stalled_ms = PICK(w, 5, 200, 30000);
     options.aging_ms = PICK(w, 1, 100, 10000);
     options.n_tell = PICK(w, 1, 20, 100, 2048);
+    options.idle_cost.cells_max = PICK(w, 0, 100, 400, UINT32_MAX, UINT32_MAX);
+    if (pick(w, 4) == 0)
+        options.idle_cost.row_ps = options.idle_cost.sequence_ps = PICK(w, 1, 1000, 100000000);
     options.ram_bytes = PICK(w, 0, 200 << 10, 2 << 20, 64 << 20);
     options.resume_wait_ms = PICK(w, 0, 20, 100);
     if (options.ram_bytes > 0 && pick(w, 8) == 0)

@@ -26,6 +26,7 @@ test_stage_options test_stage_options_default(void)
         .aging_ms = 10000,
         .n_tell = HTH_TELL_TOKENS,
         .resume_wait_ms = 100,
+        .idle_cost = { .cells_max = UINT32_MAX },
     };
 }
 
@@ -262,6 +263,7 @@ void test_stage_open(test_stage *stage, const test_stage_options *options)
         .engine_build = "stub",
         .cache = stage->cache,
         .resume_wait_ms = options->resume_wait_ms,
+        .idle_cost = options->idle_cost,
         .now_ns = now_of,
         .clock = &stage->now_ns,
     };

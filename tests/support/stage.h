@@ -22,6 +22,7 @@ typedef struct test_stage_options {
     uint64_t ram_bytes;    /* of a cache; 0: none */
     const char *directory; /* of that cache's files; NULL: none */
     uint32_t resume_wait_ms;
+    hth_idle_cost idle_cost; /* by default idle cells cost nothing */
 } test_stage_options;
 
 test_stage_options test_stage_options_default(void);

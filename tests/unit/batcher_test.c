@@ -401,6 +401,46 @@ static void note_pace(test_watch *watch, const hth_batch_row *rows, size_t n_row
         p->most_rows = (uint32_t)n_rows;
 }
 
+/* Idle cells after a prompt of 256 tokens, at so many microseconds a row, was read beside 1,000 of them. */
+static uint32_t idle_cells_left(uint64_t row_us, uint32_t row_ps, uint32_t cells_max)
+{
+    test_stage_options options = with_cache();
+    hearth_request request;
+    uint32_t n_used;
+    test_stage stage;
+
+    options.idle_cost = (hth_idle_cost){ .row_ps = row_ps, .sequence_ps = row_ps, .cells_max = cells_max };
+    test_stage_open(&stage, &options);
+    stage.watch.row_ns = row_us * 1000;
+    for (uint32_t i = 0; i < 10; i++) {
+        hearth_token *prompt = prompt_of(0, 100, i);
+
+        request = test_request(prompt, 100, 1);
+        (void)submit(&stage, &request);
+        test_stage_run(&stage);
+        free(prompt);
+    }
+    request = test_request(text, 256, 1);
+    (void)submit(&stage, &request);
+    test_stage_run(&stage);
+    n_used = test_watch_n_used(&stage.watch);
+    test_stage_close(&stage);
+    return n_used - 256;
+}
+
+static void idle_cells_cost_an_evaluation_a_fiftieth_of_its_time_at_most(void **state)
+{
+    (void)state;
+    assert_int_equal(idle_cells_left(100, 0, UINT32_MAX), 1000);
+    assert_int_equal(idle_cells_left(100, 0, 350), 300); /* whole sequences leave */
+    assert_int_equal(idle_cells_left(100, 0, 0), 0);
+    /* 100 us a row, of which 2 us are 1,000 cells at 2 ns, 500 at 4 ns, ... */
+    assert_int_equal(idle_cells_left(100, 1900, 0), 1000);
+    assert_int_equal(idle_cells_left(100, 4000, 0), 400); /* the sequence with rows costs as much as a row */
+    assert_int_equal(idle_cells_left(200, 4000, 0), 900);
+    assert_int_equal(idle_cells_left(1, 4000, UINT32_MAX), 0);
+}
+
 /* Rows of the largest evaluation while a long prompt is read beside a stream, when a row takes row_us. */
 static uint32_t most_rows_beside_a_stream(const char *strategy, uint64_t row_us, uint32_t max_tick_ms)
 {
@@ -694,6 +734,7 @@ static void a_save_while_requests_run_changes_nothing_for_them(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(idle_cells_cost_an_evaluation_a_fiftieth_of_its_time_at_most),
         cmocka_unit_test(requests_at_once_compute_what_they_share_once),
         cmocka_unit_test(another_takes_over_when_the_first_is_cancelled_half_way),
         cmocka_unit_test(replies_to_one_prompt_share_it_and_its_logits),

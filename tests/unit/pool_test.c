@@ -308,6 +308,67 @@ static void cells_that_a_runner_holds_are_not_freed_by_letting_others_go(void **
     close_pool();
 }
 
+static void the_oldest_leave_when_too_many_cells_are_idle_and_come_back_from_the_cache(void **state)
+{
+    hearth_token third[TOKENS_MAX];
+    hth_guest runner = guest_of(f.tokens, 200);
+    hth_seat *running;
+    hth_lookup lookup;
+    uint32_t n, n_held;
+
+    (void)state;
+    open_pool("stub:", 8 << 20);
+    memcpy(third, f.others, sizeof(third));
+    third[0] = 'B';
+    (void)stay(f.others, 100, "a talk", UINT64_MAX);
+    (void)stay(third, 100, NULL, 0);
+    (void)stay(f.tokens, 150, NULL, 0);
+    hth_pool_limit_idle(f.pool, 350);
+    assert_int_equal(hth_pool_n_idle(f.pool), 3);
+    hth_pool_limit_idle(f.pool, 349); /* sessions are the last */
+    assert_int_equal(test_watch_n_used(&f.stage.watch), 250);
+    assert_int_equal(
+        hth_pool_n_shared(
+            f.pool,
+            &(hth_guest){ .keyspace = &f.stage.place.keyspace, .tokens = third, .n_tokens = 100, .n_limit = 100 },
+            &n_held),
+        0);
+    running = seat(&runner, &n); /* what it goes on from is not idle any more */
+    assert_int_equal(n, 150);
+    hth_pool_limit_idle(f.pool, 100);
+    assert_int_equal(test_watch_n_used(&f.stage.watch), 250);
+    hth_pool_limit_idle(f.pool, 0);
+    assert_int_equal(test_watch_n_used(&f.stage.watch), 150);
+    evaluate(running, &runner);
+    assert_int_equal(hth_sequence_lookup(running->sequence, third, 100, 100, true, &lookup, NULL), HEARTH_OK);
+    assert_int_equal(lookup.n_cached, 100);
+    hth_lookup_deinit(&lookup);
+    (void)hth_sequence_shorten(running->sequence, 0); /* its keys are those of the other prompt now */
+    hth_pool_leave(f.pool, running, NULL, 0);
+    close_pool();
+}
+
+static bool refuse_copy(test_watch *watch, void *user_data)
+{
+    (void)watch, (void)user_data;
+    return true;
+}
+
+static void what_the_cache_does_not_have_stays_however_many_cells_are_idle(void **state)
+{
+    (void)state;
+    for (int has_cache = 0; has_cache <= 1; has_cache++) {
+        open_pool("stub:", has_cache ? 8 << 20 : 0);
+        (void)stay(f.tokens, 250, NULL, 0);
+        f.stage.watch.hooks.refuses_copy = refuse_copy; /* nothing can be cut into rows */
+        hth_pool_limit_idle(f.pool, 0);
+        hth_pool_limit_idle(f.pool, 0);
+        assert_int_equal(test_watch_n_used(&f.stage.watch), 250);
+        assert_true(hth_pool_make_room(f.pool, 1000)); /* but makes room where its cells are needed */
+        close_pool();
+    }
+}
+
 static void a_full_house_gives_the_next_guest_the_oldest_seat(void **state)
 {
     hth_seat *first, *taken;
@@ -339,6 +400,8 @@ int main(void)
         cmocka_unit_test(sessions_expire_into_the_cache),
         cmocka_unit_test(the_least_recently_used_goes_first_and_sessions_last),
         cmocka_unit_test(cells_that_a_runner_holds_are_not_freed_by_letting_others_go),
+        cmocka_unit_test(the_oldest_leave_when_too_many_cells_are_idle_and_come_back_from_the_cache),
+        cmocka_unit_test(what_the_cache_does_not_have_stays_however_many_cells_are_idle),
         cmocka_unit_test(a_full_house_gives_the_next_guest_the_oldest_seat),
     };
 
