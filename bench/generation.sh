@@ -7,7 +7,8 @@
 # --verbose tells where the time goes, on standard error. What the engine itself reaches is measured with its own
 # programs, which peer.sh builds at the first run (ten minutes); node drives its server. About half an hour on two cores,
 # which should have nothing else to do; 4 GB of memory. PARTS is a list of what to measure, all by default:
-# decode sharing pause tick hit. ROUNDS (5) and REPEATS (3) say how often ours and the engine's decoding is measured.
+# prefill idle decode sharing pause tick hit. ROUNDS (5) and REPEATS (3) say how often ours and the engine's decoding is
+# measured, LENGTHS which cold prompts (64 512 2000 8000), CONTEXTS which contexts are filled (16384 65536 131072).
 #
 # QUICK=1 takes a tiny model, few rounds and no peers: a test that everything works, with numbers that mean nothing.
 # shellcheck disable=SC2086  # lists of words
@@ -30,7 +31,7 @@ HEARTH_ENGINE_DIRECTORY=$build
 GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-3000} # as the program `hearth` sets it; the engine's own programs get the same
 export HEARTH_ENGINE_DIRECTORY GOMP_SPINCOUNT
 threads=$(getconf _NPROCESSORS_ONLN)
-parts=${PARTS:-decode sharing pause tick hit}
+parts=${PARTS:-prefill idle decode sharing pause tick hit}
 
 if [ "${QUICK:-0}" = 1 ]; then
   large=tiny-llama tiny=
@@ -38,12 +39,14 @@ if [ "${QUICK:-0}" = 1 ]; then
   shared=256 own=32 n_requests=3 sharing_rounds=1
   pause_tokens=1024 max_ticks='250'
   tick='8 1' hit_tokens=512 hit_rounds=2
+  lengths=${LENGTHS:-64 300} idle_contexts=${CONTEXTS:-4096} idle_lengths=64
 else
   large=llama-1.1b tiny=$here/../models/hearth-tiny.gguf
   sequences='1 2 4 8' contexts='256 1024' predict=64 rounds=${ROUNDS:-5} repeats=${REPEATS:-3}
   shared=1024 own=64 n_requests=8 sharing_rounds=1
   pause_tokens=4096 max_ticks='250 500 1000'
   tick='64 10' hit_tokens=2048 hit_rounds=31
+  lengths=${LENGTHS:-64 512 2000 8000} idle_contexts=${CONTEXTS:-16384 65536 131072} idle_lengths='64 512 2000'
 fi
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/hearth-bench-XXXXXX")
@@ -118,6 +121,20 @@ sharing() {
   run sharing_bench "$1" $n_requests $shared $own "$memory" $sharing_rounds $result
 }
 
+prefill() {
+  command -v node >/dev/null || { echo "generation.sh: node is missing, which drives the servers" >&2; exit 1; }
+  ROUNDS=$rounds node "$here/prefill.mjs" ${form:---text} $verbose --build "$build" --peer "$peer" --model "$1" --name "$name" \
+    --work "$work" --lengths "$lengths"
+}
+
+# As many conversations as there are blocks for, 64 at most.
+idle() {
+  for n_ctx in $idle_contexts; do
+    n=$((n_ctx * 9 / 10 / 256))
+    run idle_bench "$1" "$n_ctx" $((n < 64 ? n : 64)) "$memory" $rounds $idle_lengths
+  done
+}
+
 if [ "$form" = --markdown ]; then
   processor=$(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo 2>/dev/null | head -n 1)
   echo "Machine: $threads cores of ${processor:-$(uname -m)}," \
@@ -133,6 +150,11 @@ head_of() {
 {
   for model in "$large" $tiny; do
     name=$(basename "$model" .gguf)
+    if wants prefill; then prefill "$model"; fi
+    if wants idle; then
+      head_of "$name: a context full of finished sequences"
+      idle "$model"
+    fi
     if wants decode; then
       head_of "$name: several replies at once"
       decode "$model"

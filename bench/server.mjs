@@ -1,97 +1,25 @@
-// server.mjs - drives both servers for server.sh, and prints what was measured
+// server.mjs - drives both servers (servers.mjs) for server.sh, and prints what was measured
 //
-// Our server and llama-server run side by side and are asked in turns, so that a bad moment of the machine is not that of
-// one of them; an idle server takes no processor. Both get the same token ids, threads, context, KV types and flash
-// attention, and both compute with the engine of one source tree. What else llama-server is told makes it faster: no log, as
-// many slots as were best for it, its own default for how long threads spin. Ours runs as it is by default. Every reply is
-// checked: status 200, and as many tokens as were asked for; that ours come from the cache of states and not from anywhere
-// else is checked by what its timings say.
-import { execFileSync, spawn } from 'node:child_process'
-import { closeSync, lstatSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import net from 'node:net'
-import os from 'node:os'
+// Every reply is checked: status 200, and as many tokens as were asked for; that ours come from the cache of states and not
+// from anywhere else is checked by what its timings say.
+import { execFileSync } from 'node:child_process'
+import { lstatSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { ask, childrenOf, metric, sleep, start, stop } from '../tests/support/server.mjs'
+import { ask, childrenOf, metric } from '../tests/support/server.mjs'
+import { detail, head, median, N_PARALLEL, number, option, own, peer, printMachine, prompt, quick, ratio, threads, three } from './servers.mjs'
 
-const words = process.argv.slice(2)
-const option = (name) => words[words.indexOf(`--${name}`) + 1]
 const [build, peerDirectory, tiny, large, work] = ['build', 'peer', 'tiny', 'large', 'work'].map(option)
-const form = words.includes('--json') ? 'json' : words.includes('--text') ? 'text' : 'markdown'
-const verbose = words.includes('--verbose')
-const quick = process.env.QUICK === '1'
 const parts = (process.env.PARTS ?? 'requests replies first_token restart overhead memory').split(/[ ,]+/)
 const rounds = quick ? 1 : Number(process.env.ROUNDS ?? 5)
 const seconds = quick ? 0.2 : Number(process.env.SECONDS_EACH ?? 3)
-const threads = os.cpus().length
-const hearth = join(build, 'hearth')
-const N_PARALLEL = 8
 const N_CTX = 8192
 
-// ---- results, in the form of report.c ----
-
-const three = (value) => value.toFixed(value >= 100 ? 0 : value >= 10 ? 1 : value >= 1 ? 2 : 3)
-const unitOf = (unit) => (unit ? ` ${unit}` : '')
-const result = ({ name, unit = '', own, peerName, peer, value, valueUnit = '', bound, target }) => {
-  const isMet = !bound || (bound === 'at most' ? value <= target : value >= target)
-  if (form === 'json')
-    return console.log(JSON.stringify({ name, ...(peerName ? { own, peer_name: peerName, peer, unit } : {}), value, value_unit: valueUnit, ...(bound ? { bound, target, met: isMet } : {}) }))
-  if (form === 'text')
-    return console.log(`${name}: ${peerName ? `${three(own)} ${unit}; ${peerName} ${three(peer)} ${unit}; ratio ` : ''}${three(value)}${unitOf(valueUnit)}` +
-      (bound ? ` (target: ${bound} ${target}${unitOf(valueUnit)})${isMet ? '' : ' FALLS SHORT'}` : ''))
-  console.log(`| ${name} | ${peerName ? `${three(own)} ${unit} | ${peerName}: ${three(peer)} ${unit}` : '|'} | **${three(value)}${unitOf(valueUnit)}** | ` +
-    (bound ? `${bound} ${target}${unitOf(valueUnit)} | ${isMet ? 'yes' : '**no**'} |` : '| |'))
-}
-const ratio = (name, unit, own, peerName, peer, bound, target) => result({ name, unit, own, peerName, peer, value: own / peer, bound, target })
-const number = (name, value, valueUnit, bound, target) => result({ name, value, valueUnit, bound, target })
-const detail = (text) => verbose && console.error(`    ${text}`)
-const head = (text) => form === 'markdown' && console.log(`\n${text}\n\n| | Hearth | held against | result | target | met |\n| --- | --- | --- | --- | --- | --- |`)
-const median = (values) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]
-
-// ---- servers ----
-
-const freePort = () =>
-  new Promise((resolve, reject) => {
-    const probe = net.createServer().on('error', reject)
-    probe.listen(0, '127.0.0.1', () => {
-      const { port } = probe.address()
-      probe.close(() => resolve(port))
-    })
-  })
-
-const own = async (name, model, more = []) => {
-  const directory = join(work, name)
-  mkdirSync(directory, { recursive: true })
-  rmSync(join(directory, 'port'), { force: true })
-  const begin = process.hrtime.bigint()
-  const server = await start({
-    program: hearth, portFile: join(directory, 'port'), pollMs: 2,
-    args: ['-m', `model=${model}`, '-c', N_CTX, '--n-parallel', N_PARALLEL, '-t', threads, '--cache', join(directory, 'kv'), '--ram', '512M',
-      '--runtime-directory', join(directory, 'run'), '--log-file', join(directory, 'log'), '--no-access-log', ...more].map(String),
-  })
-  return { ...server, begin, kind: 'own', directory, url: `http://127.0.0.1:${server.port}`, stop: () => stop(server) }
-}
-
-// Each of its slots has a context of its own, which has to hold the longest prompt.
-const peer = async (model) => {
-  if (!peerDirectory) return null
-  const port = await freePort()
-  const log = openSync(join(work, 'peer.log'), 'w')
-  const begin = process.hrtime.bigint()
-  const child = spawn(join(peerDirectory, 'llama-server'), ['-m', model, '--host', '127.0.0.1', '--port', port, '-c', N_PARALLEL * 2048, '-np', N_PARALLEL,
-    '-t', threads, '-tb', threads, '-fa', 'on', '-ctk', 'f16', '-ctv', 'f16', '--log-disable'].map(String), { stdio: ['ignore', log, log] })
-  closeSync(log)
-  let exit = null
-  const ended = new Promise((resolve) => child.on('exit', (code, signal) => resolve((exit = { code, signal }))))
-  process.on('exit', () => exit ?? child.kill('SIGKILL'))
-  for (const end = Date.now() + 120000; Date.now() < end && !exit; await sleep(2))
-    if ((await ask({ port }, 'GET', '/health').catch(() => null))?.status === 200)
-      return { kind: 'peer', pid: child.pid, port, begin, url: `http://127.0.0.1:${port}`, stop: async () => { child.kill('SIGTERM'); await ended } }
-  child.kill('SIGKILL')
-  throw new Error(`llama-server was not ready: ${readFileSync(join(work, 'peer.log'), 'utf8').slice(-2000)}`)
-}
+// Each slot of llama-server has a context of its own, which has to hold the longest prompt.
+const ours = (name, model, more) => own(name, model, N_CTX, more)
+const theirs = (model) => peer(model, N_PARALLEL * 2048)
 
 const withBoth = async (name, model, use) => {
-  const servers = [await own(name, model), await peer(model)].filter(Boolean)
+  const servers = [await ours(name, model), await theirs(model)].filter(Boolean)
   try {
     await use(servers)
   } finally {
@@ -101,7 +29,6 @@ const withBoth = async (name, model, use) => {
 
 // ---- requests ----
 
-const prompt = (n, seed) => [1, ...Array.from({ length: n - 1 }, (_, i) => 300 + ((i * 7919 + seed * 104729) % 1500))]
 // A token that is plain text, so that every token of a stream comes in an event of its own.
 const plainToken = async (server) => {
   for (let id = 400; id < 500; id++) {
@@ -152,9 +79,9 @@ const requests = () =>
     head('hearth-tiny: a repeated prompt of 64 tokens, 1 token of reply')
     const file = bodyFile({ prompt: prompt(64, 1), n_predict: 1 })
     for (const [connections, target] of [[1, 2], [8, 3], [32, 3]]) {
-      const [mine, theirs] = await rates(servers, file, connections, 1, 64)
+      const [mine, others] = await rates(servers, file, connections, 1, 64)
       const name = `${connections} connection${connections > 1 ? 's' : ''}`
-      if (theirs) ratio(name, 'replies/s', mine, 'llama-server', theirs, 'at least', target)
+      if (others) ratio(name, 'replies/s', mine, 'llama-server', others, 'at least', target)
       else number(name, mine, 'replies/s')
     }
   })
@@ -184,9 +111,9 @@ const replies = async () => {
     head('hearth-tiny: the same prompt, 64 tokens of reply')
     const file = bodyFile({ prompt: prompt(64, 1), n_predict: 64 })
     for (const connections of [1, 8, 32]) {
-      const [mine, theirs] = await rates(servers, file, connections, 64, 64)
+      const [mine, others] = await rates(servers, file, connections, 64, 64)
       const name = `${connections} connection${connections > 1 ? 's' : ''}`
-      if (theirs) ratio(name, 'replies/s', mine, 'llama-server', theirs, 'at least', 1.1)
+      if (others) ratio(name, 'replies/s', mine, 'llama-server', others, 'at least', 1.1)
       else number(name, mine, 'replies/s')
       if (allowed[connections])
         ratio(`${name}: tokens`, 'tokens/s', 64 * mine, `llama-batched-bench, ${connections} at once`, allowed[connections], 'at least', 0.95)
@@ -204,11 +131,11 @@ const firstToken = () =>
     const file = await streamed(servers[0])
     const n = quick ? 3 : 30
     const times = load(file, servers.map(url), ['--alternate', '-n', n, '-w', 2])
-    const [mine, theirs] = times.map(({ event_1_us: first }) => first.p50 / 1000)
-    const [mySecond, theirSecond] = times.map(({ event_2_us: second }) => second.p50 / 1000)
-    if (theirs) {
-      ratio('time to the first token', 'ms', mine, 'llama-server', theirs, 'at most', 0.25)
-      ratio('time to the second token', 'ms', mySecond, 'llama-server', theirSecond)
+    const [mine, others] = times.map(({ event_1_us: first }) => first.p50 / 1000)
+    const [mySecond, othersSecond] = times.map(({ event_2_us: second }) => second.p50 / 1000)
+    if (others) {
+      ratio('time to the first token', 'ms', mine, 'llama-server', others, 'at most', 0.25)
+      ratio('time to the second token', 'ms', mySecond, 'llama-server', othersSecond)
     } else number('time to the first token', mine, 'ms')
   })
 
@@ -216,7 +143,7 @@ const restart = async () => {
   head(`llama-1.1b: the same prompt of ${nLong} tokens after a restart of the server`)
   const found = { own: [], peer: [] }
   const nRestarts = quick ? 1 : 3
-  const starters = { own: () => own('restart', large), peer: () => peer(large) }
+  const starters = { own: () => ours('restart', large), peer: () => theirs(large) }
   let file
   for (const kind of ['own', 'peer']) { // the prompt is known before it
     const server = await starters[kind]()
@@ -246,7 +173,7 @@ const restart = async () => {
 
 const overhead = async () => {
   const publicSocket = join(work, 'front.sock')
-  const server = await own('overhead', tiny, ['--listen', `unix:${publicSocket}`])
+  const server = await ours('overhead', tiny, ['--listen', `unix:${publicSocket}`])
   try {
     head('hearth-tiny: what the front costs more than the worker alone, one request at a time, in turns')
     const run = join(server.directory, 'run')
@@ -284,7 +211,7 @@ const MB = 1e6
 const memory = async () => {
   head('Memory')
   for (const model of [tiny, large]) {
-    const server = await own(`memory-${model === tiny}`, model)
+    const server = await ours(`memory-${model === tiny}`, model)
     try {
       const name = model === tiny ? 'hearth-tiny' : 'llama-1.1b'
       if (model === tiny) number('front, idle, resident', memoryOf(server.pid).all / MB, 'MB', 'at most', 15)
@@ -307,10 +234,7 @@ const memory = async () => {
   }
 }
 
-if (form === 'markdown') {
-  const processor = os.cpus()[0]?.model ?? os.arch()
-  console.log(`Machine: ${threads} cores of ${processor}, ${Math.round(os.totalmem() / 2 ** 30)} GiB, ${os.type()} ${os.release()}. Date: ${new Date().toISOString().slice(0, 10)}.`)
-}
+printMachine()
 const all = { requests, replies, first_token: firstToken, restart, overhead, memory }
 for (const part of parts) {
   if (!all[part]) {

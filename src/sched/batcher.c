@@ -48,6 +48,8 @@ hearth_status hth_batcher_open(const hth_workplace *workplace, const hth_schedul
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a scheduler");
     }
     status = hth_pool_open(&batcher->place, schedule->n_sequences, &batcher->pool, err);
+    if (status == HEARTH_OK)
+        hth_pool_limit_idle(batcher->pool, workplace->idle_cost.cells_max);
     if (status != HEARTH_OK) {
         hth_batcher_close(batcher);
         return status;

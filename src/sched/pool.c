@@ -12,7 +12,8 @@ struct hth_pool {
     hth_books books;
     hth_seat *seats; /* [n_seats] */
     uint32_t n_seats;
-    uint64_t n_uses; /* what last_used counts */
+    uint64_t n_uses;     /* what last_used counts */
+    uint32_t n_idle_max; /* cells */
 };
 
 void hth_pool_close(hth_pool *pool)
@@ -36,6 +37,7 @@ hearth_status hth_pool_open(const hth_workplace *workplace, uint32_t n_sequences
     if (pool) {
         pool->place = workplace;
         pool->n_seats = n_sequences;
+        pool->n_idle_max = UINT32_MAX;
         pool->seats = calloc(n_sequences, sizeof(*pool->seats));
         pool->books = (hth_books){ .cells = hth_cells_new(n_cells), .scratch = n_sequences };
     }
@@ -127,13 +129,13 @@ bool hth_pool_make_room(hth_pool *pool, uint32_t n_cells)
     return true;
 }
 
-void hth_pool_limit_idle(hth_pool *pool, uint32_t n_cells)
+static void let_idle_go(hth_pool *pool)
 {
     const hth_cells *cells = pool->books.cells;
 
     if (!pool->place->cache || pool->place->kind == HTH_MODEL_UNCACHED)
         return;
-    while (hth_cells_n_unheld(cells) - hth_cells_n_unused(cells) > n_cells) {
+    while (hth_cells_n_unheld(cells) - hth_cells_n_unused(cells) > pool->n_idle_max) {
         hth_seat *seat = next_to_go(pool, true);
 
         if (!seat)
@@ -142,6 +144,12 @@ void hth_pool_limit_idle(hth_pool *pool, uint32_t n_cells)
         if (!seat->is_only_here)
             drop(seat);
     }
+}
+
+void hth_pool_limit_idle(hth_pool *pool, uint32_t n_cells)
+{
+    pool->n_idle_max = n_cells;
+    let_idle_go(pool);
 }
 
 /* ---- finding a seat ---- */
@@ -245,6 +253,7 @@ hearth_status hth_pool_seat(hth_pool *pool, const hth_guest *guest, hth_seat **o
     if (donor)
         donor->last_used = ++pool->n_uses;
     seat->last_used = ++pool->n_uses;
+    let_idle_go(pool);
     *out = seat;
     *n_live_out = n;
     return HEARTH_OK;

@@ -435,9 +435,9 @@ static void idle_cells_cost_an_evaluation_a_fiftieth_of_its_time_at_most(void **
     assert_int_equal(idle_cells_left(100, 0, 350), 300); /* whole sequences leave */
     assert_int_equal(idle_cells_left(100, 0, 0), 0);
     /* 100 us a row, of which 2 us are 1,000 cells at 2 ns, 500 at 4 ns, ... */
-    assert_int_equal(idle_cells_left(100, 1900, 0), 1000);
-    assert_int_equal(idle_cells_left(100, 4000, 0), 400); /* the sequence with rows costs as much as a row */
-    assert_int_equal(idle_cells_left(200, 4000, 0), 900);
+    assert_int_equal(idle_cells_left(100, 1900, UINT32_MAX), 1000);
+    assert_int_equal(idle_cells_left(100, 4000, UINT32_MAX), 400); /* the sequence with rows costs as much as a row */
+    assert_int_equal(idle_cells_left(200, 4000, UINT32_MAX), 900);
     assert_int_equal(idle_cells_left(1, 4000, UINT32_MAX), 0);
 }
 

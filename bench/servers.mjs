@@ -1,0 +1,101 @@
+// servers.mjs - both servers as the benchmarks start them, and results in the form of report.c
+//
+// Ours and llama-server run side by side and are asked in turns, so that a bad moment of the machine is not that of one of
+// them; an idle server takes no processor. Both get the same token ids, threads, KV types and flash attention, and both
+// compute with the engine of one source tree. What else llama-server is told makes it faster: no log, its own default for
+// how long threads spin. Ours runs as it is by default.
+import { spawn } from 'node:child_process'
+import { closeSync, mkdirSync, openSync, readFileSync, rmSync } from 'node:fs'
+import net from 'node:net'
+import os from 'node:os'
+import { join } from 'node:path'
+import { ask, childrenOf, sleep, start, stop } from '../tests/support/server.mjs'
+
+const words = process.argv.slice(2)
+export const option = (name) => words[words.indexOf(`--${name}`) + 1]
+const [build, peerDirectory, work] = ['build', 'peer', 'work'].map(option)
+const form = words.includes('--json') ? 'json' : words.includes('--text') ? 'text' : 'markdown'
+const verbose = words.includes('--verbose')
+export const quick = process.env.QUICK === '1'
+export const threads = os.cpus().length
+
+// ---- results, in the form of report.c ----
+
+export const three = (value) => value.toFixed(value >= 100 ? 0 : value >= 10 ? 1 : value >= 1 ? 2 : 3)
+const unitOf = (unit) => (unit ? ` ${unit}` : '')
+const result = ({ name, unit = '', own, peerName, peer, value, valueUnit = '', bound, target }) => {
+  const isMet = !bound || (bound === 'at most' ? value <= target : value >= target)
+  if (form === 'json')
+    return console.log(JSON.stringify({ name, ...(peerName ? { own, peer_name: peerName, peer, unit } : {}), value, value_unit: valueUnit, ...(bound ? { bound, target, met: isMet } : {}) }))
+  if (form === 'text')
+    return console.log(`${name}: ${peerName ? `${three(own)} ${unit}; ${peerName} ${three(peer)} ${unit}; ratio ` : ''}${three(value)}${unitOf(valueUnit)}` +
+      (bound ? ` (target: ${bound} ${target}${unitOf(valueUnit)})${isMet ? '' : ' FALLS SHORT'}` : ''))
+  console.log(`| ${name} | ${peerName ? `${three(own)} ${unit} | ${peerName}: ${three(peer)} ${unit}` : '|'} | **${three(value)}${unitOf(valueUnit)}** | ` +
+    (bound ? `${bound} ${target}${unitOf(valueUnit)} | ${isMet ? 'yes' : '**no**'} |` : '| |'))
+}
+export const ratio = (name, unit, own, peerName, peer, bound, target) => result({ name, unit, own, peerName, peer, value: own / peer, bound, target })
+export const number = (name, value, valueUnit, bound, target) => result({ name, value, valueUnit, bound, target })
+export const detail = (text) => verbose && console.error(`    ${text}`)
+export const head = (text) => form === 'markdown' && console.log(`\n${text}\n\n| | Hearth | held against | result | target | met |\n| --- | --- | --- | --- | --- | --- |`)
+export const median = (values) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]
+
+// ---- servers ----
+
+const freePort = () =>
+  new Promise((resolve, reject) => {
+    const probe = net.createServer().on('error', reject)
+    probe.listen(0, '127.0.0.1', () => {
+      const { port } = probe.address()
+      probe.close(() => resolve(port))
+    })
+  })
+
+export const N_PARALLEL = 8
+
+export const own = async (name, model, nCtx, more = []) => {
+  const directory = join(work, name)
+  mkdirSync(directory, { recursive: true })
+  rmSync(join(directory, 'port'), { force: true })
+  const begin = process.hrtime.bigint()
+  const server = await start({
+    program: join(build, 'hearth'), portFile: join(directory, 'port'), pollMs: 2,
+    args: ['-m', `model=${model}`, '-c', nCtx, '--n-parallel', N_PARALLEL, '-t', threads, '--cache', join(directory, 'kv'), '--ram', '512M',
+      '--runtime-directory', join(directory, 'run'), '--log-file', join(directory, 'log'), '--no-access-log', ...more].map(String),
+  })
+  return { ...server, begin, kind: 'own', directory, url: `http://127.0.0.1:${server.port}`, stop: () => stop(server) }
+}
+
+export const peer = async (model, nCtx, more = []) => {
+  if (!peerDirectory) return null
+  const port = await freePort()
+  const log = openSync(join(work, 'peer.log'), 'w')
+  const begin = process.hrtime.bigint()
+  const child = spawn(join(peerDirectory, 'llama-server'), ['-m', model, '--host', '127.0.0.1', '--port', port, '-c', nCtx, '-np', N_PARALLEL,
+    '-t', threads, '-tb', threads, '-fa', 'on', '-ctk', 'f16', '-ctv', 'f16', '--log-disable', ...more].map(String), { stdio: ['ignore', log, log] })
+  closeSync(log)
+  let exit = null
+  const ended = new Promise((resolve) => child.on('exit', (code, signal) => resolve((exit = { code, signal }))))
+  process.on('exit', () => exit ?? child.kill('SIGKILL'))
+  for (const end = Date.now() + 120000; Date.now() < end && !exit; await sleep(2))
+    if ((await ask({ port }, 'GET', '/health').catch(() => null))?.status === 200)
+      return { kind: 'peer', pid: child.pid, port, begin, url: `http://127.0.0.1:${port}`, stop: async () => { child.kill('SIGTERM'); await ended } }
+  child.kill('SIGKILL')
+  throw new Error(`llama-server was not ready: ${readFileSync(join(work, 'peer.log'), 'utf8').slice(-2000)}`)
+}
+
+// Seconds of processor time that a server and its workers have used.
+export const cpuSeconds = (server) => {
+  const ticks = [server.pid, ...childrenOf(server.pid)].map((pid) => {
+    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').replace(/^.*\) /, '').split(' ')
+    return Number(fields[11]) + Number(fields[12])
+  })
+  return ticks.reduce((sum, it) => sum + it, 0) / 100
+}
+
+export const printMachine = () => {
+  if (form !== 'markdown') return
+  const processor = os.cpus()[0]?.model ?? os.arch()
+  console.log(`Machine: ${threads} cores of ${processor}, ${Math.round(os.totalmem() / 2 ** 30)} GiB, ${os.type()} ${os.release()}. Date: ${new Date().toISOString().slice(0, 10)}.`)
+}
+
+export const prompt = (n, seed) => [1, ...Array.from({ length: n - 1 }, (_, i) => 300 + ((i * 7919 + seed * 104729) % 1500))]
