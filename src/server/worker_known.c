@@ -54,7 +54,7 @@ static bool add_logprobs(hth_known_reply *reply, const hth_frame *step)
     const hearth_logprob unknown = { .token = -1, .logprob = NAN };
     hearth_logprob *at;
 
-    if (reply->n_logprobs == 0 && step->n_logprobs == 0)
+    if (step->n_tokens == 0 || (reply->n_logprobs == 0 && step->n_logprobs == 0))
         return true;
     if (reply->n_logprobs == 0) {
         reply->likely_begin = reply->n;

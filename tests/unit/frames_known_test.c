@@ -125,7 +125,7 @@ static void what_was_cached_is_known_beside_the_tokens(void **state)
 
 static void add_likely(hth_buffer *known, size_t *last, hearth_token first, uint32_t n, uint32_t n_logprobs)
 {
-    hearth_token *ids = calloc(n, sizeof(*ids));
+    hearth_token *ids = calloc(n + 1, sizeof(*ids));
     hearth_logprob *logprobs = calloc((size_t)n * n_logprobs + 1, sizeof(*logprobs));
     hth_buffer step = { .text = NULL };
     hth_frame frame;
@@ -168,7 +168,8 @@ static void log_probabilities_are_known_of_the_tokens_that_they_were_told_of(voi
     static const struct {
         uint32_t n;
         bool is_told;
-    } steps[] = { { 40, false }, { 3, true }, { 500, false }, { 1, true }, { 2, true }, { 1, false } };
+    } steps[] = { { 0, true }, { 40, false }, { 3, true }, { 500, false },
+                  { 1, true }, { 0, true },   { 2, true }, { 1, false } };
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
     hth_buffer out = { .text = NULL };
     hth_known known;

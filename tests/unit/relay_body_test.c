@@ -184,7 +184,7 @@ static void a_long_body_that_breaks_goes_on_with_the_next_byte(void **state)
     size_t n_bytes = stage->relay.n_reply_bytes;
 
     client_reply_deinit(&reply);
-    for (size_t cut = 200; cut < n_bytes; cut += n_bytes / 23) {
+    for (size_t cut = 200; cut < n_bytes; cut += n_bytes / 9) {
         stage->cut = cut;
         reply = exchange_body(stage);
         assert_int_equal(stage->relay.n_runs, 2);

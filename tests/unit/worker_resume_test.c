@@ -337,6 +337,9 @@ static void a_reply_goes_on_with_the_next_byte_in_every_api(void **state)
           "{\"model\":\"m\",\"prompt\":\"" PROMPT "\",\"max_tokens\":6,\"n\":4,\"temperature\":1,\"stop\":[" HELD_BACK
           "]}" },
         { "/v1/completions", "{\"model\":\"m\",\"prompt\":\"" PROMPT "\",\"max_tokens\":8,\"logprobs\":2}" },
+        { "/v1/completions", /* log probabilities are held back with their text */
+          "{\"model\":\"m\",\"prompt\":\"" PROMPT
+          "\",\"max_tokens\":6,\"n\":3,\"temperature\":1,\"logprobs\":2,\"stop\":[" HELD_BACK "]}" },
         { "/v1/chat/completions", "{\"model\":\"m\"," CHAT ",\"max_tokens\":12}" },
         { "/v1/chat/completions", "{\"model\":\"m\"," CHAT ",\"max_tokens\":8,\"n\":2,\"logprobs\":true,"
                                   "\"top_logprobs\":2}" },
