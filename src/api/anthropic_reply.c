@@ -136,9 +136,14 @@ static json_t *input_json(const hth_api_call *call)
     return input;
 }
 
-static json_t *whole(hth_api_reply *reply)
+static void put_body_begin(hth_api_reply *reply, hth_buffer *out)
 {
-    hth_api_choice *choice = &reply->choices[0];
+    (void)reply; /* the message is its only choice's */
+    (void)out;
+}
+
+static void put_choice_body(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
+{
     json_t *content = json_array();
 
     if (choice->reasoning.n > 0 && reply->request->wants_thinking)
@@ -152,9 +157,17 @@ static json_t *whole(hth_api_reply *reply)
         json_array_append_new(content,
                               json_pack("{s:s, s:s, s:s, s:o}", "type", "tool_use", "id", choice->calls[i].id, "name",
                                         choice->calls[i].name, "input", input_json(&choice->calls[i])));
-    return message_json(reply, content, stop_reason(choice), choice->stop_text,
-                        hth_api_usage_anthropic(reply, choice->stats.prompt_tokens, choice->stats.cached_tokens,
-                                                choice->stats.completion_tokens));
+    hth_buffer_add_json_take(
+        out, message_json(reply, content, stop_reason(choice), choice->stop_text,
+                          hth_api_usage_anthropic(reply, choice->stats.prompt_tokens, choice->stats.cached_tokens,
+                                                  choice->stats.completion_tokens)));
+}
+
+static void put_choice_body_end(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
+{
+    (void)reply;
+    (void)choice;
+    (void)out;
 }
 
 const hth_api_writer hth_api_write_messages = {
@@ -162,5 +175,8 @@ const hth_api_writer hth_api_write_messages = {
     .delta = put_delta,
     .choice_end = put_choice_end,
     .end = put_end,
-    .whole = whole,
+    .body_begin = put_body_begin,
+    .choice_body = put_choice_body,
+    .choice_body_end = put_choice_body_end,
+    .body_end = put_body_begin,
 };

@@ -24,34 +24,34 @@ static json_t *token_bytes(hearth_model *model, hearth_token token)
     return bytes;
 }
 
-static void put_logprobs(hth_api_reply *reply, hth_api_choice *choice, const hearth_token_event *event)
+static json_t *logprob_json(hth_api_reply *reply, const hearth_logprob *from)
 {
-    json_t *entry = json_object(), *top = json_array();
+    bool is_whole;
 
-    for (uint32_t i = 0; i < 1 + event->n_top_logprobs; i++) {
-        const hearth_logprob *from = &event->logprobs[i];
-        json_t *one = i == 0 ? entry : json_object();
-        bool is_whole;
-
-        json_object_set_new(one, "id", json_integer(from->token));
-        json_object_set_new(one, "token", hth_api_token_text(reply, from->token, &is_whole));
-        json_object_set_new(one, "bytes", token_bytes(reply->hearth, from->token));
-        json_object_set_new(one, "logprob", hth_api_logprob(from->logprob));
-        if (i > 0)
-            json_array_append_new(top, one);
-    }
-    json_object_set_new(entry, "top_logprobs", top);
-    if (!choice->logprobs)
-        choice->logprobs = json_array();
-    json_array_append_new(choice->logprobs, entry);
+    return json_pack("{s:i, s:o, s:o, s:o}", "id", from->token, "token",
+                     hth_api_token_text(reply, from->token, &is_whole), "bytes",
+                     token_bytes(reply->hearth, from->token), "logprob", hth_api_logprob(from->logprob));
 }
 
-static json_t *take(json_t **from)
+/* What is told of token i. */
+static json_t *entry_json(hth_api_reply *reply, const hth_api_choice *choice, size_t i)
 {
-    json_t *value = *from;
+    const hearth_logprob *logprobs = hth_api_told_logprobs(&choice->told, i);
+    json_t *entry = logprob_json(reply, &logprobs[0]), *top = json_array();
 
-    *from = NULL;
-    return value ? value : json_array();
+    for (size_t k = 1; k < choice->told.n_each; k++)
+        json_array_append_new(top, logprob_json(reply, &logprobs[k]));
+    json_object_set_new(entry, "top_logprobs", top);
+    return entry;
+}
+
+static json_t *take_logprobs(hth_api_reply *reply, hth_api_choice *choice)
+{
+    json_t *entries = json_array();
+
+    for (size_t i = 0; i < choice->told.n; i++)
+        json_array_append_new(entries, entry_json(reply, choice, i));
+    return entries;
 }
 
 static const char *stop_type(const hth_api_choice *choice)
@@ -59,10 +59,12 @@ static const char *stop_type(const hth_api_choice *choice)
     return choice->finish != HEARTH_FINISH_STOP ? "limit" : choice->stop_text ? "word" : "eos";
 }
 
-static void add_logprobs(const hth_api_reply *reply, hth_api_choice *choice, json_t *to)
+/* What is told of tokens leaves with this event. */
+static void take_told(hth_api_reply *reply, hth_api_choice *choice, json_t *to)
 {
     if (reply->request->options.logprobs)
-        json_object_set_new(to, "completion_probabilities", take(&choice->logprobs));
+        json_object_set_new(to, "completion_probabilities", take_logprobs(reply, choice));
+    hth_api_told_clear(&choice->told);
 }
 
 static json_t *timings_so_far(const hth_api_choice *choice)
@@ -81,10 +83,10 @@ static void put_delta(hth_api_reply *reply, hth_api_choice *choice, const hearth
 {
     json_t *event =
         json_pack("{s:I, s:s%, s:o, s:b, s:i, s:I, s:I}", "index", (json_int_t)choice->index, "content", delta->text,
-                  delta->n_bytes, "tokens", take(&choice->tokens), "stop", false, "id_slot", -1, "tokens_predicted",
-                  (json_int_t)choice->n_tokens, "tokens_evaluated", (json_int_t)choice->n_prompt);
+                  delta->n_bytes, "tokens", hth_api_told_ids(&choice->told), "stop", false, "id_slot", -1,
+                  "tokens_predicted", (json_int_t)choice->n_tokens, "tokens_evaluated", (json_int_t)choice->n_prompt);
 
-    add_logprobs(reply, choice, event);
+    take_told(reply, choice, event);
     if (reply->request->wants_timings) /* what is known of them by now */
         json_object_set_new(event, "timings", timings_so_far(choice));
     hth_sse_add_take(out, NULL, event);
@@ -98,6 +100,12 @@ static const char *prompt_text(const hth_api_reply *reply, const hth_api_choice 
     return prompt->n_pieces == 1 && prompt->pieces[0].text ? prompt->pieces[0].text : "";
 }
 
+/* The ids that its end has: of a stream those that wait, else all where they are wanted. */
+static json_t *ids_json(const hth_api_reply *reply, const hth_api_choice *choice)
+{
+    return reply->request->stream || reply->request->wants_tokens ? hth_api_told_ids(&choice->told) : json_array();
+}
+
 /* has_content: with its text, which of a stream has left already */
 static json_t * final(hth_api_reply *reply, hth_api_choice *choice, bool has_content)
 {
@@ -106,7 +114,7 @@ static json_t * final(hth_api_reply *reply, hth_api_choice *choice, bool has_con
     json_t *body =
         json_pack("{s:I, s:s%, s:o, s:i, s:b, s:s, s:I, s:I, s:I, s:o, s:s, s:b, s:b, s:s, s:s, s:o}", "index",
                   (json_int_t)choice->index, "content", content, has_content ? choice->content.n : (size_t)0, "tokens",
-                  take(&choice->tokens), "id_slot", -1, "stop", true, "model", reply->model, "tokens_predicted",
+                  ids_json(reply, choice), "id_slot", -1, "stop", true, "model", reply->model, "tokens_predicted",
                   (json_int_t)stats->completion_tokens, "tokens_evaluated", (json_int_t)stats->prompt_tokens,
                   "tokens_cached", (json_int_t)stats->finish_tokens, "generation_settings",
                   hth_api_native_settings(&reply->prepared->requests[choice->index / reply->request->options.n]),
@@ -120,13 +128,15 @@ static json_t * final(hth_api_reply *reply, hth_api_choice *choice, bool has_con
         hth_hex_encode(stats->finish_key, sizeof(stats->finish_key), key);
         json_object_set_new(body, "finish_key", json_string(key));
     }
-    add_logprobs(reply, choice, body);
     return body;
 }
 
 static void put_choice_end(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
 {
-    hth_sse_add_take(out, NULL, final(reply, choice, false));
+    json_t *event = final(reply, choice, false);
+
+    take_told(reply, choice, event);
+    hth_sse_add_take(out, NULL, event);
 }
 
 static void put_end(hth_api_reply *reply, hth_buffer *out)
@@ -135,22 +145,42 @@ static void put_end(hth_api_reply *reply, hth_buffer *out)
     (void)out;
 }
 
-static json_t *whole(hth_api_reply *reply)
-{
-    json_t *all;
+/* ---- all at once ---- */
 
-    if (reply->n_choices == 1)
-        return final(reply, &reply->choices[0], true);
-    all = json_array();
-    for (size_t i = 0; i < reply->n_choices; i++)
-        json_array_append_new(all, final(reply, &reply->choices[i], true));
-    return all;
+static void put_body_begin(hth_api_reply *reply, hth_buffer *out)
+{
+    if (reply->n_choices > 1)
+        hth_buffer_add_text(out, "[");
 }
+
+static void put_choice_body(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
+{
+    hth_api_add_open_take(out, final(reply, choice, true));
+}
+
+static void put_choice_body_end(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
+{
+    (void)reply;
+    (void)choice;
+    hth_buffer_add_text(out, "}");
+}
+
+static void put_body_end(hth_api_reply *reply, hth_buffer *out)
+{
+    if (reply->n_choices > 1)
+        hth_buffer_add_text(out, "]");
+}
+
+static const hth_api_list lists[] = { { ",\"completion_probabilities\":[", entry_json, "]" } };
 
 const hth_api_writer hth_api_write_native = {
     .delta = put_delta,
     .choice_end = put_choice_end,
     .end = put_end,
-    .whole = whole,
-    .logprobs = put_logprobs,
+    .body_begin = put_body_begin,
+    .choice_body = put_choice_body,
+    .lists = lists,
+    .n_lists = sizeof(lists) / sizeof(lists[0]),
+    .choice_body_end = put_choice_body_end,
+    .body_end = put_body_end,
 };

@@ -3,47 +3,79 @@
  */
 #include <string.h>
 
-#include "api/reply_inside.h"
+#include "api/openai_body.h"
 #include "api/sse.h"
 #include "api/usage.h"
 
-static const char *finish_reason(const hth_api_choice *choice)
-{
-    return choice->finish != HEARTH_FINISH_STOP ? "length" : "stop";
-}
+/* ---- log probabilities: four arrays side by side ---- */
 
-/* {"tokens", "token_logprobs", "top_logprobs", "text_offset"}: four arrays side by side */
-static void put_logprobs(hth_api_reply *reply, hth_api_choice *choice, const hearth_token_event *event)
+static json_t *token_json(hth_api_reply *reply, const hth_api_choice *choice, size_t i)
 {
-    json_t *top = json_object();
     bool is_whole;
 
-    if (!choice->logprobs)
-        choice->logprobs =
-            json_pack("{s:[], s:[], s:[], s:[]}", "tokens", "token_logprobs", "top_logprobs", "text_offset");
-    for (uint32_t i = 0; i < event->n_top_logprobs; i++) {
-        json_t *name = hth_api_token_text(reply, event->logprobs[1 + i].token, &is_whole);
+    return hth_api_token_text(reply, choice->told.tokens[i].id, &is_whole);
+}
+
+static json_t *logprob_json(hth_api_reply *reply, const hth_api_choice *choice, size_t i)
+{
+    (void)reply;
+    return hth_api_logprob(hth_api_told_logprobs(&choice->told, i)[0].logprob);
+}
+
+static json_t *top_json(hth_api_reply *reply, const hth_api_choice *choice, size_t i)
+{
+    const hearth_logprob *logprobs = hth_api_told_logprobs(&choice->told, i);
+    json_t *top = json_object();
+
+    for (size_t k = 1; k < choice->told.n_each; k++) {
+        bool is_whole;
+        json_t *name = hth_api_token_text(reply, logprobs[k].token, &is_whole);
 
         /* Likelier ones come first; of those that are written alike, the likeliest counts. */
         if (!json_object_get(top, json_string_value(name)))
-            json_object_set_new(top, json_string_value(name), hth_api_logprob(event->logprobs[1 + i].logprob));
+            json_object_set_new(top, json_string_value(name), hth_api_logprob(logprobs[k].logprob));
         json_decref(name);
     }
-    json_array_append_new(json_object_get(choice->logprobs, "tokens"),
-                          hth_api_token_text(reply, event->token, &is_whole));
-    json_array_append_new(json_object_get(choice->logprobs, "token_logprobs"),
-                          hth_api_logprob(event->logprobs[0].logprob));
-    json_array_append_new(json_object_get(choice->logprobs, "top_logprobs"), top);
-    json_array_append_new(json_object_get(choice->logprobs, "text_offset"), json_integer((json_int_t)choice->n_text));
+    return top;
 }
 
-static json_t *take_logprobs(hth_api_choice *choice)
+static json_t *offset_json(hth_api_reply *reply, const hth_api_choice *choice, size_t i)
 {
-    json_t *logprobs = choice->logprobs;
-
-    choice->logprobs = NULL;
-    return logprobs ? logprobs : json_null();
+    (void)reply;
+    return json_integer((json_int_t)choice->told.tokens[i].text_begin);
 }
+
+static const hth_api_list lists[] = {
+    { "{\"tokens\":[", token_json, "]" },
+    { ",\"token_logprobs\":[", logprob_json, "]" },
+    { ",\"top_logprobs\":[", top_json, "]" },
+    { ",\"text_offset\":[", offset_json, "]}" },
+};
+
+static json_t *list_json(hth_api_reply *reply, const hth_api_choice *choice, const hth_api_list *list)
+{
+    json_t *entries = json_array();
+
+    for (size_t i = 0; i < choice->told.n; i++)
+        json_array_append_new(entries, list->entry(reply, choice, i));
+    return entries;
+}
+
+/* Those that wait, or null; they leave with this. */
+static json_t *take_logprobs(hth_api_reply *reply, hth_api_choice *choice)
+{
+    json_t *logprobs;
+
+    if (choice->told.n == 0)
+        return json_null();
+    logprobs = json_pack("{s:o, s:o, s:o, s:o}", "tokens", list_json(reply, choice, &lists[0]), "token_logprobs",
+                         list_json(reply, choice, &lists[1]), "top_logprobs", list_json(reply, choice, &lists[2]),
+                         "text_offset", list_json(reply, choice, &lists[3]));
+    hth_api_told_clear(&choice->told);
+    return logprobs;
+}
+
+/* ---- the stream ---- */
 
 static json_t *envelope(const hth_api_reply *reply)
 {
@@ -51,14 +83,14 @@ static json_t *envelope(const hth_api_reply *reply)
                      reply->created_s, "model", reply->model, "system_fingerprint", "hearth-" HEARTH_VERSION);
 }
 
-static void put_chunk(const hth_api_reply *reply, hth_api_choice *choice, const char *text, size_t n,
-                      const char *reason, hth_buffer *out)
+static void put_chunk(hth_api_reply *reply, hth_api_choice *choice, const char *text, size_t n, const char *reason,
+                      hth_buffer *out)
 {
     json_t *chunk = envelope(reply);
 
     json_object_set_new(chunk, "choices",
                         json_pack("[{s:I, s:s%, s:o, s:s?}]", "index", (json_int_t)choice->index, "text", text, n,
-                                  "logprobs", take_logprobs(choice), "finish_reason", reason));
+                                  "logprobs", take_logprobs(reply, choice), "finish_reason", reason));
     if (reply->request->include_usage)
         json_object_set_new(chunk, "usage", json_null());
     hth_sse_add_take(out, NULL, chunk);
@@ -71,7 +103,7 @@ static void put_delta(hth_api_reply *reply, hth_api_choice *choice, const hearth
 
 static void put_choice_end(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
 {
-    put_chunk(reply, choice, "", 0, finish_reason(choice), out);
+    put_chunk(reply, choice, "", 0, hth_api_openai_finish_reason(choice), out);
 }
 
 static void put_end(hth_api_reply *reply, hth_buffer *out)
@@ -86,27 +118,29 @@ static void put_end(hth_api_reply *reply, hth_buffer *out)
     hth_sse_add_done(out);
 }
 
-static json_t *whole(hth_api_reply *reply)
+/* ---- all at once ---- */
+
+static void put_body_begin(hth_api_reply *reply, hth_buffer *out)
 {
-    json_t *body = envelope(reply);
-    json_t *choices = json_array();
+    hth_api_openai_body_begin_take(envelope(reply), out);
+}
 
-    for (size_t i = 0; i < reply->n_choices; i++) {
-        hth_api_choice *choice = &reply->choices[i];
-
-        json_array_append_new(choices, json_pack("{s:I, s:s%, s:o, s:s}", "index", (json_int_t)i, "text",
-                                                 hth_buffer_text(&choice->content), choice->content.n, "logprobs",
-                                                 take_logprobs(choice), "finish_reason", finish_reason(choice)));
-    }
-    json_object_set_new(body, "choices", choices);
-    json_object_set_new(body, "usage", hth_api_usage_openai(reply));
-    return body;
+static void put_choice_body(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
+{
+    (void)reply;
+    hth_api_openai_choice_begin_take(json_pack("{s:I, s:s%}", "index", (json_int_t)choice->index, "text",
+                                               hth_buffer_text(&choice->content), choice->content.n),
+                                     out);
 }
 
 const hth_api_writer hth_api_write_completion = {
     .delta = put_delta,
     .choice_end = put_choice_end,
     .end = put_end,
-    .whole = whole,
-    .logprobs = put_logprobs,
+    .body_begin = put_body_begin,
+    .choice_body = put_choice_body,
+    .lists = lists,
+    .n_lists = sizeof(lists) / sizeof(lists[0]),
+    .choice_body_end = hth_api_openai_choice_end,
+    .body_end = hth_api_openai_body_end,
 };

@@ -3,14 +3,9 @@
  */
 #include <string.h>
 
-#include "api/reply_inside.h"
+#include "api/openai_body.h"
 #include "api/sse.h"
 #include "api/usage.h"
-
-static const char *finish_reason(const hth_api_choice *choice)
-{
-    return choice->finish != HEARTH_FINISH_STOP ? "length" : choice->n_calls > 0 ? "tool_calls" : "stop";
-}
 
 /* ---- log probabilities ---- */
 
@@ -26,26 +21,30 @@ static json_t *logprob_entry(hth_api_reply *reply, const hearth_logprob *from)
     return json_pack("{s:o, s:o, s:o}", "token", text, "logprob", hth_api_logprob(from->logprob), "bytes", bytes);
 }
 
-static void put_logprobs(hth_api_reply *reply, hth_api_choice *choice, const hearth_token_event *event)
+/* What is told of token i. */
+static json_t *entry_json(hth_api_reply *reply, const hth_api_choice *choice, size_t i)
 {
-    json_t *entry = logprob_entry(reply, &event->logprobs[0]);
-    json_t *top = json_array();
+    const hearth_logprob *logprobs = hth_api_told_logprobs(&choice->told, i);
+    json_t *entry = logprob_entry(reply, &logprobs[0]), *top = json_array();
 
-    for (uint32_t i = 0; i < event->n_top_logprobs; i++)
-        json_array_append_new(top, logprob_entry(reply, &event->logprobs[1 + i]));
+    for (size_t k = 1; k < choice->told.n_each; k++)
+        json_array_append_new(top, logprob_entry(reply, &logprobs[k]));
     json_object_set_new(entry, "top_logprobs", top);
-    if (!choice->logprobs)
-        choice->logprobs = json_array();
-    json_array_append_new(choice->logprobs, entry);
+    return entry;
 }
 
-/* The log probabilities that wait, or null. */
-static json_t *take_logprobs(hth_api_choice *choice)
+/* The log probabilities that wait, or null; they leave with this. */
+static json_t *take_logprobs(hth_api_reply *reply, hth_api_choice *choice)
 {
-    json_t *content = choice->logprobs;
+    json_t *content;
 
-    choice->logprobs = NULL;
-    return content ? json_pack("{s:o, s:n}", "content", content, "refusal") : json_null();
+    if (choice->told.n == 0)
+        return json_null();
+    content = json_array();
+    for (size_t i = 0; i < choice->told.n; i++)
+        json_array_append_new(content, entry_json(reply, choice, i));
+    hth_api_told_clear(&choice->told);
+    return json_pack("{s:o, s:n}", "content", content, "refusal");
 }
 
 /* ---- the stream ---- */
@@ -56,15 +55,15 @@ static json_t *envelope(const hth_api_reply *reply, const char *object)
                      reply->created_s, "model", reply->model, "system_fingerprint", "hearth-" HEARTH_VERSION);
 }
 
-/* A chunk of one choice; takes delta. */
-static void put_chunk(const hth_api_reply *reply, hth_api_choice *choice, json_t *delta, const char *reason,
-                      hth_buffer *out)
+/* A chunk of one choice; takes delta and logprobs. */
+static void put_chunk(const hth_api_reply *reply, const hth_api_choice *choice, json_t *delta, json_t *logprobs,
+                      const char *reason, hth_buffer *out)
 {
     json_t *chunk = envelope(reply, "chat.completion.chunk");
 
     json_object_set_new(chunk, "choices",
                         json_pack("[{s:I, s:o, s:o, s:s?}]", "index", (json_int_t)choice->index, "delta", delta,
-                                  "logprobs", take_logprobs(choice), "finish_reason", reason));
+                                  "logprobs", logprobs, "finish_reason", reason));
     if (reply->request->include_usage)
         json_object_set_new(chunk, "usage", json_null());
     hth_sse_add_take(out, NULL, chunk);
@@ -72,14 +71,11 @@ static void put_chunk(const hth_api_reply *reply, hth_api_choice *choice, json_t
 
 static void begin(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
 {
-    json_t *waiting = choice->logprobs;
-
     if (choice->has_begun)
         return;
     choice->has_begun = true;
-    choice->logprobs = NULL; /* they belong to the text behind */
-    put_chunk(reply, choice, json_pack("{s:s, s:s}", "role", "assistant", "content", ""), NULL, out);
-    choice->logprobs = waiting;
+    /* Log probabilities belong to the text behind. */
+    put_chunk(reply, choice, json_pack("{s:s, s:s}", "role", "assistant", "content", ""), json_null(), NULL, out);
 }
 
 static json_t *call_delta(const hth_api_choice *choice, const hearth_chat_delta *delta)
@@ -104,13 +100,13 @@ static void put_delta(hth_api_reply *reply, hth_api_choice *choice, const hearth
         said = json_pack("{s:s%}", "reasoning_content", delta->text, delta->n_bytes);
     else
         said = call_delta(choice, delta);
-    put_chunk(reply, choice, said, NULL, out);
+    put_chunk(reply, choice, said, take_logprobs(reply, choice), NULL, out);
 }
 
 static void put_choice_end(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
 {
     begin(reply, choice, out);
-    put_chunk(reply, choice, json_object(), finish_reason(choice), out);
+    put_chunk(reply, choice, json_object(), take_logprobs(reply, choice), hth_api_openai_finish_reason(choice), out);
 }
 
 static void put_end(hth_api_reply *reply, hth_buffer *out)
@@ -154,26 +150,29 @@ static json_t *message_json(const hth_api_choice *choice)
     return message;
 }
 
-static json_t *whole(hth_api_reply *reply)
+static void put_body_begin(hth_api_reply *reply, hth_buffer *out)
 {
-    json_t *body = envelope(reply, "chat.completion");
-    json_t *choices = json_array();
-
-    for (size_t i = 0; i < reply->n_choices; i++)
-        json_array_append_new(choices,
-                              json_pack("{s:I, s:o, s:o, s:s}", "index", (json_int_t)i, "message",
-                                        message_json(&reply->choices[i]), "logprobs", take_logprobs(&reply->choices[i]),
-                                        "finish_reason", finish_reason(&reply->choices[i])));
-    json_object_set_new(body, "choices", choices);
-    json_object_set_new(body, "usage", hth_api_usage_openai(reply));
-    return body;
+    hth_api_openai_body_begin_take(envelope(reply, "chat.completion"), out);
 }
+
+static void put_choice_body(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
+{
+    (void)reply;
+    hth_api_openai_choice_begin_take(
+        json_pack("{s:I, s:o}", "index", (json_int_t)choice->index, "message", message_json(choice)), out);
+}
+
+static const hth_api_list lists[] = { { "{\"content\":[", entry_json, "],\"refusal\":null}" } };
 
 const hth_api_writer hth_api_write_chat = {
     .begin = begin,
     .delta = put_delta,
     .choice_end = put_choice_end,
     .end = put_end,
-    .whole = whole,
-    .logprobs = put_logprobs,
+    .body_begin = put_body_begin,
+    .choice_body = put_choice_body,
+    .lists = lists,
+    .n_lists = sizeof(lists) / sizeof(lists[0]),
+    .choice_body_end = hth_api_openai_choice_end,
+    .body_end = hth_api_openai_body_end,
 };

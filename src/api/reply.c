@@ -10,6 +10,9 @@
 
 #include "api/reply_inside.h"
 
+/* Log probabilities that may wait for text: more leave without, so that no event is larger than others by much. */
+enum { UNTOLD_MAX = 4096 };
+
 /* ---- making and freeing ---- */
 
 static const hth_api_writer *writer_of(hth_api_kind kind)
@@ -30,8 +33,7 @@ static void choice_deinit(hth_api_choice *choice)
     hth_buffer_deinit(&choice->content);
     hth_buffer_deinit(&choice->reasoning);
     hearth_chat_parser_free(choice->parser);
-    json_decref(choice->logprobs);
-    json_decref(choice->tokens);
+    hth_api_told_deinit(&choice->told);
 }
 
 void hth_api_reply_free(hth_api_reply *reply)
@@ -276,6 +278,35 @@ static bool wants_tokens(const hth_api_request *request)
     return request->wants_tokens || (request->kind == HTH_API_NATIVE_COMPLETION && request->stream);
 }
 
+static bool wants_logprobs(const hth_api_request *request)
+{
+    return request->options.logprobs || request->options.n_top_logprobs > 0;
+}
+
+/* Remember a token until it is written. */
+static void note(hth_api_reply *reply, hth_api_choice *choice, const hearth_token_event *event, hth_buffer *out)
+{
+    bool with_logprobs = wants_logprobs(reply->request) && event->logprobs;
+    hth_api_told *told = &choice->told;
+
+    if (!with_logprobs && !wants_tokens(reply->request))
+        return;
+    if (!hth_api_told_add(told, event, choice->n_text, with_logprobs)) {
+        fail_memory(reply, out);
+        return;
+    }
+    if (!reply->request->stream || told->n * told->n_each < UNTOLD_MAX)
+        return;
+    reply->writer->delta(reply, choice, &(hearth_chat_delta){ .kind = HEARTH_DELTA_CONTENT, .text = "", .id = "" },
+                         out);
+    reply->has_written = true;
+}
+
+bool hth_api_reply_has_untold(const hth_api_reply *reply, size_t i)
+{
+    return reply->choices[i].told.n > 0 && reply->choices[i].told.n_each > 0;
+}
+
 void hth_api_reply_token(hth_api_reply *reply, size_t i, const hearth_token_event *event, hth_buffer *out)
 {
     hth_api_choice *choice;
@@ -293,13 +324,7 @@ void hth_api_reply_token(hth_api_reply *reply, size_t i, const hearth_token_even
         choice->stats = *event->stats;
     if (!choice->is_answering)
         choice->n_reasoning_tokens++;
-    if (wants_tokens(reply->request)) {
-        if (!choice->tokens)
-            choice->tokens = json_array();
-        json_array_append_new(choice->tokens, json_integer(event->token));
-    }
-    if (event->logprobs && reply->writer->logprobs)
-        reply->writer->logprobs(reply, choice, event);
+    note(reply, choice, event, out);
 }
 
 /* ---- ends ---- */
@@ -326,8 +351,6 @@ static void end_all(hth_api_reply *reply, hth_buffer *out)
 
     if (reply->request->stream)
         reply->writer->end(reply, out);
-    else
-        hth_buffer_add_json_take(out, reply->writer->whole(reply));
     reply->n_end_bytes = out->n - n_before;
     reply->has_ended = true;
 }

@@ -2,8 +2,8 @@
  * reply.h - what comes of a request, as the bytes that its client expects
  *
  * A reply is made for a prepared request and told what happens: each token, each piece of text, each end. Where the
- * client asked for a stream, events are appended to out as things happen; otherwise one body, at the end. Both are made
- * of the same pieces, so their contents are equal.
+ * client asked for a stream, events are appended to out as things happen; otherwise a body is read piece by piece, at the
+ * end. Both are made of the same pieces, so their contents are equal.
  *
  * One thread at a time, and not that of the callbacks: it asks the model for the text of tokens. i counts replies: that
  * of prompt p and number k is p * n + k.
@@ -38,14 +38,21 @@ void hth_api_reply_progress(hth_api_reply *reply, size_t i, hearth_phase phase, 
 void hth_api_reply_token(hth_api_reply *reply, size_t i, const hearth_token_event *event, hth_buffer *out);
 /* hearth_text_fn. Streamed or not, text is given as it comes: how it is cut can show in what a parser makes of it. */
 void hth_api_reply_text(hth_api_reply *reply, size_t i, const char *text, size_t n_bytes, hth_buffer *out);
-/* hearth_done_fn. The last of all replies writes what is still to be written. */
+/* hearth_done_fn. The last of all replies writes what is still to be written of a stream. */
 void hth_api_reply_done(hth_api_reply *reply, size_t i, const hearth_result *result, hth_buffer *out);
+/*
+ * Not streamed, and it has ended well: append the next n_bytes of the body, or a little more. True: that was the rest.
+ * Whoever reads it from its beginning to its end gets the same bytes, however large the pieces are.
+ */
+bool hth_api_reply_body(hth_api_reply *reply, size_t n_bytes, hth_buffer *out);
 /* The head of its stream has left before anything was written: an error will be an event. */
 void hth_api_reply_note_begun(hth_api_reply *reply);
 /* Something else went wrong: write the error, as a body or as an event. Nothing is written afterwards. */
 void hth_api_reply_fail(hth_api_reply *reply, const hth_api_error *error, hth_buffer *out);
 
-/* Nothing more will be written. */
+/* Is anything known of tokens that was not written yet, and that their ids do not tell? */
+bool hth_api_reply_has_untold(const hth_api_reply *reply, size_t i);
+/* Nothing more will happen: but for a body, all is written. */
 bool hth_api_reply_has_ended(const hth_api_reply *reply);
 /* How many of the bytes written last are the end of all replies, and not of the one that ended last. */
 size_t hth_api_reply_n_end_bytes(const hth_api_reply *reply);

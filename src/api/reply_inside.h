@@ -5,6 +5,7 @@
 #define HTH_API_REPLY_INSIDE_H
 
 #include "api/reply.h"
+#include "api/told.h"
 
 typedef struct hth_api_call {
     char id[96];
@@ -20,9 +21,8 @@ typedef struct hth_api_choice {
     hth_buffer reasoning;
     hth_api_call *calls; /* [n_calls] */
     size_t n_calls;
-    json_t *logprobs; /* not yet written, in the form of the API; NULL: not asked for */
-    json_t *tokens;   /* ids, not yet written; native only */
-    size_t n_text;    /* bytes of text that came */
+    hth_api_told told; /* of tokens, not yet written */
+    size_t n_text;     /* bytes of text that came */
     uint32_t n_tokens;
     uint32_t n_reasoning_tokens; /* of them, before the answer */
     uint32_t n_prompt;           /* tokens of its prompt */
@@ -39,6 +39,13 @@ typedef struct hth_api_choice {
     char *text;            /* native: all of it, with its tokens */
 } hth_api_choice;
 
+/* A list in a choice of a body, with an entry for each token. */
+typedef struct hth_api_list {
+    const char *begin;
+    json_t *(*entry)(hth_api_reply *reply, const hth_api_choice *choice, size_t i);
+    const char *end;
+} hth_api_list;
+
 /* How an API writes. None of these is called after a failure. */
 typedef struct hth_api_writer {
     /* Stream: the first token of a choice has come; once, or again without effect. NULL: nothing is told of that. */
@@ -47,11 +54,33 @@ typedef struct hth_api_writer {
     void (*delta)(hth_api_reply *reply, hth_api_choice *choice, const hearth_chat_delta *delta, hth_buffer *out);
     void (*choice_end)(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out);
     void (*end)(hth_api_reply *reply, hth_buffer *out);
-    /* Not streamed: the whole body. NULL without memory. */
-    json_t *(*whole)(hth_api_reply *reply);
-    /* A token's log probabilities into choice->logprobs; NULL: not written. */
-    void (*logprobs)(hth_api_reply *reply, hth_api_choice *choice, const hearth_token_event *event);
+    /* Not streamed: the body is its beginning, its choices with commas between them, and its end. */
+    void (*body_begin)(hth_api_reply *reply, hth_buffer *out);
+    /* A choice up to its lists; they are left out where no log probabilities were asked for; and what follows them. */
+    void (*choice_body)(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out);
+    const hth_api_list *lists; /* [n_lists] */
+    size_t n_lists;
+    void (*choice_body_end)(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out);
+    void (*body_end)(hth_api_reply *reply, hth_buffer *out);
 } hth_api_writer;
+
+/* How far the writing of a body has come. */
+typedef enum hth_api_body_part {
+    HTH_API_BODY_BEGIN,
+    HTH_API_BODY_CHOICE,
+    HTH_API_BODY_LIST,
+    HTH_API_BODY_ENTRY,
+    HTH_API_BODY_CHOICE_END,
+    HTH_API_BODY_END,
+    HTH_API_BODY_OVER,
+} hth_api_body_part;
+
+typedef struct hth_api_body {
+    hth_api_body_part part; /* that is written next */
+    size_t choice;
+    size_t list;
+    size_t entry;
+} hth_api_body;
 
 extern const hth_api_writer hth_api_write_chat;
 extern const hth_api_writer hth_api_write_completion;
@@ -72,6 +101,7 @@ struct hth_api_reply {
     bool has_written; /* of a stream: it has begun */
     bool has_ended;
     size_t n_end_bytes; /* that end_all wrote */
+    hth_api_body body;
     int http_status;
     int failure; /* the status of the error that ended it; 0: none did */
 };
@@ -80,7 +110,9 @@ struct hth_api_reply {
 json_t *hth_api_token_text(hth_api_reply *reply, hearth_token token, bool *is_whole);
 /* A logarithm as JSON, which knows no infinity. */
 json_t *hth_api_logprob(float logprob);
-/* choice->logprobs for an event, leaving new ones empty; NULL where none were asked for. */
-json_t *hth_api_logprobs_take(hth_api_choice *choice, json_t *(*make)(void));
+/* Does a choice of the body have lists? */
+bool hth_api_has_lists(const hth_api_reply *reply);
+/* Append an object without its closing brace, and give the reference back; NULL: no memory. */
+void hth_api_add_open_take(hth_buffer *out, json_t *object);
 
 #endif

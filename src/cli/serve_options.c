@@ -240,7 +240,7 @@ static const hth_option tls_rows[] = {
 #define IN_SERVER(field) offsetof(hth_server_options, field)
 
 static const hth_option worker_limit_rows[] = {
-    { "headers-bytes-max", 0, HTH_OPTION_SIZE, "SIZE", "the head of a request; more is 431",
+    { "headers-bytes-max", 0, HTH_OPTION_SIZE, "SIZE", "the head of a request; more is 431, of its line alone 414",
       .offset = IN_SERVER(headers_bytes_max), .low = 1 << 10, .key = "headers_bytes_max" },
     { "body-bytes-max", 0, HTH_OPTION_SIZE, "SIZE", "the body of a request; more is 413",
       .offset = IN_SERVER(body_bytes_max), .low = 1 << 10, .key = "body_bytes_max" },

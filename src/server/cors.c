@@ -61,6 +61,16 @@ static bool is_address(const char *name)
     return inet_pton(AF_INET, name, bytes) == 1 || inet_pton(AF_INET6, name, bytes) == 1;
 }
 
+/* What follows a host's name: nothing, or a port. */
+static bool is_end_of_host(const char *text, bool has_brackets)
+{
+    if (has_brackets && *text++ != ']')
+        return false;
+    if (*text == ':')
+        text += 1 + strspn(text + 1, "0123456789");
+    return *text == '\0';
+}
+
 bool hth_host_is_own(const hth_server_options *options, const char *host)
 {
     const bool has_brackets = host[0] == '[';
@@ -68,7 +78,7 @@ bool hth_host_is_own(const hth_server_options *options, const char *host)
     const size_t n = strcspn(begin, has_brackets ? "]" : ":"), n_suffix = strlen(".localhost");
     char name[NAME_BYTES];
 
-    if (n >= sizeof(name))
+    if (n >= sizeof(name) || !is_end_of_host(begin + n, has_brackets))
         return false;
     memcpy(name, begin, n);
     name[n] = '\0';

@@ -13,9 +13,16 @@ enum {
     SUMMARY_NUMBERS = 8,
     SUMMARY_TIMES = 5,
     END_BYTES = 4 * SUMMARY_NUMBERS + 8 * SUMMARY_TIMES,
+    OUTCOME_NUMBERS = 10, /* the reply's among them */
+    OUTCOME_TIMES = 5,
+    OUTCOME_BYTES = 4 * OUTCOME_NUMBERS + 8 * OUTCOME_TIMES + HTH_FRAME_KEY_BYTES,
+    TOKEN_BYTES = 4,
+    LOGPROB_BYTES = 8,
     CONTENT_TYPE_MAX = 63,
-    KNOWN_BYTES_MAX = 1 << 20, /* a guess: of a frame of known tokens */
+    BYTES_AT_ONCE = 256 << 10, /* for the client, in one frame */
 };
+
+static_assert(STEP_BYTES + HTH_STEP_TOKEN_BYTES_MAX + BYTES_AT_ONCE <= HTH_FRAME_BYTES_MAX, "every STEP is a frame");
 
 static void put_u32(uint8_t *at, uint32_t value)
 {
@@ -35,6 +42,23 @@ static void put_f64(uint8_t *at, double value)
     memcpy(&bits, &value, sizeof(bits));
     put_u32(at, (uint32_t)bits);
     put_u32(at + 4, (uint32_t)(bits >> 32));
+}
+
+static void put_f32(uint8_t *at, float value)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &value, sizeof(bits));
+    put_u32(at, bits);
+}
+
+static float get_f32(const uint8_t *at)
+{
+    uint32_t bits = get_u32(at);
+    float value;
+
+    memcpy(&value, &bits, sizeof(value));
+    return value;
 }
 
 static double get_f64(const uint8_t *at)
@@ -72,24 +96,65 @@ void hth_frame_add_head(hth_buffer *out, int status, bool is_stream, uint32_t re
     add(out, content_type, n);
 }
 
-void hth_frame_add_step(hth_buffer *out, uint32_t reply, unsigned flags, const hearth_token *tokens, uint32_t n,
+size_t hth_frame_token_bytes(uint32_t n, uint32_t n_logprobs)
+{
+    return n * (TOKEN_BYTES + LOGPROB_BYTES * (size_t)n_logprobs);
+}
+
+static void add_token(hth_buffer *out, const hth_frame_tokens *tokens, uint32_t i)
+{
+    uint8_t bytes[TOKEN_BYTES + LOGPROB_BYTES * HTH_FRAME_LOGPROBS_MAX];
+    const hearth_logprob *logprobs = tokens->logprobs + (size_t)i * tokens->n_logprobs;
+
+    put_u32(bytes, (uint32_t)tokens->ids[i]);
+    for (uint32_t k = 0; k < tokens->n_logprobs; k++) {
+        uint8_t *at = bytes + TOKEN_BYTES + (size_t)LOGPROB_BYTES * k;
+
+        put_u32(at, (uint32_t)logprobs[k].token);
+        put_f32(at + TOKEN_BYTES, logprobs[k].logprob);
+    }
+    add(out, bytes, hth_frame_token_bytes(1, tokens->n_logprobs));
+}
+
+static void add_frame_of_bytes(hth_buffer *out, const void *bytes, size_t n_bytes)
+{
+    add_start(out, HTH_FRAME_BYTES, n_bytes);
+    add(out, bytes, n_bytes);
+}
+
+void hth_frame_add_bytes(hth_buffer *out, const void *bytes, size_t n_bytes)
+{
+    const char *at = bytes;
+
+    for (; n_bytes > BYTES_AT_ONCE; at += BYTES_AT_ONCE, n_bytes -= BYTES_AT_ONCE)
+        add_frame_of_bytes(out, at, BYTES_AT_ONCE);
+    if (n_bytes > 0)
+        add_frame_of_bytes(out, at, n_bytes);
+}
+
+void hth_frame_add_step(hth_buffer *out, uint32_t reply, unsigned flags, const hth_frame_tokens *tokens,
                         const void *bytes, size_t n_bytes)
 {
+    static const hth_frame_tokens none = { .n = 0 };
+    size_t n_before = n_bytes > BYTES_AT_ONCE ? n_bytes - BYTES_AT_ONCE : 0, n_token_bytes;
     uint8_t head[STEP_BYTES] = { 0 };
 
+    if (!tokens)
+        tokens = &none;
+    n_token_bytes = hth_frame_token_bytes(tokens->n, tokens->n_logprobs);
+    assert(tokens->n_logprobs <= HTH_FRAME_LOGPROBS_MAX);
+    assert(n_token_bytes <= HTH_STEP_TOKEN_BYTES_MAX);
+    hth_frame_add_bytes(out, bytes, n_before);
     put_u32(head, reply);
     head[4] = (uint8_t)flags;
-    put_u32(head + 8, n);
-    add_start(out, HTH_FRAME_STEP, sizeof(head) + 4 * (size_t)n + n_bytes);
+    head[5] = (uint8_t)tokens->n_logprobs;
+    put_u32(head + 8, tokens->n);
+    add_start(out, HTH_FRAME_STEP, sizeof(head) + n_token_bytes + n_bytes - n_before);
     add(out, head, sizeof(head));
-    for (uint32_t i = 0; i < n; i++) {
-        uint8_t token[4];
-
-        put_u32(token, (uint32_t)tokens[i]);
-        add(out, token, sizeof(token));
-    }
+    for (uint32_t i = 0; i < tokens->n; i++)
+        add_token(out, tokens, i);
     if (n_bytes > 0)
-        add(out, bytes, n_bytes);
+        add(out, (const char *)bytes + n_before, n_bytes - n_before);
 }
 
 void hth_frame_add_cached(hth_buffer *out, uint32_t reply, uint32_t n_cached)
@@ -106,6 +171,31 @@ void hth_frame_add_model(hth_buffer *out, const uint8_t model[HTH_FRAME_MODEL_BY
 {
     add_start(out, HTH_FRAME_MODEL, HTH_FRAME_MODEL_BYTES);
     add(out, model, HTH_FRAME_MODEL_BYTES);
+}
+
+void hth_frame_add_outcome(hth_buffer *out, uint32_t reply, const hth_frame_outcome *outcome)
+{
+    const uint32_t numbers[OUTCOME_NUMBERS] = { reply,
+                                                outcome->finish,
+                                                outcome->stop_number,
+                                                outcome->n_prompt_tokens,
+                                                outcome->n_cached_tokens,
+                                                outcome->n_reply_tokens,
+                                                outcome->hit,
+                                                outcome->tier,
+                                                outcome->miss,
+                                                outcome->n_finish_tokens };
+    const double times[OUTCOME_TIMES] = { outcome->queue_ms, outcome->restore_ms, outcome->prefill_ms, outcome->ttft_ms,
+                                          outcome->decode_ms };
+    uint8_t payload[OUTCOME_BYTES], *at = payload;
+
+    for (size_t i = 0; i < OUTCOME_NUMBERS; i++, at += 4)
+        put_u32(at, numbers[i]);
+    for (size_t i = 0; i < OUTCOME_TIMES; i++, at += 8)
+        put_f64(at, times[i]);
+    memcpy(at, outcome->finish_key, HTH_FRAME_KEY_BYTES);
+    add_start(out, HTH_FRAME_OUTCOME, sizeof(payload));
+    add(out, payload, sizeof(payload));
 }
 
 void hth_frame_add_end(hth_buffer *out, const hth_frame_summary *summary)
@@ -130,50 +220,66 @@ void hth_frame_add_end(hth_buffer *out, const hth_frame_summary *summary)
     add(out, payload, sizeof(payload));
 }
 
-/* Can the frame take so many tokens of this reply? */
-static bool has_room(const uint8_t *frame, uint32_t reply, uint32_t n_tokens)
+/* Can the frame take the tokens of this step? */
+static bool has_room(const uint8_t *frame, const hth_frame *step)
 {
     const uint8_t *payload = frame + HTH_FRAME_HEAD_BYTES;
 
-    return frame[4] == HTH_FRAME_STEP && get_u32(payload) == reply && !payload[4] &&
-           get_u32(frame) + 4 * (size_t)n_tokens <= KNOWN_BYTES_MAX;
+    return frame[4] == HTH_FRAME_STEP && get_u32(payload) == step->reply && !payload[4] &&
+           (step->n_tokens == 0 || payload[5] == step->n_logprobs) &&
+           get_u32(frame) + hth_frame_token_bytes(step->n_tokens, step->n_logprobs) <= HTH_FRAME_BYTES_MAX;
 }
 
 static void add_known_step(hth_buffer *out, size_t *last, const hth_frame *step)
 {
-    uint8_t *frame;
+    size_t n_token_bytes = hth_frame_token_bytes(step->n_tokens, step->n_logprobs);
+    uint8_t *frame, *payload;
 
-    if (out->n == 0 || !has_room((const uint8_t *)out->text + *last, step->reply, step->n_tokens)) {
+    if (out->n == 0 || !has_room((const uint8_t *)out->text + *last, step)) {
         *last = out->n;
-        hth_frame_add_step(out, step->reply, 0, NULL, 0, NULL, 0);
+        hth_frame_add_step(out, step->reply, 0, &(hth_frame_tokens){ .n_logprobs = step->n_logprobs }, NULL, 0);
     }
-    add(out, step->tokens, 4 * (size_t)step->n_tokens);
+    add(out, step->tokens, n_token_bytes);
     if (out->failed)
         return;
     frame = (uint8_t *)out->text + *last;
-    put_u32(frame, get_u32(frame) + 4 * step->n_tokens);
-    frame[HTH_FRAME_HEAD_BYTES + 4] = step->reply_has_ended ? HTH_STEP_ENDS : 0;
-    put_u32(frame + HTH_FRAME_HEAD_BYTES + 8, get_u32(frame + HTH_FRAME_HEAD_BYTES + 8) + step->n_tokens);
+    payload = frame + HTH_FRAME_HEAD_BYTES;
+    put_u32(frame, get_u32(frame) + (uint32_t)n_token_bytes);
+    payload[4] = step->reply_has_ended ? HTH_STEP_ENDS : 0;
+    put_u32(payload + 8, get_u32(payload + 8) + step->n_tokens);
 }
 
 void hth_frame_add_known(hth_buffer *out, size_t *last, const hth_frame *frame)
 {
-    if (frame->kind == HTH_FRAME_STEP) {
-        add_known_step(out, last, frame);
-        return;
+    size_t n_before = out->n;
+
+    switch (frame->kind) {
+    case HTH_FRAME_STEP: add_known_step(out, last, frame); return;
+    case HTH_FRAME_CACHED: hth_frame_add_cached(out, frame->reply, frame->n_cached); break;
+    case HTH_FRAME_MODEL: hth_frame_add_model(out, frame->model); break;
+    case HTH_FRAME_OUTCOME: hth_frame_add_outcome(out, frame->reply, &frame->outcome); break;
+    default: return;
     }
-    assert(frame->kind == HTH_FRAME_CACHED || frame->kind == HTH_FRAME_MODEL);
-    *last = out->n;
-    if (frame->kind == HTH_FRAME_CACHED)
-        hth_frame_add_cached(out, frame->reply, frame->n_cached);
-    else
-        hth_frame_add_model(out, frame->model);
+    *last = n_before;
+}
+
+static const uint8_t *token_at(const hth_frame *frame, uint32_t i)
+{
+    assert(i < frame->n_tokens);
+    return frame->tokens + i * hth_frame_token_bytes(1, frame->n_logprobs);
 }
 
 hearth_token hth_frame_token(const hth_frame *frame, uint32_t i)
 {
-    assert(i < frame->n_tokens);
-    return (hearth_token)get_u32(frame->tokens + 4 * (size_t)i);
+    return (hearth_token)get_u32(token_at(frame, i));
+}
+
+hearth_logprob hth_frame_logprob(const hth_frame *frame, uint32_t i, uint32_t k)
+{
+    const uint8_t *at = token_at(frame, i) + TOKEN_BYTES + (size_t)LOGPROB_BYTES * k;
+
+    assert(k < frame->n_logprobs);
+    return (hearth_logprob){ .token = (hearth_token)get_u32(at), .logprob = get_f32(at + TOKEN_BYTES) };
 }
 
 static bool read_head(const uint8_t *payload, size_t n, hth_frame *out)
@@ -191,17 +297,21 @@ static bool read_head(const uint8_t *payload, size_t n, hth_frame *out)
 
 static bool read_step(const uint8_t *payload, size_t n, hth_frame *out)
 {
-    if (n < STEP_BYTES)
+    size_t n_token_bytes;
+
+    if (n < STEP_BYTES || payload[5] > HTH_FRAME_LOGPROBS_MAX)
         return false;
     out->reply = get_u32(payload);
     out->reply_has_ended = (payload[4] & HTH_STEP_ENDS) != 0;
     out->has_failed = (payload[4] & HTH_STEP_FAILS) != 0;
+    out->n_logprobs = payload[5];
     out->n_tokens = get_u32(payload + 8);
-    if (out->n_tokens > (n - STEP_BYTES) / 4)
+    if (out->n_tokens > (n - STEP_BYTES) / hth_frame_token_bytes(1, out->n_logprobs))
         return false;
+    n_token_bytes = hth_frame_token_bytes(out->n_tokens, out->n_logprobs);
     out->tokens = payload + STEP_BYTES;
-    out->bytes = (const char *)out->tokens + 4 * (size_t)out->n_tokens;
-    out->n_bytes = n - STEP_BYTES - 4 * (size_t)out->n_tokens;
+    out->bytes = (const char *)out->tokens + n_token_bytes;
+    out->n_bytes = n - STEP_BYTES - n_token_bytes;
     return true;
 }
 
@@ -211,6 +321,33 @@ static bool read_cached(const uint8_t *payload, size_t n, hth_frame *out)
         return false;
     out->reply = get_u32(payload);
     out->n_cached = get_u32(payload + 4);
+    return true;
+}
+
+static bool read_outcome(const uint8_t *payload, size_t n, hth_frame *out)
+{
+    const uint8_t *times = payload + (size_t)4 * OUTCOME_NUMBERS;
+
+    if (n != OUTCOME_BYTES)
+        return false;
+    out->reply = get_u32(payload);
+    out->outcome = (hth_frame_outcome){
+        .finish = get_u32(payload + 4),
+        .stop_number = get_u32(payload + 8),
+        .n_prompt_tokens = get_u32(payload + 12),
+        .n_cached_tokens = get_u32(payload + 16),
+        .n_reply_tokens = get_u32(payload + 20),
+        .hit = get_u32(payload + 24),
+        .tier = get_u32(payload + 28),
+        .miss = get_u32(payload + 32),
+        .n_finish_tokens = get_u32(payload + 36),
+        .queue_ms = get_f64(times),
+        .restore_ms = get_f64(times + 8),
+        .prefill_ms = get_f64(times + 16),
+        .ttft_ms = get_f64(times + 24),
+        .decode_ms = get_f64(times + 32),
+    };
+    memcpy(out->outcome.finish_key, times + (size_t)8 * OUTCOME_TIMES, HTH_FRAME_KEY_BYTES);
     return true;
 }
 
@@ -238,32 +375,38 @@ static bool read_end(const uint8_t *payload, size_t n, hth_frame_summary *out)
     return true;
 }
 
+static bool read_payload(const uint8_t *payload, size_t n, hth_frame *frame)
+{
+    switch (frame->kind) {
+    case HTH_FRAME_HEAD: return read_head(payload, n, frame);
+    case HTH_FRAME_STEP: return read_step(payload, n, frame);
+    case HTH_FRAME_CACHED: return read_cached(payload, n, frame);
+    case HTH_FRAME_MODEL: frame->model = payload; return n == HTH_FRAME_MODEL_BYTES;
+    case HTH_FRAME_BYTES:
+        frame->bytes = (const char *)payload;
+        frame->n_bytes = n;
+        return true;
+    case HTH_FRAME_OUTCOME: return read_outcome(payload, n, frame);
+    case HTH_FRAME_END: return read_end(payload, n, &frame->summary);
+    }
+    return false;
+}
+
 hth_frame_result hth_frame_read(const void *bytes, size_t n, hth_frame *out, size_t *used_out)
 {
-    const uint8_t *head = bytes, *payload = head + HTH_FRAME_HEAD_BYTES;
+    const uint8_t *head = bytes;
     hth_frame frame = { .kind = 0 };
     size_t n_payload;
-    bool is_good;
 
     if (n < HTH_FRAME_HEAD_BYTES)
         return HTH_FRAME_PART;
     n_payload = get_u32(head);
-    if (n_payload > HTH_FRAME_BYTES_MAX || head[4] < HTH_FRAME_HEAD || head[4] > HTH_FRAME_MODEL)
+    if (n_payload > HTH_FRAME_BYTES_MAX || head[4] < HTH_FRAME_HEAD || head[4] > HTH_FRAME_OUTCOME)
         return HTH_FRAME_BAD;
     if (n - HTH_FRAME_HEAD_BYTES < n_payload)
         return HTH_FRAME_PART;
     frame.kind = (hth_frame_kind)head[4];
-    switch (frame.kind) {
-    case HTH_FRAME_HEAD: is_good = read_head(payload, n_payload, &frame); break;
-    case HTH_FRAME_STEP: is_good = read_step(payload, n_payload, &frame); break;
-    case HTH_FRAME_CACHED: is_good = read_cached(payload, n_payload, &frame); break;
-    case HTH_FRAME_MODEL:
-        is_good = n_payload == HTH_FRAME_MODEL_BYTES;
-        frame.model = payload;
-        break;
-    default: is_good = read_end(payload, n_payload, &frame.summary); break;
-    }
-    if (!is_good)
+    if (!read_payload(head + HTH_FRAME_HEAD_BYTES, n_payload, &frame))
         return HTH_FRAME_BAD;
     *out = frame;
     *used_out = HTH_FRAME_HEAD_BYTES + n_payload;

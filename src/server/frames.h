@@ -8,18 +8,28 @@
  *   5       payload
  *
  *   HEAD  u16 status, u8 1 for a stream, u8 0, u32 Retry-After in seconds (0: none), the content type: before any bytes
- *   STEP  u32 reply, u8 flags (hth_step_flag), u8[3] 0, u32 n, n tokens as i32, bytes for the client: what these tokens
- *         released, all of it
+ *   STEP  u32 reply, u8 flags (hth_step_flag), u8 log probabilities of each token, u8[2] 0, u32 n, n tokens, bytes for the
+ *         client: of a stream, what these tokens released, all of it; else none. A token is an i32, then its log
+ *         probabilities, each an i32 token and an f32
+ *   BYTES bytes for the client: of a stream, the first ones of what the next STEP has released; else the reply's next ones
  *   END   a summary (hth_frame_summary): nothing follows
  *   CACHED  u32 reply, u32 how many tokens of its prompt needed no prefill: before its first token
  *   MODEL u8[16] of a digest of what replies: the model's file and its chat template. Before any tokens
+ *   OUTCOME u32 reply, what its end says (hth_frame_outcome): before the STEP that ends it
  *
- * The front forwards a frame's bytes once it has the whole frame, and remembers its tokens. When the worker dies, those
- * bytes are exactly what the tokens remembered have released, so that a new worker that reads the tokens as known and
- * throws away what they release goes on with the next byte. The tokens of a reply that goes on are given to it as STEP
- * frames without bytes, before the client's body (header Hearth-Known: how many bytes of them). CACHED frames are given
- * back with them: what the client was told of its prompt stays true, though the next worker finds more in the cache. So
- * is MODEL: tokens mean nothing to another model, which the name may stand for by then.
+ * Of a stream, the front forwards the bytes of a STEP, with those of the BYTES before it, once it has the whole of it, and
+ * remembers its tokens. When the worker dies, the bytes that have left are exactly what the tokens remembered have released,
+ * so that a new worker that reads the tokens as known and throws away what they release goes on with the next byte.
+ *
+ * Of a reply that is no stream, all tokens and ends are told before its first byte, and the next worker writes it from its
+ * beginning, of which the front throws away as much as has left. Both come out the same byte for byte, since a reply is
+ * made of nothing but the request, its tokens and what is told here: log probabilities where bytes that have not left yet
+ * show them, and the OUTCOME.
+ *
+ * The tokens of a reply that goes on are given to the next worker as STEP frames without bytes, before the client's body
+ * (header Hearth-Known: how many bytes of them). CACHED frames are given back with them: what the client was told of its
+ * prompt stays true, though the next worker finds more in the cache. So are OUTCOME and MODEL: tokens mean nothing to
+ * another model, which the name may stand for by then.
  */
 #ifndef HTH_SERVER_FRAMES_H
 #define HTH_SERVER_FRAMES_H
@@ -42,7 +52,16 @@
 #define HTH_HEADER_SALT "Hearth-Salt"        /* of the client's key; combined with the request's own */
 #define HTH_HEADER_REQUEST_ID "X-Request-Id" /* for logs */
 
-enum { HTH_FRAME_BYTES_MAX = 64 << 20, HTH_FRAME_HEAD_BYTES = 5, HTH_FRAME_MODEL_BYTES = 16 };
+enum {
+    HTH_FRAME_BYTES_MAX = 1 << 20, /* what a front has to keep of a frame that is not whole yet */
+    HTH_FRAME_HEAD_BYTES = 5,
+    HTH_FRAME_MODEL_BYTES = 16,
+    HTH_FRAME_KEY_BYTES = 32,
+    HTH_FRAME_LOGPROBS_MAX = 65,                        /* of a token: its own, and the likeliest ones */
+    HTH_STEP_TOKEN_BYTES_MAX = HTH_FRAME_BYTES_MAX / 2, /* of a STEP's tokens, with their log probabilities */
+    /* Of what is known of a request: 4 million tokens, 32,000 with 64 log probabilities each. */
+    HTH_KNOWN_BYTES_MAX = 16 << 20,
+};
 
 typedef enum hth_frame_kind {
     HTH_FRAME_HEAD = 1,
@@ -50,6 +69,8 @@ typedef enum hth_frame_kind {
     HTH_FRAME_END = 3,
     HTH_FRAME_CACHED = 4,
     HTH_FRAME_MODEL = 5,
+    HTH_FRAME_BYTES = 6,
+    HTH_FRAME_OUTCOME = 7,
 } hth_frame_kind;
 
 typedef enum hth_step_flag {
@@ -74,6 +95,33 @@ typedef struct hth_frame_summary {
     double decode_ms;
 } hth_frame_summary;
 
+/* How a reply ended: what its last bytes say that its tokens do not. Numbers as in hearth_stats and hearth_result. */
+typedef struct hth_frame_outcome {
+    uint32_t finish;
+    uint32_t stop_number;
+    uint32_t n_prompt_tokens;
+    uint32_t n_cached_tokens;
+    uint32_t n_reply_tokens;
+    uint32_t hit;
+    uint32_t tier;
+    uint32_t miss;
+    uint32_t n_finish_tokens;
+    double queue_ms;
+    double restore_ms;
+    double prefill_ms;
+    double ttft_ms;
+    double decode_ms;
+    uint8_t finish_key[HTH_FRAME_KEY_BYTES];
+} hth_frame_outcome;
+
+/* Tokens as they were drawn, to be written. */
+typedef struct hth_frame_tokens {
+    const hearth_token *ids; /* [n] */
+    uint32_t n;
+    uint32_t n_logprobs;            /* of each, at most HTH_FRAME_LOGPROBS_MAX; 0: they are not told */
+    const hearth_logprob *logprobs; /* [n * n_logprobs] */
+} hth_frame_tokens;
+
 typedef struct hth_frame {
     hth_frame_kind kind;
     /* HEAD */
@@ -81,14 +129,16 @@ typedef struct hth_frame {
     bool is_stream;
     uint32_t retry_after_s;
     char content_type[64];
-    /* STEP, CACHED */
+    /* STEP, CACHED, OUTCOME */
     uint32_t reply;
     /* STEP */
     bool reply_has_ended;
     bool has_failed;
     uint32_t n_tokens;
-    const uint8_t *tokens; /* [n_tokens] i32, not aligned: hth_frame_token */
-    const char *bytes;     /* [n_bytes], borrowed from what was read */
+    uint32_t n_logprobs;   /* of each */
+    const uint8_t *tokens; /* [n_tokens], not aligned: hth_frame_token, hth_frame_logprob */
+    /* STEP, BYTES */
+    const char *bytes; /* [n_bytes], borrowed from what was read */
     size_t n_bytes;
     /* CACHED */
     uint32_t n_cached;
@@ -96,22 +146,33 @@ typedef struct hth_frame {
     const uint8_t *model; /* [HTH_FRAME_MODEL_BYTES], borrowed likewise */
     /* END */
     hth_frame_summary summary;
+    /* OUTCOME */
+    hth_frame_outcome outcome;
 } hth_frame;
 
 hearth_token hth_frame_token(const hth_frame *frame, uint32_t i);
+/* Number k of the log probabilities of token i. */
+hearth_logprob hth_frame_logprob(const hth_frame *frame, uint32_t i, uint32_t k);
 
 /* Append a frame to out (out->failed without memory). content_type is cut at 63 bytes. */
 void hth_frame_add_head(hth_buffer *out, int status, bool is_stream, uint32_t retry_after_s, const char *content_type);
-void hth_frame_add_step(hth_buffer *out, uint32_t reply, unsigned flags, const hearth_token *tokens, uint32_t n,
+/* Tokens of HTH_STEP_TOKEN_BYTES_MAX bytes at most, NULL: none. What does not fit of the bytes goes before them as BYTES. */
+void hth_frame_add_step(hth_buffer *out, uint32_t reply, unsigned flags, const hth_frame_tokens *tokens,
                         const void *bytes, size_t n_bytes);
+/* As many frames as it takes. */
+void hth_frame_add_bytes(hth_buffer *out, const void *bytes, size_t n_bytes);
 void hth_frame_add_cached(hth_buffer *out, uint32_t reply, uint32_t n_cached);
 void hth_frame_add_model(hth_buffer *out, const uint8_t model[HTH_FRAME_MODEL_BYTES]);
+void hth_frame_add_outcome(hth_buffer *out, uint32_t reply, const hth_frame_outcome *outcome);
 void hth_frame_add_end(hth_buffer *out, const hth_frame_summary *summary);
+
+/* Bytes of n tokens in a STEP. */
+size_t hth_frame_token_bytes(uint32_t n, uint32_t n_logprobs);
 
 /*
  * Append what a new worker is told of a frame to out, which has nothing but such frames: of a STEP its tokens and whether
- * its reply has ended, without bytes; a CACHED or MODEL as it is. *last is where the last of them begins; a STEP takes these tokens
- * where they are of its reply, so that a reply of many steps is one.
+ * its reply has ended, without bytes; a CACHED, MODEL or OUTCOME as it is; nothing of others. *last is where the last of
+ * them begins; a STEP takes these tokens where they are of its reply, so that a reply of many steps is one.
  */
 void hth_frame_add_known(hth_buffer *out, size_t *last, const hth_frame *frame);
 

@@ -37,11 +37,12 @@ typedef struct request {
     uint64_t begin_ns;
     char id[41];
     char traceparent[HTH_TRACEPARENT_BYTES];
-    char method[8];
-    char path[256];
+    const char *method; /* in text, whole: what is checked is what is routed */
+    const char *path;
     char peer[64];
     char model[129];
     hth_record record;
+    char text[];
 } request;
 
 /* ---- ends ---- */
@@ -421,7 +422,8 @@ static void refuse_method(request *r)
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
 
     hth_http_header_add(r->exchange, "Allow", r->route->method);
-    hth_api_fail(&error, HTH_API_INVALID_VALUE, NULL, "'%s' takes %s, not %s", r->path, r->route->method, r->method);
+    hth_api_fail(&error, HTH_API_INVALID_VALUE, NULL, "'%.100s' takes %s, not %s", r->path, r->route->method,
+                 r->method);
     error.status = 405;
     refuse(r, &error, NULL);
 }
@@ -540,11 +542,26 @@ static void name_request(request *r)
         hth_http_header_add(r->exchange, "Request-Id", record->request_id);
 }
 
+/* NULL without memory. */
+static request *request_new(const hth_http_exchange *exchange)
+{
+    const char *method = hth_http_method(exchange), *path = hth_http_path(exchange);
+    size_t n_method = strlen(method) + 1, n_path = strlen(path) + 1;
+    request *r = calloc(1, sizeof(*r) + n_method + n_path);
+
+    if (!r)
+        return NULL;
+    r->method = memcpy(r->text, method, n_method);
+    r->path = memcpy(r->text + n_method, path, n_path);
+    copy(r->peer, sizeof(r->peer), hth_http_peer(exchange));
+    return r;
+}
+
 void hth_front_handle(hth_http_exchange *exchange, void *user_data)
 {
     static const char no_memory[] = "{\"error\":{\"message\":\"no memory for the request\",\"type\":\"server_error\"}}";
     hth_front *front = user_data;
-    request *r = calloc(1, sizeof(*r));
+    request *r = request_new(exchange);
     bool is_allowed;
     size_t n_body = 0;
 
@@ -557,9 +574,6 @@ void hth_front_handle(hth_http_exchange *exchange, void *user_data)
     r->options = hth_front_options_hold(front);
     r->exchange = exchange;
     r->begin_ns = hth_os_monotonic_ns();
-    copy(r->method, sizeof(r->method), hth_http_method(exchange));
-    copy(r->path, sizeof(r->path), hth_http_path(exchange));
-    copy(r->peer, sizeof(r->peer), hth_http_peer(exchange));
     r->route = hth_route_find(r->path);
     (void)hth_http_body(exchange, &n_body);
     r->record = (hth_record){
@@ -606,11 +620,11 @@ const char *hth_front_protocol_error(int status, const char *why, const char *pa
 {
     hth_front *front = user_data;
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
-    hth_api_error_kind kind = status == 413 || status == 431 ? HTH_API_TOO_LARGE
-                            : status == 408                  ? HTH_API_TIMED_OUT
-                            : status == 501                  ? HTH_API_UNSUPPORTED
-                            : status == 503                  ? HTH_API_OVERLOADED
-                                                             : HTH_API_INVALID_VALUE;
+    hth_api_error_kind kind = status == 413 || status == 414 || status == 431 ? HTH_API_TOO_LARGE
+                            : status == 408                                   ? HTH_API_TIMED_OUT
+                            : status == 501                                   ? HTH_API_UNSUPPORTED
+                            : status == 503                                   ? HTH_API_OVERLOADED
+                                                                              : HTH_API_INVALID_VALUE;
 
     hth_metrics_note_refused(front->metrics, "protocol");
     hth_api_fail(&error, kind, NULL, "%s", why);

@@ -20,7 +20,11 @@
 #include "server/http_inside.h"
 #include "server/http_socket.h"
 
-enum { BREATH_MS = 200, SWEEP_MS_MIN = 10 };
+enum {
+    BREATH_MS = 200,
+    SWEEP_MS_MIN = 10,
+    HEAD_BYTES_MAX = 64 << 20, /* whatever is allowed: its fields are found by numbers of 32 bits */
+};
 
 static struct timeval timeval_of(uint64_t ms)
 {
@@ -284,6 +288,8 @@ void hth_http_server_set_options(hth_http_server *server, const hth_http_options
     server->options.server_name = NULL;
     if (server->options.headers_bytes_max < 4)
         server->options.headers_bytes_max = 4;
+    if (server->options.headers_bytes_max > HEAD_BYTES_MAX)
+        server->options.headers_bytes_max = HEAD_BYTES_MAX;
     /* Limits of time may be shorter now. */
     hth_http_server_sweep_by(server, hth_http_now_ms());
 }

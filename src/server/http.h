@@ -29,7 +29,7 @@ typedef struct hth_http_exchange hth_http_exchange;
 
 /* A limit of time that is 0: none. */
 typedef struct hth_http_options {
-    size_t headers_bytes_max;
+    size_t headers_bytes_max; /* at most 64 MiB */
     size_t body_bytes_max;
     size_t bodies_bytes_max; /* memory of all requests' bodies; beyond it: 503; 0: no limit */
     uint32_t connections_max;
@@ -60,8 +60,8 @@ typedef void (*hth_http_handler)(hth_http_exchange *exchange, void *user_data);
  */
 typedef bool (*hth_http_gate_fn)(hth_http_exchange *exchange, void *user_data);
 /*
- * The body (JSON) of the reply to what is no request that the handler could answer: 400, 408, 413, 417, 431, 501, 503, 505. why
- * is a sentence for the client; path is "" where it is not known. NUL-terminated, valid until the next call.
+ * The body (JSON) of the reply to what is no request that the handler could answer: 400, 408, 413, 414, 417, 431, 501, 503,
+ * 505. why is a sentence for the client; path is "" where it is not known. NUL-terminated, valid until the next call.
  */
 typedef const char *(*hth_http_error_fn)(int status, const char *why, const char *path, void *user_data);
 

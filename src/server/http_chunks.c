@@ -3,17 +3,21 @@
  */
 #include "server/http_chunks.h"
 
+#include "server/http_head.h"
+
 enum { DIGITS_MAX = 12, LINE_BYTES_MAX = 1024, TRAILER_BYTES_MAX = 8192 };
 
 enum {
     SIZE,
+    SIZE_SPACE,
     EXTENSION,
     SIZE_LF,
     DATA,
     DATA_CR,
     DATA_LF,
     TRAILER_LINE, /* at its first byte */
-    TRAILER_REST,
+    TRAILER_NAME,
+    TRAILER_VALUE,
     TRAILER_LF,
     END_LF,
 };
@@ -30,13 +34,21 @@ static int hex_value(char c)
 }
 
 /* The byte behind the last digit of a size decides what follows it. */
-static int after_size(hth_http_chunks *chunks, char c)
+static int after_size(const hth_http_chunks *chunks, char c)
 {
     if (chunks->n_digits == 0)
         return -1;
     if (c == '\r')
         return SIZE_LF;
-    return c == ';' || c == ' ' || c == '\t' ? EXTENSION : -1;
+    if (c == ';')
+        return EXTENSION;
+    return c == ' ' || c == '\t' ? SIZE_SPACE : -1;
+}
+
+/* A byte of a line whose length is bounded: the state it leads to. */
+static int in_line(hth_http_chunks *chunks, uint32_t n_max, int state)
+{
+    return ++chunks->n_line > n_max ? -1 : state;
 }
 
 /* One byte outside of data: the state it leads to; -1: none. */
@@ -53,10 +65,11 @@ static int next_state(hth_http_chunks *chunks, char c)
             return -1;
         chunks->n_left = chunks->n_left << 4 | (uint64_t)digit;
         return SIZE;
+    case SIZE_SPACE: return in_line(chunks, LINE_BYTES_MAX, after_size(chunks, c));
     case EXTENSION:
-        if (++chunks->n_line > LINE_BYTES_MAX || c == '\n' || c == '\0')
-            return -1;
-        return c == '\r' ? SIZE_LF : EXTENSION;
+        if (c == '\r')
+            return SIZE_LF;
+        return hth_http_is_value_char(c) ? in_line(chunks, LINE_BYTES_MAX, EXTENSION) : -1;
     case SIZE_LF:
         chunks->n_digits = chunks->n_line = 0;
         if (c != '\n')
@@ -67,11 +80,15 @@ static int next_state(hth_http_chunks *chunks, char c)
     case TRAILER_LINE:
         if (c == '\r')
             return END_LF;
-        /* fall through */
-    case TRAILER_REST:
-        if (++chunks->n_line > TRAILER_BYTES_MAX || c == '\n' || c == '\0')
-            return -1;
-        return c == '\r' ? TRAILER_LF : TRAILER_REST;
+        return hth_http_is_token_char(c) ? in_line(chunks, TRAILER_BYTES_MAX, TRAILER_NAME) : -1;
+    case TRAILER_NAME:
+        if (c == ':')
+            return in_line(chunks, TRAILER_BYTES_MAX, TRAILER_VALUE);
+        return hth_http_is_token_char(c) ? in_line(chunks, TRAILER_BYTES_MAX, TRAILER_NAME) : -1;
+    case TRAILER_VALUE:
+        if (c == '\r')
+            return TRAILER_LF;
+        return hth_http_is_value_char(c) ? in_line(chunks, TRAILER_BYTES_MAX, TRAILER_VALUE) : -1;
     case TRAILER_LF: return c == '\n' ? TRAILER_LINE : -1;
     default: return -1;
     }

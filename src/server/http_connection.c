@@ -327,7 +327,9 @@ static bool read_head(hth_http_connection *connection)
     if (n_head == SIZE_MAX)
         return refuse(connection, 400, "a line of the request's head does not end with CR LF");
     if (n_head == 0 && n_look == connection->headers_bytes_max)
-        return refuse(connection, 431, "the request's head is larger than this server takes");
+        return memchr(bytes, '\n', n_look)
+                 ? refuse(connection, 431, "the request's head is larger than this server takes")
+                 : refuse(connection, 414, "the request's line is longer than this server takes");
     if (n_head == 0) {
         if (connection->is_at_end)
             finish(connection);

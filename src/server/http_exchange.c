@@ -151,6 +151,7 @@ static const char *reason_of(int status)
         { 408, "Request Timeout" },
         { 409, "Conflict" },
         { 413, "Content Too Large" },
+        { 414, "URI Too Long" },
         { 415, "Unsupported Media Type" },
         { 417, "Expectation Failed" },
         { 422, "Unprocessable Content" },

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-static bool is_token_char(char c)
+bool hth_http_is_token_char(char c)
 {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
            (c != '\0' && strchr("!#$%&'*+-.^_`|~", c));
@@ -18,13 +18,13 @@ bool hth_http_is_token(const char *text)
     if (!*text)
         return false;
     for (; *text; text++) {
-        if (!is_token_char(*text))
+        if (!hth_http_is_token_char(*text))
             return false;
     }
     return true;
 }
 
-static bool is_value_char(char c)
+bool hth_http_is_value_char(char c)
 {
     return c == '\t' || ((unsigned char)c >= ' ' && c != 0x7f);
 }
@@ -32,7 +32,7 @@ static bool is_value_char(char c)
 bool hth_http_is_value(const char *text)
 {
     for (; *text; text++) {
-        if (!is_value_char(*text))
+        if (!hth_http_is_value_char(*text))
             return false;
     }
     return true;
@@ -76,10 +76,38 @@ static int refuse(int status, const char *why, const char **why_out)
     return status;
 }
 
+/* Path and query, and who is asked where that is in the target, too. */
+static int parse_target(char *target, hth_http_head *out, const char **why_out)
+{
+    char *query;
+
+    for (const char *c = target; *c; c++) {
+        if ((unsigned char)*c <= ' ' || *c == 0x7f)
+            return refuse(400, "the request's target has a control character", why_out);
+        if (*c == '#')
+            return refuse(400, "the request's target has a fragment, which is for the client alone", why_out);
+    }
+    if (strncasecmp(target, "http://", 7) == 0 || strncasecmp(target, "https://", 8) == 0) {
+        out->authority = strchr(target, ':') + 3;
+        out->n_authority = strcspn(out->authority, "/?");
+        target = strchr(target, ':') + 3 + out->n_authority;
+    } else if (*target != '/' && (strcmp(target, "*") != 0 || strcmp(out->method, "OPTIONS") != 0)) {
+        return refuse(400, "the request's target is no path: it has to begin with '/'", why_out);
+    }
+    query = strchr(target, '?');
+    if (query)
+        *query++ = '\0';
+    if (query && strstr(query, "%00"))
+        return refuse(400, "the request's query has a NUL byte", why_out);
+    out->path = *target ? target : "/";
+    out->query = query;
+    return 0;
+}
+
 /* "GET", " ", target, " ", "HTTP/1.1"; the line is NUL-terminated. */
 static int parse_line(char *line, size_t n, hth_http_head *out, const char **why_out)
 {
-    char *target = memchr(line, ' ', n), *version, *query;
+    char *target = memchr(line, ' ', n), *version;
 
     if (strlen(line) != n)
         return refuse(400, "the request's line has a NUL byte", why_out);
@@ -94,31 +122,12 @@ static int parse_line(char *line, size_t n, hth_http_head *out, const char **why
     if (version[5] != '1')
         return refuse(505, "only HTTP/1.1 and HTTP/1.0 are spoken here", why_out);
     out->minor = version[7] > '0';
-    if (!hth_http_is_token(line) || strlen(line) > HTH_HTTP_METHOD_MAX)
+    if (!hth_http_is_token(line))
         return refuse(400, "the request's method is no word", why_out);
+    if (strlen(line) > HTH_HTTP_METHOD_MAX)
+        return refuse(501, "the request's method is longer than any that is known here", why_out);
     out->method = line;
-
-    for (const char *c = target; *c; c++) {
-        if ((unsigned char)*c <= ' ' || *c == 0x7f)
-            return refuse(400, "the request's target has a control character", why_out);
-    }
-    if (strncasecmp(target, "http://", 7) == 0 || strncasecmp(target, "https://", 8) == 0) {
-        char *authority = strchr(target, ':') + 3;
-
-        target = authority + strcspn(authority, "/?");
-        if (*target == '\0')
-            target = "/"; /* never written to: it has no query */
-        else if (*target == '?')
-            *--target = '/'; /* "http://host?query" has the path "/"; what is overwritten is the host's last byte */
-    } else if (*target != '/' && strcmp(target, "*") != 0) {
-        return refuse(400, "the request's target is no path: it has to begin with '/'", why_out);
-    }
-    query = strchr(target, '?');
-    if (query)
-        *query++ = '\0';
-    out->path = target;
-    out->query = query;
-    return 0;
+    return parse_target(target, out, why_out);
 }
 
 /* ---- its fields ---- */
@@ -185,49 +194,89 @@ static bool parse_length(const char *text, uint64_t *out)
     return true;
 }
 
+/* Fields that two readers could take different ones of: to be had once. */
+typedef enum once {
+    ONCE_LENGTH,
+    ONCE_CODING,
+    ONCE_HOST,
+    ONCE_EXPECT,
+    ONCE_AUTHORIZATION,
+    ONCE_KEY,
+    ONCE_ORIGIN,
+    N_ONCE
+} once;
+
+/* The values of those that there are. 0, or the status of the refusal. */
+static int find_once(const char *text, const hth_http_head *head, const char *values[N_ONCE], const char **why_out)
+{
+    static const struct {
+        const char *name;
+        const char *why;
+    } fields[N_ONCE] = {
+        [ONCE_LENGTH] = { "content-length", "the request has two headers Content-Length" },
+        [ONCE_CODING] = { "transfer-encoding", "the request has two headers Transfer-Encoding" },
+        [ONCE_HOST] = { "host", "the request has two headers Host" },
+        [ONCE_EXPECT] = { "expect", "the request has two headers Expect" },
+        [ONCE_AUTHORIZATION] = { "authorization", "the request has two headers Authorization" },
+        [ONCE_KEY] = { "x-api-key", "the request has two headers X-Api-Key" },
+        [ONCE_ORIGIN] = { "origin", "the request has two headers Origin" },
+    };
+
+    for (uint32_t i = 0; i < head->n_fields; i++)
+        for (int k = 0; k < N_ONCE; k++) {
+            if (strcasecmp(text + head->fields[i].name, fields[k].name) != 0)
+                continue;
+            if (values[k])
+                return refuse(400, fields[k].why, why_out);
+            values[k] = text + head->fields[i].value;
+        }
+    return 0;
+}
+
+/* What it says of the connection: who wants to close is believed, whoever says otherwise. */
+static void parse_connection(const char *text, hth_http_head *out)
+{
+    bool closes = false, stays = false;
+
+    for (uint32_t i = 0; i < out->n_fields; i++) {
+        if (strcasecmp(text + out->fields[i].name, "connection") != 0)
+            continue;
+        closes = closes || list_has(text + out->fields[i].value, "close");
+        stays = stays || list_has(text + out->fields[i].value, "keep-alive");
+    }
+    out->keep_alive = !closes && (out->minor >= 1 || stays);
+}
+
+static bool is_host(const hth_http_head *head, const char *host)
+{
+    return strlen(host) == head->n_authority && strncasecmp(head->authority, host, head->n_authority) == 0;
+}
+
 /* What the fields say of the connection and the body. */
 static int parse_meaning(const char *text, hth_http_head *out, const char **why_out)
 {
-    const char *length = NULL, *coding = NULL, *host = NULL;
+    const char *values[N_ONCE] = { NULL };
+    int status = find_once(text, out, values, why_out);
 
-    out->keep_alive = out->minor >= 1;
-    for (uint32_t i = 0; i < out->n_fields; i++) {
-        const char *name = text + out->fields[i].name, *value = text + out->fields[i].value;
-
-        if (strcasecmp(name, "content-length") == 0) {
-            if (length)
-                return refuse(400, "the request has two headers Content-Length", why_out);
-            length = value;
-        } else if (strcasecmp(name, "transfer-encoding") == 0) {
-            if (coding)
-                return refuse(400, "the request has two headers Transfer-Encoding", why_out);
-            coding = value;
-        } else if (strcasecmp(name, "host") == 0) {
-            if (host)
-                return refuse(400, "the request has two headers Host", why_out);
-            host = value;
-        } else if (strcasecmp(name, "connection") == 0) {
-            if (list_has(value, "close"))
-                out->keep_alive = false;
-            else if (out->minor == 0 && list_has(value, "keep-alive"))
-                out->keep_alive = true;
-        } else if (strcasecmp(name, "expect") == 0) {
-            if (strcasecmp(value, "100-continue") != 0)
-                return refuse(417, "the header Expect may be 100-continue only", why_out);
-            out->expects_continue = out->minor >= 1;
-        }
-    }
-    if (!host && out->minor >= 1)
+    if (status != 0)
+        return status;
+    parse_connection(text, out);
+    if (values[ONCE_EXPECT] && strcasecmp(values[ONCE_EXPECT], "100-continue") != 0)
+        return refuse(417, "the header Expect may be 100-continue only", why_out);
+    out->expects_continue = values[ONCE_EXPECT] && out->minor >= 1;
+    if (!values[ONCE_HOST] && out->minor >= 1)
         return refuse(400, "the request has no header Host", why_out);
-    if (coding && length)
+    if (values[ONCE_HOST] && out->authority && !is_host(out, values[ONCE_HOST]))
+        return refuse(400, "the request's target and its header Host name different hosts", why_out);
+    if (values[ONCE_CODING] && values[ONCE_LENGTH])
         return refuse(400, "the request has both Content-Length and Transfer-Encoding", why_out);
-    if (coding && out->minor == 0)
+    if (values[ONCE_CODING] && out->minor == 0)
         return refuse(400, "a request of HTTP/1.0 cannot have Transfer-Encoding", why_out);
-    if (coding && strcasecmp(coding, "chunked") != 0)
+    if (values[ONCE_CODING] && strcasecmp(values[ONCE_CODING], "chunked") != 0)
         return refuse(501, "of transfer codings only 'chunked' is known here", why_out);
-    if (length && !parse_length(length, &out->body_bytes))
+    if (values[ONCE_LENGTH] && !parse_length(values[ONCE_LENGTH], &out->body_bytes))
         return refuse(400, "the header Content-Length is no number of bytes", why_out);
-    out->is_chunked = coding != NULL;
+    out->is_chunked = values[ONCE_CODING] != NULL;
     return 0;
 }
 

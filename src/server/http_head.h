@@ -22,11 +22,13 @@ typedef struct hth_http_field {
 
 typedef struct hth_http_head {
     const char *method;
-    const char *path;  /* not decoded; begins with '/', or is "*" */
-    const char *query; /* not decoded; NULL: none */
-    int minor;         /* of HTTP/1.x */
-    bool keep_alive;   /* what the client wants */
-    bool is_chunked;   /* the body */
+    const char *path;      /* not decoded; begins with '/', or is "*" */
+    const char *query;     /* not decoded; NULL: none */
+    const char *authority; /* of a target like "http://host/path", [n_authority]; NULL: it has none */
+    size_t n_authority;
+    int minor;       /* of HTTP/1.x */
+    bool keep_alive; /* what the client wants */
+    bool is_chunked; /* the body */
     bool expects_continue;
     uint64_t body_bytes; /* 0 where it is chunked */
     uint32_t n_fields;
@@ -49,8 +51,10 @@ int hth_http_head_parse(char *text, size_t n, hth_http_head *out, const char **w
 /* Of the first field of that name (any case), or NULL. text is the one that was parsed. */
 const char *hth_http_head_field(const hth_http_head *head, const char *text, const char *name);
 
-/* True for a text that may be the name of a field, and for one that may be its value. */
+/* True for a text that may be the name of a field, and for one that may be its value; and for what they are made of. */
 bool hth_http_is_token(const char *text);
 bool hth_http_is_value(const char *text);
+bool hth_http_is_token_char(char c);
+bool hth_http_is_value_char(char c);
 
 #endif

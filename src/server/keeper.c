@@ -693,7 +693,7 @@ void hth_keeper_want(hth_keeper *keeper, uint64_t after, hth_worker_waiter *wait
         waiter->on_ready(waiter, keeper->socket_path, keeper->generation);
         return;
     }
-    if (keeper->waiters.n >= keeper->world->options->requests_max) {
+    if (after == 0 && keeper->waiters.n >= keeper->world->options->requests_max) { /* others had their place */
         (void)hth_fail(&err, HEARTH_BUSY, "%u requests wait for model '%s' already", keeper->waiters.n, keeper->name);
         err.retry_after_s = 5;
         waiter->on_failed(waiter, &err);

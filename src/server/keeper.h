@@ -26,7 +26,7 @@ typedef struct hth_keeper_world {
     const char *program;
     const hth_server_options *options; /* in force */
     const hth_log *log;
-    char directory[96];         /* of the sockets */
+    const char *directory;      /* of the sockets */
     uint64_t watching_since_ns; /* the event loop has turned in time since then */
     bool is_stopping;           /* nothing is started any more */
     /* Its process ended in order and no other one follows. Must not free it. */

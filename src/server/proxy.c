@@ -160,6 +160,7 @@ void hth_proxy_note_over(hth_relay *relay)
 static void relay_free(hth_relay *relay)
 {
     hth_buffer_deinit(&relay->part);
+    hth_buffer_deinit(&relay->ahead);
     hth_buffer_deinit(&relay->body);
     hth_buffer_deinit(&relay->known);
     hth_buffer_deinit(&relay->fresh);

@@ -83,19 +83,24 @@ struct hth_relay {
     bool is_refused; /* the stream has begun, and this worker answers with something else, which is in body */
     bool is_paused;  /* its bytes are not read until the client has taken some */
     uint32_t n_new_tokens;
-    hth_buffer part; /* of a frame that is not whole yet */
+    hth_buffer part;    /* of a frame that is not whole yet */
+    hth_buffer ahead;   /* of a stream: bytes that the next step has released, too */
+    uint64_t n_again;   /* of a body: bytes that the client has, and that this worker has yet to send once more */
+    uint32_t again_crc; /* of those that it has sent */
 
     /* What workers have said. */
     bool has_head;
-    bool has_begun;  /* the client has the head of a stream */
-    bool is_events;  /* of events */
+    bool is_stream;  /* its bytes come with tokens; otherwise as a body, once all tokens are known */
+    bool has_begun;  /* the client has its head, and gets bytes as they come */
+    bool is_events;  /* these are events */
     bool has_failed; /* the stream has the error that ends it */
     int status;
     uint32_t retry_after_s;
     char content_type[64];
-    hth_buffer body;  /* of a whole reply */
-    hth_buffer known; /* what is told to a worker: does not change while one has the request */
-    hth_buffer fresh; /* what this one adds to it */
+    hth_buffer body;   /* of a reply that may still leave whole */
+    uint32_t body_crc; /* of what has left of one that is longer */
+    hth_buffer known;  /* what is told to a worker: does not change while one has the request */
+    hth_buffer fresh;  /* what this one adds to it */
     size_t fresh_last;
     bool is_known_lost;     /* known or fresh: too long, or no memory; it cannot go on elsewhere */
     uint64_t step_ns;       /* of the first reply's last step */

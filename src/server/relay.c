@@ -15,18 +15,19 @@
 #include <string.h>
 
 #include "api/request.h"
+#include "base/hash.h"
 #include "base/os.h"
 #include "base/status.h"
 #include "server/proxy_inside.h"
 
 enum {
-    SUSPECT_DEATHS = 2,                /* from so many on a request is a suspect */
-    CLEARED_TOKENS = 8,                /* a guess: further than this from where workers died, it was not the request */
-    BREAKS_MORE_MAX = 32,              /* connections that may break without being held against the request */
-    PLAIN_WHOLE_BYTES_MAX = 256 << 10, /* of a reply without frames that is kept until it is whole, to be tried again */
-    BODY_BYTES_MAX = 256 << 20,        /* of a whole reply */
-    KNOWN_BYTES_MAX = 64 << 20,        /* 16 million tokens */
-    PART_BYTES_KEPT = 64 << 10,        /* memory of frames in pieces that is not given back at once */
+    SUSPECT_DEATHS = 2,          /* from so many on a request is a suspect */
+    CLEARED_TOKENS = 8,          /* a guess: further than this from where workers died, it was not the request */
+    BREAKS_MORE_MAX = 32,        /* connections that may break without being held against the request */
+    BODY_BYTES_KEPT = 256 << 10, /* of a reply that is no stream: a longer one leaves as it comes */
+    AHEAD_BYTES_MAX = 256 << 20, /* that one step of a stream may release: far more than a context has text */
+    KNOWN_BYTES_MAX = 16 << 20,  /* 4 million tokens; 32,000 with 64 log probabilities each */
+    PART_BYTES_KEPT = 64 << 10,  /* memory of frames in pieces that is not given back at once */
     HEADERS_MAX = 12,
     STATUS_MAX = 599, /* libcurl takes any of three digits */
 };
@@ -200,12 +201,14 @@ static void take_head(hth_relay *relay, const hth_frame *frame)
 {
     relay->has_run_head = true;
     if (relay->has_begun) {
-        relay->is_refused = !frame->is_stream || frame->status != relay->status;
+        relay->is_refused = frame->is_stream != relay->is_stream || frame->status != relay->status;
+        relay->n_again = relay->is_stream || relay->is_refused ? 0 : relay->record.bytes_out;
+        relay->again_crc = 0;
         return;
     }
-    if (relay->has_head && (frame->is_stream || frame->status != relay->status))
-        hth_buffer_clear(&relay->body);
+    hth_buffer_clear(&relay->body); /* it comes from its beginning */
     relay->has_head = true;
+    relay->is_stream = frame->is_stream;
     relay->status = frame->status;
     relay->retry_after_s = frame->retry_after_s;
     memcpy(relay->content_type, frame->content_type, sizeof(relay->content_type));
@@ -218,7 +221,7 @@ static void remember(hth_relay *relay, const hth_frame *frame)
     if (relay->is_refused || relay->is_known_lost)
         return;
     hth_frame_add_known(&relay->fresh, &relay->fresh_last, frame);
-    if (!relay->fresh.failed && relay->fresh.n + relay->known.n <= KNOWN_BYTES_MAX)
+    if (!relay->fresh.failed && relay->fresh.n + relay->known.n <= HTH_KNOWN_BYTES_MAX)
         return;
     relay->is_known_lost = true;
     hth_buffer_deinit(&relay->fresh);
@@ -245,16 +248,69 @@ static void note_tokens(hth_relay *relay, const hth_frame *frame)
     *step_ns = now_ns;
 }
 
-static void add_to_body(hth_relay *relay, const void *bytes, size_t n)
+/* ---- bodies, with frames and without ---- */
+
+static void keep(hth_relay *relay, const void *bytes, size_t n)
 {
-    if (n > BODY_BYTES_MAX - relay->body.n) {
-        fail_with(relay, HTH_API_INTERNAL, "the reply is larger than this server passes on in one piece");
-        return;
-    }
     hth_buffer_add(&relay->body, bytes, n);
     if (relay->body.failed)
         fail_without_memory(relay);
 }
+
+/* What has left is not what this worker says: nobody can tell which of them is right. */
+static void cut_different(hth_relay *relay)
+{
+    hth_warn(relay->proxy->options.log, "request %s: the next worker of model '%s' makes another reply of it: cut off",
+             relay->request_id, relay->model->name);
+    hth_relay_cut(relay, 502);
+}
+
+/* Bytes that the client has already; how many of them that were. The relay may be over. */
+static size_t pass_over(hth_relay *relay, const void *bytes, size_t n)
+{
+    size_t n_passed = n < relay->n_again ? n : (size_t)relay->n_again;
+
+    relay->again_crc = hth_crc32c(relay->again_crc, bytes, n_passed);
+    relay->n_again -= n_passed;
+    if (relay->n_again == 0 && relay->again_crc != relay->body_crc)
+        cut_different(relay);
+    return n_passed;
+}
+
+/* It is longer than what is kept of one: it begins to leave. */
+static void begin_body(hth_relay *relay)
+{
+    hth_relay_begin_stream(relay, relay->status, relay->content_type);
+    relay->body_crc = hth_crc32c(0, hth_buffer_text(&relay->body), relay->body.n);
+    hth_relay_write(relay, hth_buffer_text(&relay->body), relay->body.n);
+    hth_buffer_deinit(&relay->body);
+}
+
+/* More of a body. A short one leaves whole, so that another worker may begin it anew; a longer one leaves as it comes. */
+static void take_body(hth_relay *relay, const char *bytes, size_t n)
+{
+    if (relay->n_again > 0) {
+        size_t n_passed = pass_over(relay, bytes, n);
+
+        bytes += n_passed;
+        n -= n_passed;
+    }
+    if (relay->state == HTH_RELAY_OVER || n == 0)
+        return;
+    if (relay->is_refused || !relay->has_begun) {
+        if (relay->body.n + n <= BODY_BYTES_KEPT) {
+            keep(relay, bytes, n);
+            return;
+        }
+        if (relay->is_refused) /* only its reason is wanted */
+            return;
+        begin_body(relay);
+    }
+    relay->body_crc = hth_crc32c(relay->body_crc, bytes, n);
+    hth_relay_write(relay, bytes, n);
+}
+
+/* ---- what frames say ---- */
 
 static void take_step(hth_relay *relay, const hth_frame *frame)
 {
@@ -267,12 +323,24 @@ static void take_step(hth_relay *relay, const hth_frame *frame)
     note_tokens(relay, frame);
     if (frame->n_tokens > 0 || frame->reply_has_ended)
         remember(relay, frame);
-    if (relay->is_refused || !relay->has_begun) {
-        add_to_body(relay, frame->bytes, frame->n_bytes);
+    if (!relay->has_begun || !relay->is_stream)
+        return;
+    relay->has_failed = relay->has_failed || frame->has_failed;
+    hth_relay_write(relay, hth_buffer_text(&relay->ahead), relay->ahead.n);
+    hth_relay_write(relay, frame->bytes, frame->n_bytes);
+    hth_buffer_deinit(&relay->ahead);
+}
+
+/* Bytes ahead of their step. */
+static void take_ahead(hth_relay *relay, const hth_frame *frame)
+{
+    if (frame->n_bytes > AHEAD_BYTES_MAX - relay->ahead.n) {
+        fail_with(relay, HTH_API_INTERNAL, "one event of the reply is larger than this server passes on");
         return;
     }
-    relay->has_failed = relay->has_failed || frame->has_failed;
-    hth_relay_write(relay, frame->bytes, frame->n_bytes);
+    hth_buffer_add(&relay->ahead, frame->bytes, frame->n_bytes);
+    if (relay->ahead.failed)
+        fail_without_memory(relay);
 }
 
 /* The stream cannot go on: the new worker says why, in the body of a reply. */
@@ -309,6 +377,8 @@ static void take_end(hth_relay *relay, const hth_frame *frame)
         status = relay->status;
     if (relay->is_refused)
         fail_as_refused(relay, status);
+    else if (relay->n_again > 0)
+        cut_different(relay);
     else if (relay->has_begun)
         hth_relay_end_stream(relay, status);
     else
@@ -318,6 +388,8 @@ static void take_end(hth_relay *relay, const hth_frame *frame)
 /* False: it makes no sense. */
 static bool take(hth_relay *relay, const hth_frame *frame)
 {
+    bool is_stream = relay->has_run_head && relay->is_stream && !relay->is_refused;
+
     switch (frame->kind) {
     case HTH_FRAME_HEAD:
         if (relay->has_run_head)
@@ -325,22 +397,32 @@ static bool take(hth_relay *relay, const hth_frame *frame)
         take_head(relay, frame);
         return true;
     case HTH_FRAME_STEP:
-        if (frame->reply >= HTH_API_REPLIES_MAX || (frame->n_bytes > 0 && !relay->has_run_head))
+        if (frame->reply >= HTH_API_REPLIES_MAX || (frame->n_bytes > 0 && !is_stream))
             return false;
         take_step(relay, frame);
         return true;
+    case HTH_FRAME_BYTES:
+        if (!relay->has_run_head)
+            return false;
+        if (is_stream)
+            take_ahead(relay, frame);
+        else
+            take_body(relay, frame->bytes, frame->n_bytes);
+        return true;
     case HTH_FRAME_CACHED:
+    case HTH_FRAME_OUTCOME:
         if (frame->reply >= HTH_API_REPLIES_MAX)
             return false;
         remember(relay, frame);
         return true;
     case HTH_FRAME_MODEL: remember(relay, frame); return true;
-    default:
-        if (!relay->has_run_head)
+    case HTH_FRAME_END:
+        if (!relay->has_run_head || relay->ahead.n > 0)
             return false;
         take_end(relay, frame);
         return true;
     }
+    return false;
 }
 
 /* What the worker says is not to be trusted. */
@@ -394,25 +476,6 @@ static void take_frames(hth_relay *relay, const char *bytes, size_t n)
 
 /* ---- replies without frames ---- */
 
-static void take_plain(hth_relay *relay, const char *bytes, size_t n)
-{
-    if (relay->is_refused) {
-        if (relay->body.n + n <= PLAIN_WHOLE_BYTES_MAX)
-            add_to_body(relay, bytes, n);
-        return;
-    }
-    if (!relay->has_begun && relay->body.n + n <= PLAIN_WHOLE_BYTES_MAX) {
-        add_to_body(relay, bytes, n);
-        return;
-    }
-    if (!relay->has_begun) {
-        hth_relay_begin_stream(relay, relay->status, relay->content_type);
-        hth_relay_write(relay, hth_buffer_text(&relay->body), relay->body.n);
-        hth_buffer_deinit(&relay->body);
-    }
-    hth_relay_write(relay, bytes, n);
-}
-
 static void end_plain(hth_relay *relay)
 {
     if (relay->is_refused)
@@ -459,7 +522,7 @@ static bool on_bytes(const void *bytes, size_t n, void *user_data)
     if (relay->is_framed)
         take_frames(relay, bytes, n);
     else
-        take_plain(relay, bytes, n);
+        take_body(relay, bytes, n);
     return true;
 }
 
@@ -501,7 +564,7 @@ static void broken(hth_relay *relay)
     hth_info(relay->proxy->options.log, "request %s: the connection to the worker of model '%s' broke",
              relay->request_id, model->name);
     hth_supervisor_note_broken(relay->proxy->options.supervisor, model->name, relay->generation);
-    if (relay->is_known_lost) {
+    if (relay->is_known_lost && relay->has_begun) {
         fail_with(relay, HTH_API_OVERLOADED,
                   "the reply was broken off with its worker and cannot go on: it is too long to be remembered here");
         return;
@@ -529,6 +592,17 @@ static const char *number_text(char *text, size_t capacity, uint64_t number)
     return text;
 }
 
+/* Nothing that was said of the reply counts: it begins anew. */
+static void forget(hth_relay *relay)
+{
+    relay->has_head = false;
+    relay->is_known_lost = false;
+    relay->record.n_tokens_out = 0;
+    hth_buffer_clear(&relay->body);
+    hth_buffer_clear(&relay->known);
+    hth_buffer_clear(&relay->fresh);
+}
+
 static void begin_run(hth_relay *relay)
 {
     relay->is_framed = false;
@@ -536,14 +610,12 @@ static void begin_run(hth_relay *relay)
     relay->is_refused = false;
     relay->is_paused = false;
     relay->n_new_tokens = 0;
+    relay->n_again = 0;
     hth_buffer_clear(&relay->part);
+    hth_buffer_deinit(&relay->ahead);
     /* A whole reply that was an error was no tokens' doing: the next worker answers anew. */
-    if (!relay->generates || (relay->has_head && !relay->has_begun && relay->status >= 400)) {
-        relay->has_head = false;
-        hth_buffer_clear(&relay->body);
-        hth_buffer_clear(&relay->known);
-        hth_buffer_clear(&relay->fresh);
-    }
+    if (!relay->generates || (!relay->has_begun && (relay->is_known_lost || (relay->has_head && relay->status >= 400))))
+        forget(relay);
     if (relay->fresh.n > 0)
         hth_buffer_add(&relay->known, relay->fresh.text, relay->fresh.n);
     hth_buffer_clear(&relay->fresh);
@@ -580,7 +652,8 @@ static void run(hth_relay *relay, const char *socket_path, uint64_t generation)
         add_header(&request, headers, HTH_HEADER_CREATED, number_text(created, sizeof(created), relay->created_s));
         add_header(&request, headers, HTH_HEADER_SEED, number_text(seed, sizeof(seed), relay->seed));
     }
-    if (relay->known.n > 0 || relay->has_head) {
+    /* Another worker had it, so it has its place in the queue, whether or not anything came of it there. */
+    if (relay->generates && relay->n_runs > 0) {
         request.body[0] = relay->known.text;
         request.body_bytes[0] = relay->known.n;
         add_header(&request, headers, HTH_HEADER_KNOWN, number_text(n_known, sizeof(n_known), relay->known.n));

@@ -54,9 +54,9 @@ static void add_retry_after(hth_http_exchange *exchange, uint32_t seconds)
 void hth_relay_begin_stream(hth_relay *relay, int status, const char *content_type)
 {
     relay->has_begun = true;
-    relay->record.is_stream = true;
     relay->record.status = status;
     relay->is_events = strncmp(content_type, events_type, sizeof(events_type) - 1) == 0;
+    relay->record.is_stream = relay->is_events;
     if (relay->is_events) {
         hth_http_header_add(relay->exchange, "Cache-Control", "no-cache");
         hth_http_header_add(relay->exchange, "X-Accel-Buffering", "no"); /* nginx would collect them */

@@ -8,19 +8,15 @@
 #include "server/supervisor.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <event2/event.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include "base/os.h"
 #include "base/status.h"
 #include "server/keeper.h"
+#include "server/runtime_folder.h"
 
 enum {
     TICK_MS = 250,
@@ -35,6 +31,7 @@ typedef struct keepers {
 
 struct hth_supervisor {
     hth_keeper_world world;
+    hth_runtime_folder folder; /* of the sockets */
     char *program;
     keepers present; /* in the order of the options */
     keepers leaving; /* their models were taken away; they end */
@@ -131,49 +128,6 @@ static void sweep(evutil_socket_t fd, short what, void *user_data)
         return;
     supervisor->on_stopped = NULL;
     on_stopped(supervisor->user_data);
-}
-
-/* ---- the directory of the sockets ---- */
-
-static bool make_directory_in(hth_supervisor *supervisor, const char *parent)
-{
-    char *directory = supervisor->world.directory;
-    size_t capacity = sizeof(supervisor->world.directory);
-    int n;
-
-    if (capacity > sizeof(((struct sockaddr_un *)NULL)->sun_path) - SOCKET_NAME_BYTES)
-        capacity = sizeof(((struct sockaddr_un *)NULL)->sun_path) - SOCKET_NAME_BYTES;
-    n = snprintf(directory, capacity, "%s/hearth-XXXXXX", parent);
-    if (n < 0 || (size_t)n >= capacity) {
-        directory[0] = '\0';
-        errno = ENAMETOOLONG;
-        return false;
-    }
-    if (!mkdtemp(directory)) { /* mode 0700 */
-        directory[0] = '\0';
-        return false;
-    }
-    return true;
-}
-
-static hearth_status make_directory(hth_supervisor *supervisor, hearth_error *err)
-{
-    const char *given = supervisor->world.options->runtime_directory;
-    const char *parents[] = { getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp" };
-
-    if (given) {
-        if (mkdir(given, 0700) != 0 && errno != EEXIST)
-            return hth_fail_errno(err, errno, "cannot make the runtime directory '%s'", given);
-        if (!make_directory_in(supervisor, given))
-            return hth_fail_errno(err, errno, "cannot make a folder for sockets in the runtime directory '%s'", given);
-        return HEARTH_OK;
-    }
-    for (size_t i = 0; i < sizeof(parents) / sizeof(parents[0]); i++) {
-        if (parents[i] && parents[i][0] == '/' && make_directory_in(supervisor, parents[i]))
-            return HEARTH_OK;
-    }
-    return hth_fail_errno(
-        err, errno, "cannot make a folder for sockets in $XDG_RUNTIME_DIR, $TMPDIR or /tmp; name a runtime directory");
 }
 
 /* ---- the set of models ---- */
@@ -276,9 +230,10 @@ hearth_status hth_supervisor_new(struct event_base *base, const char *program, c
         status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the workers");
         goto out;
     }
-    status = make_directory(supervisor, err);
+    status = hth_runtime_folder_make(options->runtime_directory, SOCKET_NAME_BYTES, log, &supervisor->folder, err);
     if (status != HEARTH_OK)
         goto out;
+    supervisor->world.directory = supervisor->folder.path;
     hth_supervisor_reconfigure(supervisor, options);
     *out = supervisor;
     supervisor = NULL;
@@ -323,8 +278,7 @@ void hth_supervisor_free(hth_supervisor *supervisor)
     free_event(supervisor->child_event);
     free_event(supervisor->tick_event);
     free_event(supervisor->sweep_event);
-    if (supervisor->world.directory[0])
-        (void)rmdir(supervisor->world.directory); /* what somebody else put there stays */
+    hth_runtime_folder_remove(&supervisor->folder);
     free(supervisor->program);
     free(supervisor);
 }

@@ -32,7 +32,6 @@
 #include "server/worker_routes.h"
 
 enum {
-    KNOWN_BYTES_MAX = 64 << 20, /* of frames before a body; the front puts no more there */
     TURNS_A_SECOND = 1000 / HTH_STATUS_TURN_MS,
     NAME_BYTES = 128,
 };
@@ -400,7 +399,7 @@ static hearth_status set_up(worker *w, hearth_error *err)
     hearth_status status = HEARTH_OK;
     int failed;
 
-    http.body_bytes_max = options->limits.body_bytes_max + (options->control_fd >= 0 ? KNOWN_BYTES_MAX : 0);
+    http.body_bytes_max = options->limits.body_bytes_max + (options->control_fd >= 0 ? HTH_KNOWN_BYTES_MAX : 0);
     w->base = event_base_new();
     if (!w->base)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for an event loop");

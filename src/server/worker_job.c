@@ -1,31 +1,22 @@
 /*
- * worker_job.c - see worker_job.h
+ * worker_job.c - all jobs: their preparation, their beginning and their end
  *
- * A job is known by its box, whose news are all that ever happens to it but for its client going away. It is freed when its
- * exchange has ended, its task is not at work, and every reply that was submitted has told its end.
- *
- * Of a reply that goes on, what its known tokens release has left before, in another worker: it goes through the writer,
- * so that the writer knows it, and is thrown away. What has not been streamed has not left before; there the writer's
- * one body is thrown away only where all replies had ended, for then it had left, too. How much of its prompt was cached
- * was told there as well, and is said again here: what this worker finds in the cache is partly that one's own work.
+ * A job is known by its box, whose news are all that ever happens to it but for its client going away, or taking more of a
+ * body. It is freed when its exchange has ended, its task is not at work, and every reply that was submitted has told its
+ * end.
  */
-#include "server/worker_job.h"
+#include "server/worker_job_inside.h"
 
 #include <assert.h>
 #include <poll.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <utlist.h>
 
-#include "api/sse.h"
-#include "base/mailbox.h"
 #include "base/os.h"
 #include "base/status.h"
-#include "server/frames.h"
 
 enum {
     QUICK_BYTES_MAX = 4 << 10, /* longer bodies are prepared beside the loop: tokens of these take a millisecond */
@@ -34,86 +25,13 @@ enum {
     BOXES_MAX = 256, /* taken without looking at anything else */
 };
 
-static const char stream_type[] = "text/event-stream", body_type[] = "application/json";
-
-/* What is told of a step, until it is written. */
-typedef struct step {
-    bool is_open;
-    uint32_t reply;
-    bool has_ended;
-    hearth_token *tokens; /* [n_tokens] */
-    uint32_t n_tokens;
-    uint32_t capacity;
-} step;
-
-/* What was told of a reply. */
-typedef struct job_reply {
-    uint32_t n_tokens;
-    uint32_t n_cached;   /* tokens of its prompt, as far as they are known */
-    bool has_cached;     /* n_cached was told in another worker: it stays */
-    bool is_cached_told; /* to the front */
-} job_reply;
-
-struct hth_job {
-    hth_jobs *jobs;
-    hth_job *prev, *next;
-    hth_http_exchange *exchange; /* NULL: it has ended */
-    hth_api_dialect dialect;
-    bool is_framed;
-    bool is_preparing; /* in a lane, or on the way back */
-    bool is_running;   /* its replies were submitted */
-    uint64_t begun_ns;
-    bool has_begun; /* a stream, of frames or events */
-    bool has_head;  /* the frame */
-    bool has_told_model;
-    bool is_paused;
-    size_t backlog;      /* when that was last asked for */
-    atomic_bool is_gone; /* the client: what waits to be prepared need not be */
-    uint32_t n_ended;    /* replies whose end was told */
-    job_reply *replies;  /* [n_replies] */
-    hth_frame_summary summary;
-    hth_task task;
-};
-
-/* Requests that are prepared one after the other, on a thread of their own. */
-typedef enum lane_kind {
-    LANE_LARGE,       /* takes milliseconds */
-    LANE_COMPLICATED, /* grammars, tools: who knows */
-    LANES,
-} lane_kind;
-
-typedef struct lane {
-    hth_jobs *jobs;
-    lane_kind kind;
-    hth_mailbox *waiting;
-    pthread_t thread;
-    bool has_thread;
-} lane;
-
-struct hth_jobs {
-    hth_jobs_options options;
-    hearth_model *model; /* NULL: not loaded yet */
-    const char *name;
-    uint8_t model_digest[HTH_FRAME_MODEL_BYTES];
-    hth_job *list;
-    size_t n;
-    hth_memo *prompts;
-    lane lanes[LANES];
-    hth_mailbox *prepared; /* with room for all */
-
-    /* Of the job whose news are being taken. */
-    hth_buffer piece; /* what a step has released */
-    hth_buffer wire;  /* what is to be written */
-    step step;
-};
-
 static void settle(hth_job *job);
 
 /* ---- the lanes ---- */
 
 static void *prepare(void *context)
 {
-    lane *l = context;
+    hth_lane *l = context;
     hth_jobs *jobs = l->jobs;
     hth_job *job;
 
@@ -126,8 +44,8 @@ static void *prepare(void *context)
             hth_api_fail(&task->error, HTH_API_OVERLOADED, NULL, "the client has gone");
         else if (!is_read)
             is_read = hth_task_read(task);
-        if (is_read && l->kind != LANE_COMPLICATED && hth_task_is_complicated(task) &&
-            hth_mailbox_put(jobs->lanes[LANE_COMPLICATED].waiting, job) == HTH_MAILBOX_OK)
+        if (is_read && l->kind != HTH_LANE_COMPLICATED && hth_task_is_complicated(task) &&
+            hth_mailbox_put(jobs->lanes[HTH_LANE_COMPLICATED].waiting, job) == HTH_MAILBOX_OK)
             continue;
         if (is_read && task->error.kind == HTH_API_NO_ERROR)
             hth_task_run(task);
@@ -139,9 +57,9 @@ static void *prepare(void *context)
 
 /* ---- making and ending ---- */
 
-static hearth_status open_lane(hth_jobs *jobs, lane_kind kind, hearth_error *err)
+static hearth_status open_lane(hth_jobs *jobs, hth_lane_kind kind, hearth_error *err)
 {
-    lane *l = &jobs->lanes[kind];
+    hth_lane *l = &jobs->lanes[kind];
     int failed;
 
     l->jobs = jobs;
@@ -164,12 +82,12 @@ hearth_status hth_jobs_new(const hth_jobs_options *options, hth_jobs **out, hear
     if (!jobs)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the worker");
     jobs->options = *options;
-    jobs->prepared = hth_mailbox_new(LANES * (size_t)(PREPARING_MAX + 1)); /* those that wait, and those at work */
+    jobs->prepared = hth_mailbox_new(HTH_LANES * (size_t)(PREPARING_MAX + 1)); /* those that wait, and those at work */
     jobs->prompts = hth_api_prompts_new(PROMPTS_BYTES_MAX);
     if (!jobs->prepared || !jobs->prompts)
         status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the worker");
-    for (int i = LANES - 1; i >= 0 && status == HEARTH_OK; i--) /* the first one hands over to the last */
-        status = open_lane(jobs, (lane_kind)i, err);
+    for (int i = HTH_LANES - 1; i >= 0 && status == HEARTH_OK; i--) /* the first one hands over to the last */
+        status = open_lane(jobs, (hth_lane_kind)i, err);
     if (status != HEARTH_OK) {
         hth_jobs_free(jobs);
         return status;
@@ -215,8 +133,8 @@ static void stop(hth_jobs *jobs)
 {
     hth_job *job;
 
-    for (int i = 0; i < LANES; i++) {
-        lane *l = &jobs->lanes[i];
+    for (int i = 0; i < HTH_LANES; i++) {
+        hth_lane *l = &jobs->lanes[i];
 
         if (l->has_thread) {
             hth_mailbox_close(l->waiting);
@@ -246,376 +164,25 @@ void hth_jobs_free(hth_jobs *jobs)
         return;
     stop(jobs);
     wait_for_all(jobs);
-    for (int i = 0; i < LANES; i++)
+    for (int i = 0; i < HTH_LANES; i++)
         hth_mailbox_free(jobs->lanes[i].waiting);
     hth_mailbox_free(jobs->prepared);
     hth_memo_free(jobs->prompts);
     hth_buffer_deinit(&jobs->piece);
     hth_buffer_deinit(&jobs->wire);
     free(jobs->step.tokens);
+    free(jobs->step.logprobs);
     free(jobs);
-}
-
-/* ---- whole replies ---- */
-
-static void add_retry_after(hth_http_exchange *exchange, uint32_t seconds)
-{
-    char text[16];
-
-    if (seconds == 0)
-        return;
-    (void)snprintf(text, sizeof(text), "%u", seconds); /* sized for it */
-    hth_http_header_add(exchange, "Retry-After", text);
-}
-
-void hth_job_reply_error(hth_http_exchange *exchange, hth_api_dialect dialect, const hth_api_error *error)
-{
-    hth_buffer body = { .text = NULL };
-
-    hth_api_error_write(dialect, error, &body);
-    add_retry_after(exchange, error->retry_after_s);
-    hth_http_reply(exchange, hth_api_error_http_status(dialect, error), body_type, hth_buffer_text(&body), body.n);
-    hth_buffer_deinit(&body);
-}
-
-/* The exchange ends with this. */
-static hth_http_exchange *take_exchange(hth_job *job)
-{
-    hth_http_exchange *exchange = job->exchange;
-
-    job->exchange = NULL;
-    return exchange;
-}
-
-static void add_head(hth_job *job, int status, bool is_stream, uint32_t retry_after_s)
-{
-    hth_frame_add_head(&job->jobs->wire, status, is_stream, retry_after_s, is_stream ? stream_type : body_type);
-    job->has_head = true;
-}
-
-/* Nothing has been written yet, and this is all there will be. */
-static void reply_error(hth_job *job, const hth_api_error *error)
-{
-    hth_buffer *wire = &job->jobs->wire, *piece = &job->jobs->piece;
-    int status = hth_api_error_http_status(job->dialect, error);
-
-    if (!job->is_framed) {
-        hth_job_reply_error(take_exchange(job), job->dialect, error);
-        return;
-    }
-    hth_buffer_clear(wire);
-    hth_buffer_clear(piece);
-    hth_api_error_write(job->dialect, error, piece);
-    add_head(job, status, false, error->retry_after_s);
-    hth_frame_add_step(wire, 0, HTH_STEP_ENDS | HTH_STEP_FAILS, NULL, 0, hth_buffer_text(piece), piece->n);
-    job->summary.status = (uint32_t)status;
-    hth_frame_add_end(wire, &job->summary);
-    if (wire->failed)
-        hth_http_abort(take_exchange(job));
-    else
-        hth_http_reply(take_exchange(job), 200, HTH_FRAMES_CONTENT_TYPE, wire->text, wire->n);
-}
-
-/* ---- news into bytes ---- */
-
-static bool is_streamed(const hth_job *job)
-{
-    return job->task.request->stream;
-}
-
-/* Has what comes of this already left, in another worker? */
-static bool has_left(const hth_job *job, const hth_news *news)
-{
-    const hth_known *known = &job->task.known;
-
-    if (known->n_replies == 0)
-        return false;
-    if (!is_streamed(job))
-        return hth_known_is_all(known, job->task.n_replies);
-    if (hth_known_has_ended(known, news->reply))
-        return true;
-    switch (news->kind) {
-    case HTH_NEWS_TOKEN: return news->event.index < hth_known_n(known, news->reply);
-    case HTH_NEWS_TEXT:
-        return job->replies[news->reply].n_tokens < hth_known_n(known, news->reply); /* it leaves with that token */
-    default: return false;
-    }
-}
-
-/* The step that is open, as a frame or, for who wants none, as its bytes. */
-static void close_step(hth_job *job)
-{
-    hth_buffer *wire = &job->jobs->wire, *piece = &job->jobs->piece;
-    step *s = &job->jobs->step;
-
-    if (!job->is_framed) {
-        hth_buffer_add(wire, hth_buffer_text(piece), piece->n);
-    } else if (s->is_open && (s->n_tokens > 0 || piece->n > 0 || s->has_ended)) {
-        int status = hth_api_reply_http_status(job->task.reply);
-        unsigned flags = s->has_ended ? HTH_STEP_ENDS : 0;
-
-        if (!job->has_told_model && !job->task.known.has_model)
-            hth_frame_add_model(wire, job->jobs->model_digest);
-        job->has_told_model = true;
-        if (hth_api_reply_failure(job->task.reply) != 0)
-            flags |= HTH_STEP_FAILS; /* nothing is written after it */
-        if (piece->n > 0 && !job->has_head)
-            add_head(job, status, is_streamed(job) && status == 200, 0);
-        hth_frame_add_step(wire, s->reply, flags, s->tokens, s->n_tokens, hth_buffer_text(piece), piece->n);
-    }
-    wire->failed |= piece->failed;
-    hth_buffer_clear(piece);
-    s->is_open = false;
-    s->has_ended = false;
-    s->n_tokens = 0;
-}
-
-static void add_token(hth_job *job, hearth_token token)
-{
-    step *s = &job->jobs->step;
-
-    if (s->n_tokens == s->capacity) {
-        uint32_t capacity = 2 * s->capacity + 64;
-        hearth_token *grown = realloc(s->tokens, capacity * sizeof(*grown));
-
-        if (!grown) {
-            job->jobs->wire.failed = true;
-            return;
-        }
-        s->tokens = grown;
-        s->capacity = capacity;
-    }
-    s->tokens[s->n_tokens++] = token;
-}
-
-/* A token that was to come out as it did in another worker came out otherwise. */
-static bool is_another(const hth_job *job, const hth_news *news)
-{
-    const hth_known *known = &job->task.known;
-
-    return news->event.index < hth_known_n(known, news->reply) &&
-           known->replies[news->reply].tokens[news->event.index] != news->event.token;
-}
-
-static void fail(hth_job *job, hth_api_error_kind kind, const char *message)
-{
-    hth_api_error error = { .kind = HTH_API_NO_ERROR };
-
-    hth_api_fail(&error, kind, NULL, "%s", message);
-    hth_api_reply_fail(job->task.reply, &error, &job->jobs->piece);
-}
-
-static void take_token(hth_job *job, const hth_news *news)
-{
-    hth_api_reply *reply = job->task.reply;
-    hth_buffer *piece = &job->jobs->piece;
-    hearth_token_event event = news->event;
-    hearth_stats stats;
-
-    job->replies[news->reply].n_tokens = event.index + 1;
-    if (is_another(job, news)) {
-        fail(job, HTH_API_INTERNAL, "the reply was broken off and cannot be gone on with: it came out differently");
-        return;
-    }
-    if (event.stats) { /* as the client was told of the cache before */
-        stats = *event.stats;
-        stats.cached_tokens = job->replies[news->reply].n_cached;
-        event.stats = &stats;
-    }
-    hth_api_reply_token(reply, news->reply, &event, piece);
-    if (event.n_bytes > 0)
-        hth_api_reply_text(reply, news->reply, event.text, event.n_bytes, piece);
-}
-
-static void add_to_summary(hth_job *job, const hth_news *news)
-{
-    const hearth_stats *stats = &news->result->stats;
-    hth_frame_summary *summary = &job->summary;
-
-    summary->n_reply_tokens += stats->completion_tokens;
-    if (news->reply % job->task.request->options.n == 0) {
-        summary->n_prompt_tokens += stats->prompt_tokens;
-        summary->n_cached_tokens += job->replies[news->reply].n_cached;
-    }
-    if (news->reply > 0)
-        return;
-    summary->hit = stats->hit;
-    summary->tier = stats->tier;
-    summary->miss = stats->miss;
-    summary->finish = news->result->finish_reason;
-    summary->queue_ms = stats->queue_ms;
-    summary->restore_ms = stats->restore_ms;
-    summary->prefill_ms = stats->prefill_ms;
-    summary->ttft_ms = stats->ttft_ms;
-    summary->decode_ms = stats->decode_ms;
-}
-
-/*
- * The news have left before, in another worker, but for the end of all replies, where this was the last one here but not
- * there.
- */
-static void drop_old(hth_job *job, size_t n_before)
-{
-    hth_buffer *piece = &job->jobs->piece;
-    size_t n_end = hth_api_reply_n_end_bytes(job->task.reply);
-
-    if (hth_api_reply_failure(job->task.reply) != 0 || piece->failed)
-        return;
-    if (hth_known_is_all(&job->task.known, job->task.n_replies))
-        n_end = 0;
-    if (n_end > 0)
-        memmove(piece->text + n_before, piece->text + piece->n - n_end, n_end);
-    piece->n = n_before + n_end;
-    job->jobs->step.has_ended |= n_end > 0; /* said once more: with what it ends */
-}
-
-/* How much of its prompt was cached: at the latest its first token says it for good. */
-static void take_cached(hth_job *job, const hth_news *news)
-{
-    job_reply *reply = &job->replies[news->reply];
-
-    if (news->kind == HTH_NEWS_PROGRESS && !reply->has_cached)
-        reply->n_cached = news->n_done;
-    if (news->kind == HTH_NEWS_DONE && !reply->has_cached)
-        reply->n_cached = news->result->stats.cached_tokens;
-    if (news->kind == HTH_NEWS_PROGRESS || reply->has_cached || reply->is_cached_told)
-        return;
-    reply->is_cached_told = true;
-    if (job->is_framed && hth_known_n(&job->task.known, news->reply) == 0)
-        hth_frame_add_cached(&job->jobs->wire, news->reply, reply->n_cached);
-}
-
-static void take_end(hth_job *job, const hth_news *news)
-{
-    hearth_result result = *news->result; /* borrows what it holds */
-
-    result.stats.cached_tokens = job->replies[news->reply].n_cached;
-    add_to_summary(job, news);
-    hth_api_reply_done(job->task.reply, news->reply, &result, &job->jobs->piece);
-}
-
-/* One thing, for a client who is still there. */
-static void take_news(hth_job *job, const hth_news *news)
-{
-    hth_api_reply *reply = job->task.reply;
-    hth_buffer *piece = &job->jobs->piece;
-    step *s = &job->jobs->step;
-    bool is_old = has_left(job, news);
-    size_t n_before;
-
-    if (s->is_open && s->reply != news->reply)
-        close_step(job);
-    take_cached(job, news);
-    s->is_open = true;
-    s->reply = news->reply;
-    n_before = piece->n;
-    switch (news->kind) {
-    case HTH_NEWS_PROGRESS:
-        hth_api_reply_progress(reply, news->reply, HEARTH_PHASE_RESTORE, job->replies[news->reply].n_cached);
-        break;
-    case HTH_NEWS_TEXT: hth_api_reply_text(reply, news->reply, news->event.text, news->event.n_bytes, piece); break;
-    case HTH_NEWS_TOKEN:
-        if (news->event.index >= hth_known_n(&job->task.known, news->reply))
-            add_token(job, news->event.token);
-        take_token(job, news);
-        break;
-    case HTH_NEWS_DONE:
-        take_end(job, news);
-        s->has_ended = !hth_known_has_ended(&job->task.known, news->reply);
-        break;
-    }
-    if (is_old)
-        drop_old(job, n_before);
-    if (news->kind == HTH_NEWS_DONE)
-        close_step(job);
-}
-
-/* ---- bytes to the client ---- */
-
-/* A client that takes too little makes its replies wait. */
-static void hold_back(hth_job *job)
-{
-    job->backlog = hth_http_stream_backlog(job->exchange);
-    if (job->backlog < HTH_HTTP_BACKLOG_MAX || job->is_paused)
-        return;
-    job->is_paused = true;
-    hth_task_pause(&job->task, true);
-}
-
-/* Write what has come; the exchange ends with the reply. */
-static void write_news(hth_job *job)
-{
-    const hth_api_reply *reply = job->task.reply;
-    bool has_ended = hth_api_reply_has_ended(reply);
-    int failure = hth_api_reply_failure(reply), status = hth_api_reply_http_status(reply);
-    bool is_stream = is_streamed(job) && status == 200;
-    const char *type = job->is_framed ? HTH_FRAMES_CONTENT_TYPE : is_stream ? stream_type : body_type;
-    hth_buffer *wire = &job->jobs->wire;
-
-    close_step(job);
-    if (job->is_framed && has_ended) {
-        if (!job->has_head)
-            add_head(job, status, is_stream, 0);
-        job->summary.status = (uint32_t)(failure ? failure : status);
-        hth_frame_add_end(wire, &job->summary);
-    }
-    if (job->is_framed)
-        status = 200; /* the frames have their own */
-    if (wire->failed) {
-        hth_http_abort(take_exchange(job));
-    } else if (has_ended && !job->has_begun) {
-        hth_http_reply(take_exchange(job), status, type, hth_buffer_text(wire), wire->n);
-    } else if (wire->n > 0) {
-        if (!job->has_begun)
-            hth_http_stream_begin(job->exchange, status, type);
-        job->has_begun = true;
-        hth_http_stream_write(job->exchange, wire->text, wire->n);
-        if (has_ended)
-            hth_http_stream_end(take_exchange(job));
-        else
-            hold_back(job);
-    }
-    if (!job->exchange && job->n_ended < job->task.n_submitted)
-        hth_task_cancel(&job->task); /* it failed while others of its replies run */
-}
-
-static void take_box(hth_job *job)
-{
-    hth_jobs *jobs = job->jobs;
-    hth_news news;
-
-    hth_buffer_clear(&jobs->wire);
-    hth_buffer_clear(&jobs->piece);
-    jobs->step.is_open = jobs->step.has_ended = false;
-    jobs->step.n_tokens = 0;
-    while (hth_post_read(jobs->options.post, &news)) {
-        job->n_ended += news.kind == HTH_NEWS_DONE;
-        if (job->exchange && !hth_api_reply_has_ended(job->task.reply))
-            take_news(job, &news);
-    }
-    if (job->exchange)
-        write_news(job);
-    free_if_over(job);
 }
 
 /* ---- from the beginning ---- */
 
-/* Make room for what is told of each reply, with what was told in another worker. */
-static bool begin_replies(hth_job *job)
+static void reply_answer(hth_job *job)
 {
-    hth_task *task = &job->task;
+    hth_http_exchange *exchange = job->exchange;
 
-    job->replies = calloc(task->n_replies ? task->n_replies : 1, sizeof(*job->replies));
-    if (!job->replies)
-        return false;
-    for (uint32_t i = 0; i < task->n_replies; i++) {
-        job_reply *reply = &job->replies[i];
-
-        reply->has_cached = hth_known_cached(&task->known, i, &reply->n_cached);
-        if (reply->has_cached)
-            hth_api_reply_progress(task->reply, i, HEARTH_PHASE_RESTORE, reply->n_cached);
-    }
-    return true;
+    job->exchange = NULL; /* it ends with this */
+    hth_http_reply(exchange, 200, "application/json", hth_buffer_text(&job->task.answer), job->task.answer.n);
 }
 
 /* The task has been run. */
@@ -626,11 +193,11 @@ static void settle(hth_job *job)
 
     job->is_preparing = false;
     if (job->exchange && task->error.kind != HTH_API_NO_ERROR)
-        reply_error(job, &task->error);
+        hth_job_fail(job, &task->error);
     else if (job->exchange && task->kind != HTH_TASK_GENERATE)
-        hth_http_reply(take_exchange(job), 200, body_type, hth_buffer_text(&task->answer), task->answer.n);
-    else if (!begin_replies(job) && job->exchange)
-        reply_error(job, &no_memory);
+        reply_answer(job);
+    else if (!hth_job_begin_replies(job) && job->exchange)
+        hth_job_fail(job, &no_memory);
     if (!job->exchange)
         hth_task_cancel(task);
     job->is_running = job->exchange != NULL;
@@ -654,13 +221,15 @@ static void on_room(void *user_data)
 {
     hth_job *job = user_data;
 
-    if (!job->is_paused)
-        return;
-    job->is_paused = false;
-    hth_task_pause(&job->task, false);
+    if (job->is_paused) {
+        job->is_paused = false;
+        hth_task_pause(&job->task, false);
+    }
+    hth_job_write_on(job);
+    free_if_over(job);
 }
 
-static void prepare_elsewhere(hth_job *job, lane_kind kind)
+static void prepare_elsewhere(hth_job *job, hth_lane_kind kind)
 {
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
     hth_task *task = &job->task;
@@ -677,7 +246,7 @@ static void prepare_elsewhere(hth_job *job, lane_kind kind)
     job->is_preparing = false;
     hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "too many requests wait to be prepared; try again in a second");
     error.retry_after_s = 1;
-    reply_error(job, &error);
+    hth_job_fail(job, &error);
     free_if_over(job);
 }
 
@@ -779,12 +348,12 @@ void hth_jobs_begin(hth_jobs *jobs, hth_http_exchange *exchange, hth_task_kind k
     }
     hth_http_watch_set(exchange, &(hth_http_watch){ .on_close = on_close, .on_room = on_room, .user_data = job });
     if (job->task.n_bytes > QUICK_BYTES_MAX || job->task.n_known > 0) {
-        prepare_elsewhere(job, LANE_LARGE);
+        prepare_elsewhere(job, HTH_LANE_LARGE);
         return;
     }
     if (hth_task_read(&job->task)) {
         if (hth_task_is_complicated(&job->task)) {
-            prepare_elsewhere(job, LANE_COMPLICATED);
+            prepare_elsewhere(job, HTH_LANE_COMPLICATED);
             return;
         }
         hth_task_run(&job->task);
@@ -793,6 +362,12 @@ void hth_jobs_begin(hth_jobs *jobs, hth_http_exchange *exchange, hth_task_kind k
 }
 
 /* ---- the loop ---- */
+
+static void take_box(hth_job *job)
+{
+    hth_job_take_box(job);
+    free_if_over(job);
+}
 
 void hth_jobs_take_news(hth_jobs *jobs)
 {
@@ -807,27 +382,6 @@ void hth_jobs_take_news(hth_jobs *jobs)
         take_box(hth_box_owner(box));
     if (box)
         hth_post_wake(post); /* there may be more, but others want a turn */
-}
-
-/*
- * Nothing has come of a stream for a while, because its prompt is long or others are before it: its head leaves now, so
- * that nobody on the way takes the connection for dead.
- */
-static void begin_stream(hth_job *job)
-{
-    hth_buffer *wire = &job->jobs->wire;
-
-    hth_buffer_clear(wire);
-    if (job->is_framed)
-        add_head(job, 200, true, 0);
-    else
-        hth_sse_add_comment(wire);
-    if (wire->failed)
-        return;
-    hth_api_reply_note_begun(job->task.reply);
-    job->has_begun = true;
-    hth_http_stream_begin(job->exchange, 200, job->is_framed ? HTH_FRAMES_CONTENT_TYPE : stream_type);
-    hth_http_stream_write(job->exchange, wire->text, wire->n);
 }
 
 static void renew_pause(hth_job *job)
@@ -850,8 +404,8 @@ void hth_jobs_look_after(hth_jobs *jobs)
             continue;
         if (job->is_paused)
             renew_pause(job);
-        if (job->is_running && !job->has_begun && is_streamed(job) &&
+        if (job->is_running && !job->has_begun && job->task.request->stream &&
             now_ns - job->begun_ns >= hth_ms_to_ns(jobs->options.silence_ms))
-            begin_stream(job);
+            hth_job_begin_stream(job);
     }
 }

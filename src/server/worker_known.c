@@ -3,13 +3,16 @@
  */
 #include "server/worker_known.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 void hth_known_deinit(hth_known *known)
 {
-    for (uint32_t i = 0; i < known->n_replies; i++)
+    for (uint32_t i = 0; i < known->n_replies; i++) {
         free(known->replies[i].tokens);
+        free(known->replies[i].logprobs);
+    }
     free(known->replies);
     *known = (hth_known){ .n_replies = 0 };
 }
@@ -29,10 +32,47 @@ static hth_known_reply *reply_at(hth_known *known, uint32_t i)
     return &known->replies[i];
 }
 
+/* Room for the log probabilities of n tokens more. False without memory. */
+static bool reserve_logprobs(hth_known_reply *reply, uint32_t n)
+{
+    uint32_t n_needed = reply->n + n - reply->likely_begin, capacity = 2 * n_needed;
+    hearth_logprob *grown;
+
+    if (n_needed <= reply->logprobs_capacity)
+        return true;
+    grown = realloc(reply->logprobs, (size_t)capacity * reply->n_logprobs * sizeof(*grown));
+    if (!grown)
+        return false;
+    reply->logprobs = grown;
+    reply->logprobs_capacity = capacity;
+    return true;
+}
+
+/* Those of a step, before its tokens. False without memory. */
+static bool add_logprobs(hth_known_reply *reply, const hth_frame *step)
+{
+    const hearth_logprob unknown = { .token = -1, .logprob = NAN };
+    hearth_logprob *at;
+
+    if (step->n_tokens == 0 || (reply->n_logprobs == 0 && step->n_logprobs == 0))
+        return true;
+    if (reply->n_logprobs == 0) {
+        reply->likely_begin = reply->n;
+        reply->n_logprobs = step->n_logprobs;
+    }
+    if (!reserve_logprobs(reply, step->n_tokens))
+        return false;
+    at = reply->logprobs + (size_t)(reply->n - reply->likely_begin) * reply->n_logprobs;
+    for (uint32_t i = 0; i < step->n_tokens; i++)
+        for (uint32_t k = 0; k < reply->n_logprobs; k++)
+            *at++ = k < step->n_logprobs ? hth_frame_logprob(step, i, k) : unknown;
+    return true;
+}
+
 /* Append a step's tokens; false without memory. */
 static bool add_step(hth_known_reply *reply, const hth_frame *frame)
 {
-    if (frame->n_tokens > UINT32_MAX / 4 - reply->n)
+    if (frame->n_tokens > UINT32_MAX / 4 - reply->n || !add_logprobs(reply, frame))
         return false;
     if (reply->n + frame->n_tokens > reply->capacity) {
         uint32_t capacity = 2 * (reply->n + frame->n_tokens);
@@ -62,17 +102,28 @@ static bool add(hth_known *known, const hth_frame *frame)
     reply = reply_at(known, frame->reply);
     if (!reply)
         return false;
-    if (frame->kind == HTH_FRAME_STEP)
-        return add_step(reply, frame);
-    reply->has_cached = true;
-    reply->n_cached = frame->n_cached;
-    return true;
+    switch (frame->kind) {
+    case HTH_FRAME_STEP: return add_step(reply, frame);
+    case HTH_FRAME_OUTCOME:
+        reply->has_outcome = true;
+        reply->outcome = frame->outcome;
+        return true;
+    default:
+        reply->has_cached = true;
+        reply->n_cached = frame->n_cached;
+        return true;
+    }
 }
 
 static bool is_known(const hth_frame *frame, uint32_t n_replies_max)
 {
-    return frame->kind == HTH_FRAME_MODEL || ((frame->kind == HTH_FRAME_STEP || frame->kind == HTH_FRAME_CACHED) &&
-                                              frame->n_bytes == 0 && frame->reply < n_replies_max);
+    switch (frame->kind) {
+    case HTH_FRAME_MODEL: return true;
+    case HTH_FRAME_STEP:
+    case HTH_FRAME_CACHED:
+    case HTH_FRAME_OUTCOME: return frame->n_bytes == 0 && frame->reply < n_replies_max;
+    default: return false;
+    }
 }
 
 bool hth_known_read(const char *bytes, size_t n_bytes, uint32_t n_replies_max, hth_known *out, hth_api_error *error)
@@ -117,6 +168,21 @@ bool hth_known_cached(const hth_known *known, uint32_t i, uint32_t *n_out)
         return false;
     *n_out = known->replies[i].n_cached;
     return true;
+}
+
+const hearth_logprob *hth_known_logprobs(const hth_known *known, uint32_t reply, uint32_t i, uint32_t *n_out)
+{
+    const hth_known_reply *r = reply < known->n_replies ? &known->replies[reply] : NULL;
+
+    if (!r || r->n_logprobs == 0 || i < r->likely_begin || i >= r->n)
+        return NULL;
+    *n_out = r->n_logprobs;
+    return r->logprobs + (size_t)(i - r->likely_begin) * r->n_logprobs;
+}
+
+const hth_frame_outcome *hth_known_outcome(const hth_known *known, uint32_t i)
+{
+    return hth_known_has_ended(known, i) && known->replies[i].has_outcome ? &known->replies[i].outcome : NULL;
 }
 
 bool hth_known_is_all(const hth_known *known, uint32_t n_replies)

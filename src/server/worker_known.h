@@ -12,8 +12,15 @@ typedef struct hth_known_reply {
     hearth_token *tokens; /* [n] */
     uint32_t n;
     uint32_t capacity;
+    /* Log probabilities of the tokens from likely_begin on, n_logprobs of each: NaN where none were told. */
+    uint32_t likely_begin;
+    uint32_t n_logprobs; /* 0: none were told of any */
+    hearth_logprob *logprobs;
+    uint32_t logprobs_capacity; /* of tokens */
     bool has_ended;
-    bool has_cached; /* it was told how much of its prompt was cached */
+    bool has_outcome;
+    hth_frame_outcome outcome; /* of its end */
+    bool has_cached;           /* it was told how much of its prompt was cached */
     uint32_t n_cached;
 } hth_known_reply;
 
@@ -26,8 +33,8 @@ typedef struct hth_known {
 } hth_known;
 
 /*
- * Read STEP, CACHED and MODEL frames, [n_bytes] and nothing else, of at most n_replies_max replies. Release with hth_known_deinit. False
- * with error filled, and nothing to be released. Any thread.
+ * Read STEP, CACHED, MODEL and OUTCOME frames, [n_bytes] and nothing else, of at most n_replies_max replies. Release with
+ * hth_known_deinit. False with error filled, and nothing to be released. Any thread.
  */
 bool hth_known_read(const char *bytes, size_t n_bytes, uint32_t n_replies_max, hth_known *out, hth_api_error *error);
 void hth_known_deinit(hth_known *known); /* zeros afterwards */
@@ -37,6 +44,10 @@ uint32_t hth_known_n(const hth_known *known, uint32_t i);
 bool hth_known_has_ended(const hth_known *known, uint32_t i);
 /* Its prompt's cached tokens into *n_out; false where that was not told. */
 bool hth_known_cached(const hth_known *known, uint32_t i, uint32_t *n_out);
+/* The log probabilities of token i of a reply, as many as *n_out; NULL: they are not known. */
+const hearth_logprob *hth_known_logprobs(const hth_known *known, uint32_t reply, uint32_t i, uint32_t *n_out);
+/* How reply i ended; NULL: it has not, or that is not known. */
+const hth_frame_outcome *hth_known_outcome(const hth_known *known, uint32_t i);
 /* Have all of n_replies ended? */
 bool hth_known_is_all(const hth_known *known, uint32_t n_replies);
 

@@ -4,6 +4,7 @@
 #include "server/worker_routes.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -87,13 +88,10 @@ static bool begins_with(const char *text, const char *prefix)
 /* Bodies are JSON whatever their type says, unless that is another one without doubt. */
 static bool may_be_json(hth_http_exchange *exchange)
 {
-    const char *type = hth_http_header(exchange, "Content-Type");
-    size_t n, i = 0;
+    const char *type = hth_http_header(exchange, "Content-Type"), *known = hth_http_header(exchange, HTH_HEADER_KNOWN);
+    size_t n, i = known ? strtoul(known, NULL, 10) : 0; /* frames before it */
     const char *body = hth_http_body(exchange, &n);
 
-    /* A reply that goes on elsewhere: its body was looked at before, and does not come first. */
-    if (hth_http_header(exchange, HTH_HEADER_KNOWN))
-        return true;
     if (!type || !(begins_with(type, "multipart/") || begins_with(type, "application/x-www-form-urlencoded")))
         return true;
     if (begins_with(type, "multipart/"))

@@ -121,12 +121,12 @@ static hearth_request request_of(hth_task *task, uint32_t part)
     request.n = 1;
     request.sampling.seed += part % n;
     /* Where it ended for another reason than its tokens, a time limit, it ends there, too. */
-    if (hth_known_has_ended(&task->known, part) && n_known > 0) {
+    if (hth_known_has_ended(&task->known, part)) {
         request.n_predict = (int32_t)n_known;
         if (request.min_tokens > n_known)
             request.min_tokens = n_known;
     }
-    if (n_known > 0 && !task->recomputes) {
+    if (n_known > 0) {
         request.replayed = task->known.replies[part].tokens;
         request.n_replayed = n_known;
         request.tell_replayed = true;
@@ -180,11 +180,7 @@ static bool make_reply(hth_task *task)
 
 static void generate(hth_task *task)
 {
-    if (!prepare(task))
-        return;
-    task->recomputes =
-        task->known.n_replies > 0 && (task->request->options.logprobs || task->request->options.n_top_logprobs > 0);
-    if (make_reply(task))
+    if (prepare(task) && make_reply(task))
         (void)submit(task); /* the error is in the task */
 }
 

@@ -62,7 +62,6 @@ typedef struct hth_task {
     uint32_t n_parts;
     uint32_t n_replies;   /* in all */
     uint32_t n_submitted; /* of them, those whose end will be told */
-    bool recomputes;      /* known tokens are drawn again instead of replayed: their log probabilities are wanted */
     char *salt;           /* owned: of key and request together */
 } hth_task;
 

@@ -45,6 +45,16 @@ ask 403 -X OPTIONS -H 'Origin: http://evil.example' -H 'Access-Control-Request-M
 ask 200 -H 'Origin: http://app.example' "$url/v1/models"
 grep -qi '^access-control-allow-origin: http://app.example' "$work/head" || fail "the API does not allow calls from pages"
 ask 200 "$admin/admin/models"
+# A method is what it says, and not what it begins with; a path has any length, but not every.
+ask 204 -X OPTIONS -H 'Origin: http://app.example' "$url/completion"
+ask 405 -X OPTIONSX -H 'Origin: http://app.example' "$url/completion"
+ask 405 -X POSTS "$url/completion" -d '{}'
+ask 501 -X OPTIONSXXXXXXXXXXXXXXXXXXXX "$url/completion"
+long=$(head -c 5000 /dev/zero | tr '\0' x)
+ask 404 "$url/v1/models/$long"
+grep -q '"model_not_found"\|not_found' "$work/reply" || fail "a long path gives $(cat "$work/reply")"
+ask 414 "$url/v1/models/$long$long$long$long$long$long$long"
+grep -q '"code": *414\|larger\|longer' "$work/reply" || fail "a line that is too long gives $(cat "$work/reply")"
 # Nor does one whose own name was made to lead here, whatever it says its origin is.
 ask 403 -H 'Host: evil.example' "$admin/admin/config"
 ask 200 -H 'Host: evil.example' "$admin/metrics"

@@ -120,7 +120,10 @@ static void write_reply(const hth_api_request *request, const hth_api_prepared *
     }
     for (size_t i = 0; i < hth_api_reply_n(reply); i++)
         hth_api_reply_done(reply, i, &result, out);
-    require(hth_api_reply_has_ended(reply) && !out->failed);
+    require(hth_api_reply_has_ended(reply));
+    if (!request->stream)
+        require(hth_api_reply_body(reply, SIZE_MAX, out));
+    require(!out->failed);
     hth_api_reply_free(reply);
 }
 

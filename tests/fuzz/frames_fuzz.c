@@ -16,6 +16,28 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
 enum { PARTS_BYTES_MAX = 512 };
 
+static void rewrite_step(const hth_frame *frame, hth_buffer *out)
+{
+    size_t n_logprobs = (size_t)frame->n_tokens * frame->n_logprobs;
+    hearth_token *ids = calloc((size_t)frame->n_tokens + 1, sizeof(*ids));
+    hearth_logprob *logprobs = calloc(n_logprobs + 1, sizeof(*logprobs));
+
+    for (uint32_t i = 0; ids && logprobs && i < frame->n_tokens; i++) {
+        ids[i] = hth_frame_token(frame, i);
+        for (uint32_t k = 0; k < frame->n_logprobs; k++)
+            logprobs[(size_t)i * frame->n_logprobs + k] = hth_frame_logprob(frame, i, k);
+    }
+    if (ids && logprobs && hth_frame_token_bytes(frame->n_tokens, frame->n_logprobs) <= HTH_STEP_TOKEN_BYTES_MAX)
+        hth_frame_add_step(
+            out, frame->reply,
+            (frame->reply_has_ended ? HTH_STEP_ENDS : 0u) | (frame->has_failed ? HTH_STEP_FAILS : 0u),
+            &(hth_frame_tokens){
+                .ids = ids, .n = frame->n_tokens, .logprobs = logprobs, .n_logprobs = frame->n_logprobs },
+            frame->bytes, frame->n_bytes);
+    free(ids);
+    free(logprobs);
+}
+
 static void check_rewritten(const hth_frame *frame, size_t n_used)
 {
     hth_buffer out = { .text = NULL };
@@ -30,19 +52,14 @@ static void check_rewritten(const hth_frame *frame, size_t n_used)
         hth_frame_add_cached(&out, frame->reply, frame->n_cached);
     } else if (frame->kind == HTH_FRAME_MODEL) {
         hth_frame_add_model(&out, frame->model);
+    } else if (frame->kind == HTH_FRAME_OUTCOME) {
+        hth_frame_add_outcome(&out, frame->reply, &frame->outcome);
+    } else if (frame->kind == HTH_FRAME_BYTES) {
+        hth_frame_add_bytes(&out, frame->bytes, frame->n_bytes);
     } else {
-        hearth_token *tokens = calloc((size_t)frame->n_tokens + 1, sizeof(*tokens));
-
-        for (uint32_t i = 0; tokens && i < frame->n_tokens; i++)
-            tokens[i] = hth_frame_token(frame, i);
-        if (tokens)
-            hth_frame_add_step(&out, frame->reply,
-                               (frame->reply_has_ended ? HTH_STEP_ENDS : 0u) |
-                                   (frame->has_failed ? HTH_STEP_FAILS : 0u),
-                               tokens, frame->n_tokens, frame->bytes, frame->n_bytes);
-        free(tokens);
+        rewrite_step(frame, &out);
     }
-    if (out.text && !out.failed) {
+    if (out.n > 0 && !out.failed) {
         assert(out.n == n_used);
         assert(hth_frame_read(out.text, out.n, &again, &n_again) == HTH_FRAME_OK);
         assert(n_again == n_used);
@@ -79,7 +96,7 @@ static void check_remembered(const hth_buffer *remembered, size_t last, size_t n
         assert(at <= last);
         assert(hth_frame_read(remembered->text + at, remembered->n - at, &frame, &n_used) == HTH_FRAME_OK);
         assert((frame.kind == HTH_FRAME_STEP && frame.n_bytes == 0) || frame.kind == HTH_FRAME_CACHED ||
-               frame.kind == HTH_FRAME_MODEL);
+               frame.kind == HTH_FRAME_MODEL || frame.kind == HTH_FRAME_OUTCOME);
         n += frame.n_tokens;
     }
     assert(n == n_tokens);
@@ -103,10 +120,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 
             assert(read_part(bytes + at, n, &part, &ignored) == HTH_FRAME_PART);
         }
-        if (frame.kind == HTH_FRAME_STEP || frame.kind == HTH_FRAME_CACHED || frame.kind == HTH_FRAME_MODEL) {
-            hth_frame_add_known(&remembered, &last, &frame);
-            n_tokens += frame.n_tokens;
-        }
+        hth_frame_add_known(&remembered, &last, &frame);
+        n_tokens += frame.n_tokens;
         at += n_used;
     }
     check_remembered(&remembered, last, n_tokens);

@@ -222,6 +222,9 @@ static hth_test_answer answer(hearth_model *model, hth_api_kind kind, const char
         else
             run(model, &prepared, reply, &out.text);
         assert_true(hth_api_reply_has_ended(reply));
+        if (!request->stream && hth_api_reply_failure(reply) == 0)
+            while (!hth_api_reply_body(reply, 1, &out.text))
+                continue;
         out.status = hth_api_reply_http_status(reply);
     }
     assert_false(out.text.failed);

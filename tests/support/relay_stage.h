@@ -301,8 +301,16 @@ static void script_write(const reply_script *script, const char *frames, size_t 
         else
             hth_frame_add_step(&frame, step->reply,
                                (step->has_ended ? HTH_STEP_ENDS : 0u) | (step->has_failed ? HTH_STEP_FAILS : 0u),
-                               step->tokens, step->n_tokens, step->bytes, strlen(step->bytes));
+                               &(hth_frame_tokens){ .ids = step->tokens, .n = step->n_tokens }, step->bytes,
+                               script->is_stream ? strlen(step->bytes) : 0);
         script_chunk(out, &frame);
+    }
+    /* A body comes from its beginning, whatever is known. */
+    for (size_t i = 0; i < script->n_steps && !script->is_stream; i++) {
+        hth_buffer_clear(&frame);
+        hth_frame_add_bytes(&frame, script->steps[i].bytes, strlen(script->steps[i].bytes));
+        if (frame.n > 0)
+            script_chunk(out, &frame);
     }
     hth_buffer_clear(&frame);
     hth_frame_add_end(&frame, &summary);

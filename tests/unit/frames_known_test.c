@@ -3,6 +3,7 @@
  */
 #include "support/cmocka_all.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "server/frames.h"
@@ -40,7 +41,8 @@ static void add_known(hth_buffer *known, size_t *last, uint32_t reply, bool has_
     assert_non_null(some);
     for (uint32_t i = 0; i < n; i++)
         some[i] = (hearth_token)((first + i) % 1000);
-    hth_frame_add_step(&step, reply, has_ended ? HTH_STEP_ENDS : 0, some, n, "left out", 8);
+    hth_frame_add_step(&step, reply, has_ended ? HTH_STEP_ENDS : 0, &(hth_frame_tokens){ .ids = some, .n = n },
+                       "left out", 8);
     assert_int_equal(hth_frame_read(step.text, step.n, &frame, &n_used), HTH_FRAME_OK);
     hth_frame_add_known(known, last, &frame);
     hth_buffer_deinit(&step);
@@ -121,6 +123,102 @@ static void what_was_cached_is_known_beside_the_tokens(void **state)
     hth_buffer_deinit(&out);
 }
 
+static void add_likely(hth_buffer *known, size_t *last, hearth_token first, uint32_t n, uint32_t n_logprobs)
+{
+    hearth_token *ids = calloc(n + 1, sizeof(*ids));
+    hearth_logprob *logprobs = calloc((size_t)n * n_logprobs + 1, sizeof(*logprobs));
+    hth_buffer step = { .text = NULL };
+    hth_frame frame;
+    size_t n_used;
+
+    for (uint32_t i = 0; i < n; i++) {
+        ids[i] = first + (hearth_token)i;
+        for (uint32_t k = 0; k < n_logprobs; k++)
+            logprobs[i * n_logprobs + k] =
+                (hearth_logprob){ .token = ids[i] + (hearth_token)k, .logprob = -(float)(ids[i] + 1) };
+    }
+    hth_frame_add_step(&step, 0, 0,
+                       &(hth_frame_tokens){ .ids = ids, .n = n, .logprobs = logprobs, .n_logprobs = n_logprobs }, NULL,
+                       0);
+    assert_int_equal(hth_frame_read(step.text, step.n, &frame, &n_used), HTH_FRAME_OK);
+    hth_frame_add_known(known, last, &frame);
+    hth_buffer_deinit(&step);
+    free(ids);
+    free(logprobs);
+}
+
+static void expect_likely(const hth_known *known, uint32_t i, bool is_told)
+{
+    uint32_t n = 0;
+    const hearth_logprob *logprobs = hth_known_logprobs(known, 0, i, &n);
+
+    if (!is_told) {
+        assert_true(!logprobs || isnan(logprobs[0].logprob));
+        return;
+    }
+    assert_non_null(logprobs);
+    assert_int_equal(n, 3);
+    for (uint32_t k = 0; k < n; k++)
+        assert_true(logprobs[k].token == (hearth_token)(i + k) && logprobs[k].logprob == -(float)(i + 1));
+}
+
+/* Of a stream only those that have not left are told: here, and there. */
+static void log_probabilities_are_known_of_the_tokens_that_they_were_told_of(void **state)
+{
+    static const struct {
+        uint32_t n;
+        bool is_told;
+    } steps[] = { { 0, true }, { 40, false }, { 3, true }, { 500, false },
+                  { 1, true }, { 0, true },   { 2, true }, { 1, false } };
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hth_buffer out = { .text = NULL };
+    hth_known known;
+    size_t last = 0;
+    uint32_t n = 0;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+        add_likely(&out, &last, (hearth_token)n, steps[i].n, steps[i].is_told ? 3 : 0);
+        n += steps[i].n;
+    }
+    assert_true(hth_known_read(out.text, out.n, 1, &known, &error));
+    assert_int_equal(hth_known_n(&known, 0), n);
+    n = 0;
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
+        for (uint32_t k = 0; k < steps[i].n; k++, n++) {
+            assert_int_equal(known.replies[0].tokens[n], n);
+            expect_likely(&known, n, steps[i].is_told);
+        }
+    assert_null(hth_known_logprobs(&known, 0, n, &n));
+    assert_null(hth_known_logprobs(&known, 1, 0, &n));
+    hth_known_deinit(&known);
+    hth_buffer_deinit(&out);
+}
+
+/* It came before the tokens that did not come, and belongs to an end that was another. */
+static void the_outcome_of_a_reply_counts_once_it_has_ended(void **state)
+{
+    const hth_frame outcome = { .kind = HTH_FRAME_OUTCOME, .reply = 0, .outcome = { .n_reply_tokens = 12 } };
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hth_buffer out = { .text = NULL };
+    hth_known known;
+    size_t last = 0;
+
+    (void)state;
+    add_known(&out, &last, 0, false, 0, 3);
+    hth_frame_add_known(&out, &last, &outcome);
+    assert_true(hth_known_read(out.text, out.n, 1, &known, &error));
+    assert_null(hth_known_outcome(&known, 0));
+    hth_known_deinit(&known);
+    add_known(&out, &last, 0, true, 3, 1);
+    assert_true(hth_known_read(out.text, out.n, 1, &known, &error));
+    assert_non_null(hth_known_outcome(&known, 0));
+    assert_int_equal(hth_known_outcome(&known, 0)->n_reply_tokens, 12);
+    assert_null(hth_known_outcome(&known, 1));
+    hth_known_deinit(&known);
+    hth_buffer_deinit(&out);
+}
+
 static void frames_of_what_is_known_are_bounded(void **state)
 {
     hth_buffer known = { .text = NULL };
@@ -142,6 +240,8 @@ int main(void)
         cmocka_unit_test(what_is_known_of_several_keeps_its_order),
         cmocka_unit_test(an_end_without_tokens_is_known_too),
         cmocka_unit_test(what_was_cached_is_known_beside_the_tokens),
+        cmocka_unit_test(log_probabilities_are_known_of_the_tokens_that_they_were_told_of),
+        cmocka_unit_test(the_outcome_of_a_reply_counts_once_it_has_ended),
         cmocka_unit_test(frames_of_what_is_known_are_bounded),
     };
 

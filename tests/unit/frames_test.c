@@ -10,6 +10,28 @@
 
 static const hearth_token tokens[] = { 0, 1, -1, 2147483647, 65536 };
 
+static const hearth_logprob logprobs[] = {
+    { 7, -0.5f }, { 8, -1e30f }, { 9, 0.0f }, { -1, -3.25f }, { 2147483647, -1 }, { 0, 0 },
+};
+
+static const hth_frame_outcome outcome = {
+    .finish = 1,
+    .stop_number = 2,
+    .n_prompt_tokens = 3,
+    .n_cached_tokens = 4,
+    .n_reply_tokens = 5,
+    .hit = 6,
+    .tier = 7,
+    .miss = 8,
+    .n_finish_tokens = UINT32_MAX,
+    .queue_ms = 1.5,
+    .restore_ms = -2.5,
+    .prefill_ms = 1e300,
+    .ttft_ms = 1e-300,
+    .decode_ms = 4,
+    .finish_key = { 1, 2, [31] = 255 },
+};
+
 /* One frame of each kind, one behind the other. */
 static hth_buffer sample(void)
 {
@@ -31,10 +53,14 @@ static hth_buffer sample(void)
     hth_buffer out = { .text = NULL };
 
     hth_frame_add_head(&out, 503, true, 17, "text/event-stream");
-    hth_frame_add_step(&out, 127, 0, tokens, 5, "data: \0x\n\n", 10);
-    hth_frame_add_step(&out, 0, HTH_STEP_ENDS, NULL, 0, NULL, 0);
-    hth_frame_add_step(&out, 0, HTH_STEP_FAILS, NULL, 0, "error", 5);
+    hth_frame_add_step(&out, 127, 0, &(hth_frame_tokens){ .ids = tokens, .n = 5 }, "data: \0x\n\n", 10);
+    hth_frame_add_step(&out, 0, HTH_STEP_ENDS, NULL, NULL, 0);
+    hth_frame_add_step(&out, 0, HTH_STEP_FAILS, NULL, "error", 5);
     hth_frame_add_cached(&out, 126, UINT32_MAX);
+    hth_frame_add_step(&out, 3, 0, &(hth_frame_tokens){ .ids = tokens, .n = 2, .logprobs = logprobs, .n_logprobs = 3 },
+                       "x", 1);
+    hth_frame_add_bytes(&out, "some\0bytes", 10);
+    hth_frame_add_outcome(&out, 125, &outcome);
     hth_frame_add_end(&out, &summary);
     assert_false(out.failed);
     return out;
@@ -81,6 +107,30 @@ static void what_was_written_is_read(void **state)
     assert_int_equal(frame.kind, HTH_FRAME_CACHED);
     assert_int_equal(frame.reply, 126);
     assert_int_equal(frame.n_cached, UINT32_MAX);
+    at += n_used;
+    n -= n_used;
+    assert_int_equal(hth_frame_read(at, n, &frame, &n_used), HTH_FRAME_OK);
+    assert_int_equal(frame.n_tokens, 2);
+    assert_int_equal(frame.n_logprobs, 3);
+    assert_int_equal(hth_frame_token(&frame, 1), tokens[1]);
+    for (uint32_t i = 0; i < 6; i++) {
+        hearth_logprob logprob = hth_frame_logprob(&frame, i / 3, i % 3);
+
+        assert_true(logprob.token == logprobs[i].token && logprob.logprob == logprobs[i].logprob);
+    }
+    assert_true(frame.n_bytes == 1 && frame.bytes[0] == 'x');
+    at += n_used;
+    n -= n_used;
+    assert_int_equal(hth_frame_read(at, n, &frame, &n_used), HTH_FRAME_OK);
+    assert_int_equal(frame.kind, HTH_FRAME_BYTES);
+    assert_int_equal(frame.n_bytes, 10);
+    assert_memory_equal(frame.bytes, "some\0bytes", 10);
+    at += n_used;
+    n -= n_used;
+    assert_int_equal(hth_frame_read(at, n, &frame, &n_used), HTH_FRAME_OK);
+    assert_int_equal(frame.kind, HTH_FRAME_OUTCOME);
+    assert_int_equal(frame.reply, 125);
+    assert_memory_equal(&frame.outcome, &outcome, sizeof(outcome));
     at += n_used;
     n -= n_used;
     assert_int_equal(hth_frame_read(at, n, &frame, &n_used), HTH_FRAME_OK);
@@ -143,15 +193,23 @@ static void what_is_no_frame_is_refused(void **state)
     (void)state;
     expect_bad("\0\0\0\0\0", 5); /* no such kind */
     expect_bad("\0\0\0\0\4", 5);
-    expect_bad("\1\0\0\4\2", 5); /* longer than any */
+    expect_bad("\1\0\20\0\2", 5); /* longer than any */
+    expect_bad("\0\0\0\0\7", 5);
+    expect_bad("\0\0\0\0\10", 5); /* no such kind, either */
     expect_bad("\377\377\377\377\1", 5);
     expect_bad("\0\0\0\0\1", 5); /* shorter than its kind */
     expect_bad("\0\0\0\0\2", 5);
     expect_bad("\0\0\0\0\3", 5);
-    hth_frame_add_step(&out, 0, 0, tokens, 2, NULL, 0);
+    hth_frame_add_step(&out, 0, 0, &(hth_frame_tokens){ .ids = tokens, .n = 2 }, NULL, 0);
     out.text[HTH_FRAME_HEAD_BYTES + 8] = 3; /* more tokens than there are */
     expect_bad(out.text, out.n);
     out.text[HTH_FRAME_HEAD_BYTES + 11] = '\x7f';
+    expect_bad(out.text, out.n);
+    out.text[HTH_FRAME_HEAD_BYTES + 8] = 2;
+    out.text[HTH_FRAME_HEAD_BYTES + 11] = 0;
+    out.text[HTH_FRAME_HEAD_BYTES + 5] = 1; /* with log probabilities that are not there */
+    expect_bad(out.text, out.n);
+    out.text[HTH_FRAME_HEAD_BYTES + 5] = HTH_FRAME_LOGPROBS_MAX + 1;
     expect_bad(out.text, out.n);
     hth_buffer_clear(&out);
     hth_frame_add_head(&out, 200, false, 0, "text/plain");
@@ -180,6 +238,33 @@ static void long_content_types_are_cut(void **state)
     hth_buffer_deinit(&out);
 }
 
+/* However much a step has released, no frame is longer than a front has to keep; the last one has the tokens. */
+static void what_is_too_long_for_a_frame_comes_in_several(void **state)
+{
+    enum { N = 3000001 };
+    char *bytes = malloc(N);
+    hth_buffer out = { .text = NULL }, all = { .text = NULL };
+    size_t n_used;
+    hth_frame frame = { .kind = HTH_FRAME_END };
+
+    (void)state;
+    for (size_t i = 0; i < N; i++)
+        bytes[i] = (char)(i * i % 251);
+    hth_frame_add_step(&out, 5, HTH_STEP_ENDS, &(hth_frame_tokens){ .ids = tokens, .n = 5 }, bytes, N);
+    for (size_t at = 0; at < out.n; at += n_used) {
+        assert_int_not_equal(frame.kind, HTH_FRAME_STEP); /* it is the last one */
+        assert_int_equal(hth_frame_read(out.text + at, out.n - at, &frame, &n_used), HTH_FRAME_OK);
+        assert_true(n_used <= HTH_FRAME_BYTES_MAX + HTH_FRAME_HEAD_BYTES);
+        hth_buffer_add(&all, frame.bytes, frame.n_bytes);
+    }
+    assert_true(frame.kind == HTH_FRAME_STEP && frame.reply == 5 && frame.reply_has_ended && frame.n_tokens == 5);
+    assert_int_equal(all.n, N);
+    assert_memory_equal(all.text, bytes, N);
+    hth_buffer_deinit(&out);
+    hth_buffer_deinit(&all);
+    free(bytes);
+}
+
 static void bytes_that_were_changed_never_read_beyond_their_end(void **state)
 {
     uint64_t seed = hth_test_seed();
@@ -198,6 +283,8 @@ static void bytes_that_were_changed_never_read_beyond_their_end(void **state)
             assert_true(n_used <= n);
             if (frame.kind == HTH_FRAME_STEP && frame.n_tokens > 0)
                 (void)hth_frame_token(&frame, frame.n_tokens - 1);
+            if (frame.kind == HTH_FRAME_STEP && frame.n_tokens > 0 && frame.n_logprobs > 0)
+                (void)hth_frame_logprob(&frame, frame.n_tokens - 1, frame.n_logprobs - 1);
         }
         free(copy);
     }
@@ -211,6 +298,7 @@ int main(void)
         cmocka_unit_test(a_frame_that_is_not_whole_wants_more),
         cmocka_unit_test(what_is_no_frame_is_refused),
         cmocka_unit_test(long_content_types_are_cut),
+        cmocka_unit_test(what_is_too_long_for_a_frame_comes_in_several),
         cmocka_unit_test(bytes_that_were_changed_never_read_beyond_their_end),
     };
 

@@ -413,9 +413,9 @@ static void send_noise(fake_connection *connection, const fake_request *request,
     case 0: hth_buffer_add_text(&frame, "\xff\xff\xff\xff\x01 no frame"); break;
     case 1:
         hth_frame_add_head(&frame, 200, true, 0, events);
-        hth_frame_add_step(&frame, 128, 0, NULL, 0, "x", 1); /* no such reply */
+        hth_frame_add_step(&frame, 128, 0, NULL, "x", 1); /* no such reply */
         break;
-    case 2: hth_frame_add_step(&frame, 0, 0, NULL, 0, "x", 1); break; /* no head */
+    case 2: hth_frame_add_step(&frame, 0, 0, NULL, "x", 1); break; /* no head */
     case 3:
         hth_frame_add_head(&frame, 200, true, 0, events);
         hth_frame_add_head(&frame, 200, true, 0, events);
@@ -516,7 +516,7 @@ static void refuse_later(fake_connection *connection, const fake_request *reques
     if (note_run(stage, request) == 1 && stage->model[0] == 't') {
         script_head(&out, HTH_FRAMES_CONTENT_TYPE);
         hth_frame_add_head(&frame, 503, false, 1, json);
-        hth_frame_add_step(&frame, 0, HTH_STEP_ENDS, NULL, 0, body, sizeof(body) - 1);
+        hth_frame_add_bytes(&frame, body, sizeof(body) - 1);
         hth_frame_add_end(&frame, &summary);
         script_chunk(&out, &frame);
         hth_buffer_clear(&frame);
@@ -855,8 +855,8 @@ static void flood(fake_connection *connection, const fake_request *request, void
     for (int i = 0; i < FLOOD_STEPS; i++) {
         memset(bytes, 'a' + i % 26, FLOOD_BYTES);
         hth_buffer_clear(&frame);
-        hth_frame_add_step(&frame, 0, i + 1 == FLOOD_STEPS ? HTH_STEP_ENDS : 0, &(hearth_token){ i }, 1, bytes,
-                           FLOOD_BYTES);
+        hth_frame_add_step(&frame, 0, i + 1 == FLOOD_STEPS ? HTH_STEP_ENDS : 0,
+                           &(hth_frame_tokens){ .ids = &(hearth_token){ i }, .n = 1 }, bytes, FLOOD_BYTES);
         script_chunk(&out, &frame);
     }
     hth_buffer_clear(&frame);

@@ -1,8 +1,5 @@
 /*
  * supervisor_test.c - workers that die, hang and misbehave, and what the supervisor makes of it
- *
- * The workers are tests/helpers/fake_worker.c, which does what its options say. Nothing here depends on how fast things
- * go: each test runs the event loop until what it waits for is the case, or a minute has passed.
  */
 #include <errno.h>
 #include <event2/event.h>
@@ -15,202 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/os.h"
 #include "server/restart_policy.h"
-#include "server/supervisor.h"
-#include "support/cmocka_all.h"
-#include "support/support.h"
-
-enum { WORDS_MAX = 16, LOG_BYTES = 1 << 20 };
-
-typedef struct fixture {
-    struct event_base *base;
-    char *directory;
-    char path[512]; /* of a file in it, for whatever a test wants */
-    hth_server_options options;
-    hth_server_model models[4];
-    const char *words[4][WORDS_MAX * 2 + 1]; /* of their workers' command lines */
-    hth_log log;
-    char logged[LOG_BYTES];
-    size_t n_logged_bytes;
-    hth_supervisor *supervisor;
-    bool is_stopped;
-} fixture;
-
-static void log_write(hearth_log_level level, const char *source, const char *message, void *user_data)
-{
-    fixture *f = user_data;
-    int n;
-
-    (void)level;
-    n = snprintf(f->logged + f->n_logged_bytes, sizeof(f->logged) - f->n_logged_bytes, "%s: %s\n", source, message);
-    if (n > 0 && f->n_logged_bytes + (size_t)n < sizeof(f->logged))
-        f->n_logged_bytes += (size_t)n;
-}
-
-static int setup(void **state)
-{
-    fixture *f = calloc(1, sizeof(*f));
-
-    assert_non_null(f);
-    f->base = event_base_new();
-    assert_non_null(f->base);
-    f->directory = hth_test_directory_new();
-    (void)snprintf(f->path, sizeof(f->path), "%s/file", f->directory);
-    f->options = hth_server_options_default();
-    f->options.models = f->models;
-    f->options.drain_timeout_ms = 60000;
-    f->log = (hth_log){ .level = HEARTH_LOG_DEBUG, .write = log_write, .user_data = f };
-    *state = f;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    fixture *f = *state;
-
-    hth_supervisor_free(f->supervisor);
-    event_base_free(f->base);
-    hth_test_directory_remove(f->directory);
-    free(f);
-    return 0;
-}
-
-/* The next model: what its worker does, ending with NULL. */
-static hth_server_model *add(fixture *f, const char *name, const char *const *words)
-{
-    size_t i = f->options.n_models++;
-    size_t n = 0;
-
-    assert_true(i < 4);
-    for (; *words; words++) {
-        assert_true(n < (size_t)WORDS_MAX * 2);
-        f->words[i][n++] = "--do";
-        f->words[i][n++] = *words;
-    }
-    f->words[i][n] = NULL;
-    f->models[i] = (hth_server_model){ .name = name, .worker = f->words[i] };
-    return &f->models[i];
-}
-
-#define WORDS(...) ((const char *const[]){ __VA_ARGS__, NULL })
-
-static void start(fixture *f)
-{
-    hearth_error err;
-
-    if (hth_supervisor_new(f->base, HTH_TEST_FAKE_WORKER, &f->options, &f->log, &f->supervisor, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
-}
-
-/* Never a group: a worker that has ended has pid 0. */
-static void send_signal(int pid, int number)
-{
-    assert_true(pid > 0);
-    assert_int_equal(kill(pid, number), 0);
-}
-
-static hth_worker_view view(const fixture *f, size_t i)
-{
-    hth_worker_view out;
-
-    hth_supervisor_view(f->supervisor, i, &out);
-    return out;
-}
-
-/* Turn the loop until the condition holds; the supervisor's timer keeps it turning. */
-#define run_until(f, condition)                                                            \
-    do {                                                                                   \
-        uint64_t end_ns = hth_os_monotonic_ns() + UINT64_C(60000000000);                   \
-                                                                                           \
-        while (!(condition)) {                                                             \
-            assert_true(event_base_loop((f)->base, EVLOOP_ONCE) >= 0);                     \
-            if (hth_os_monotonic_ns() > end_ns)                                            \
-                fail_msg("'%s' did not come true; the log:\n%s", #condition, (f)->logged); \
-        }                                                                                  \
-    } while (0)
-
-static bool is_in(const fixture *f, size_t i, hth_worker_state state)
-{
-    return view(f, i).state == state;
-}
-
-static bool exists(const char *path)
-{
-    struct stat st;
-
-    return stat(path, &st) == 0;
-}
-
-/* The file's text, "" where there is none. */
-static const char *text_of(const char *path, char *text, size_t capacity)
-{
-    FILE *file = fopen(path, "r");
-    size_t n = file ? fread(text, 1, capacity - 1, file) : 0;
-
-    text[n] = '\0';
-    if (file)
-        (void)fclose(file);
-    return text;
-}
-
-static bool text_has(const char *path, const char *what)
-{
-    char text[16384];
-
-    return strstr(text_of(path, text, sizeof(text)), what) != NULL;
-}
-
-/* ---- one who waits ---- */
-
-typedef struct asker {
-    hth_worker_waiter waiter; /* first */
-    fixture *f;
-    uint64_t generation;
-    const char *ask_again; /* in on_ready: once more, for a later generation */
-    unsigned *order;       /* counted up in on_ready */
-    unsigned turn;
-    unsigned n_ready;
-    unsigned n_failed;
-    char socket_path[256];
-    hearth_error err;
-} asker;
-
-static void on_ready(hth_worker_waiter *waiter, const char *socket_path, uint64_t generation)
-{
-    asker *a = (asker *)waiter;
-    const char *model = a->ask_again;
-    hearth_error err;
-
-    a->n_ready++;
-    a->generation = generation;
-    (void)snprintf(a->socket_path, sizeof(a->socket_path), "%s", socket_path);
-    if (a->order)
-        a->turn = ++*a->order;
-    a->ask_again = NULL;
-    if (model)
-        assert_int_equal(hth_supervisor_want(a->f->supervisor, model, generation, waiter, &err), HEARTH_OK);
-}
-
-static void on_failed(hth_worker_waiter *waiter, const hearth_error *err)
-{
-    asker *a = (asker *)waiter;
-
-    a->n_failed++;
-    a->err = *err;
-}
-
-static asker asker_of(fixture *f)
-{
-    return (asker){ .waiter = { .on_ready = on_ready, .on_failed = on_failed }, .f = f };
-}
-
-static void want(fixture *f, const char *model, uint64_t after, asker *a)
-{
-    hearth_error err;
-
-    assert_int_equal(hth_supervisor_want(f->supervisor, model, after, &a->waiter, &err), HEARTH_OK);
-}
+#include "support/supervisor_stage.h"
 
 /* ---- starting ---- */
 
@@ -328,6 +131,23 @@ static void more_waiters_than_requests_are_refused(void **state)
     assert_int_equal(b.err.status, HEARTH_BUSY);
     assert_true(b.err.retry_after_s > 0);
     hth_worker_waiter_cancel(&a.waiter);
+}
+
+static void who_had_a_worker_is_not_refused_for_those_who_came_later(void **state)
+{
+    fixture *f = *state;
+    asker later = asker_of(f), earlier = asker_of(f);
+
+    f->options.requests_max = 1;
+    (void)add(f, "m", WORDS("ready"));
+    start(f);
+    want(f, "m", 0, &later);
+    want(f, "m", 1, &earlier); /* the first process failed it */
+    assert_int_equal(earlier.n_failed, 0);
+    run_until(f, later.n_ready == 1);
+    send_signal(view(f, 0).pid, SIGKILL);
+    run_until(f, earlier.n_ready == 1);
+    assert_int_equal(earlier.generation, 2);
 }
 
 /* ---- deaths ---- */
@@ -982,6 +802,7 @@ int main(void)
         test(waiters_are_served_in_the_order_they_came_and_one_can_leave),
         test(a_waiter_that_waits_too_long_is_told_what_the_worker_does),
         test(more_waiters_than_requests_are_refused),
+        test(who_had_a_worker_is_not_refused_for_those_who_came_later),
         test(a_worker_that_crashes_is_started_again_and_its_last_lines_are_kept),
         test(a_request_whose_worker_died_gets_the_next_one),
         test(a_worker_that_ends_without_being_asked_is_a_death_even_with_status_0),

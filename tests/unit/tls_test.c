@@ -264,6 +264,30 @@ static void a_stream_through_tls_reports_its_backlog(void **state)
     free(piece);
 }
 
+/* More than is read ahead: reading stops, and goes on with what TLS has kept. */
+static void requests_sent_far_ahead_are_answered_through_tls(void **state)
+{
+    enum { N = 4000 };
+    stage *s = *state;
+    hth_test_client client;
+    char *ahead = calloc(N, sizeof(GET("/hello")));
+
+    assert_non_null(ahead);
+    for (size_t i = 0, n = sizeof(GET("/hello")) - 1; i < N; i++)
+        memcpy(ahead + i * n, GET("/hello"), n);
+    dial_default(&client, s);
+    hth_test_client_say(&client, GET("/hold"));
+    hth_test_http_until(&s->http, s->http.held);
+    hth_test_client_say(&client, ahead);
+    for (int i = 0; i < 50; i++)
+        hth_test_http_turn(&s->http);
+    assert_int_equal(s->http.n_handled, 1);
+    hth_http_reply(s->http.held, 200, "text/plain", "held", 4);
+    hth_test_http_until(&s->http, (hth_test_client_listen(&client), s->http.n_handled == 1 + N));
+    hth_test_client_close(&client);
+    free(ahead);
+}
+
 static void clients_that_leave_are_noticed_through_tls(void **state)
 {
     stage *s = *state;
@@ -488,6 +512,7 @@ int main(void)
         TEST(a_large_body_arrives_through_tls),
         TEST(a_stream_through_tls_comes_piece_by_piece),
         TEST(a_stream_through_tls_reports_its_backlog),
+        TEST(requests_sent_far_ahead_are_answered_through_tls),
         TEST(clients_that_leave_are_noticed_through_tls),
         TEST(a_connection_that_the_server_ends_ends_in_order),
         TEST(an_aborted_stream_ends_without_tls_end),

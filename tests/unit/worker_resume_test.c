@@ -17,13 +17,16 @@ enum { REPLIES_MAX = 8, TOKENS_MAX = 256, FRAMES_MAX = 1024 };
 /* What a front remembers. */
 typedef struct memory {
     hth_buffer bytes; /* for the client */
+    hth_buffer ahead; /* of a stream, those that belong to the next step */
+    hth_buffer known; /* for the next worker */
+    size_t known_last;
     hearth_token tokens[REPLIES_MAX][TOKENS_MAX];
     uint32_t n_tokens[REPLIES_MAX];
     bool has_ended[REPLIES_MAX];
     uint32_t n_models;
     uint8_t model[HTH_FRAME_MODEL_BYTES];
     bool has_cached[REPLIES_MAX];
-    uint32_t n_cached[REPLIES_MAX];
+    bool has_outcome[REPLIES_MAX];
     int status;
     bool is_stream;
     bool is_over; /* END has come */
@@ -40,6 +43,7 @@ typedef struct frames {
 static void remember(memory *m, const hth_frame *frame)
 {
     assert_false(m->is_over);
+    hth_frame_add_known(&m->known, &m->known_last, frame);
     switch (frame->kind) {
     case HTH_FRAME_HEAD:
         assert_int_equal(m->bytes.n, 0);
@@ -51,21 +55,32 @@ static void remember(memory *m, const hth_frame *frame)
     case HTH_FRAME_STEP:
         assert_true(frame->reply < REPLIES_MAX);
         assert_false(m->has_ended[frame->reply]);
-        assert_true(frame->n_bytes == 0 || m->status > 0); /* the head comes first */
+        assert_true(frame->n_bytes == 0 || (m->status > 0 && m->is_stream)); /* the head comes first */
         /* Bytes without what released them would be sent once more by the next worker. */
         assert_true(frame->n_bytes == 0 || frame->n_tokens > 0 || frame->reply_has_ended || frame->has_failed);
         assert_int_equal(frame->has_failed, m->status >= 400);
         for (uint32_t i = 0; i < frame->n_tokens; i++)
             m->tokens[frame->reply][m->n_tokens[frame->reply]++] = hth_frame_token(frame, i);
         m->has_ended[frame->reply] = frame->reply_has_ended;
+        /* How it ended is known before its last bytes leave. */
+        assert_true(!frame->reply_has_ended || m->has_outcome[frame->reply] || frame->has_failed);
+        hth_buffer_add(&m->bytes, hth_buffer_text(&m->ahead), m->ahead.n);
         hth_buffer_add(&m->bytes, frame->bytes, frame->n_bytes);
+        hth_buffer_clear(&m->ahead);
+        break;
+    case HTH_FRAME_BYTES:
+        assert_true(m->status > 0);
+        hth_buffer_add(m->is_stream ? &m->ahead : &m->bytes, frame->bytes, frame->n_bytes);
+        break;
+    case HTH_FRAME_OUTCOME:
+        assert_true(frame->reply < REPLIES_MAX && !m->has_outcome[frame->reply]);
+        m->has_outcome[frame->reply] = true;
         break;
     case HTH_FRAME_CACHED:
         assert_true(frame->reply < REPLIES_MAX);
         assert_false(m->has_cached[frame->reply]);
         assert_int_equal(m->n_tokens[frame->reply], 0);
         m->has_cached[frame->reply] = true;
-        m->n_cached[frame->reply] = frame->n_cached;
         break;
     case HTH_FRAME_MODEL:
         assert_int_equal(m->n_models, 0);
@@ -126,6 +141,8 @@ static frames ask(const hth_test_worker *worker, const char *target, const char 
 static void memory_free(memory *m)
 {
     hth_buffer_deinit(&m->bytes);
+    hth_buffer_deinit(&m->ahead);
+    hth_buffer_deinit(&m->known);
     free(m);
 }
 
@@ -184,30 +201,34 @@ static void expect_equal(hth_buffer *whole, hth_buffer *parts, size_t n_frames, 
                  hth_buffer_text(parts));
 }
 
+/* What the client has after both, which is what it had before where that was a part of a body. */
+static void join(memory *before, memory *after)
+{
+    if (!after->is_stream && before->bytes.n > 0) {
+        assert_true(before->bytes.n <= after->bytes.n);
+        assert_memory_equal(before->bytes.text, after->bytes.text, before->bytes.n);
+        hth_buffer_clear(&before->bytes);
+    }
+    hth_buffer_add(&before->bytes, hth_buffer_text(&after->bytes), after->bytes.n);
+}
+
 /* The reply that goes on after n frames of f. */
 static void go_on(const hth_test_worker *worker, const char *target, const char *body, const frames *f, size_t n,
                   memory *whole)
 {
     memory *before = calloc(1, sizeof(*before)), *after = calloc(1, sizeof(*after));
-    hth_buffer known = { .text = NULL };
     frames rest;
 
     remember_frames(before, f, n);
-    if (before->n_models > 0)
-        hth_frame_add_model(&known, before->model);
-    after->n_models = before->n_models; /* nor is this, here and below */
+    after->n_models = before->n_models; /* it is not told twice, as is none of these */
     for (uint32_t i = 0; i < REPLIES_MAX; i++) {
-        after->has_cached[i] = before->has_cached[i]; /* it is not told twice */
-        if (before->has_cached[i])
-            hth_frame_add_cached(&known, i, before->n_cached[i]);
-        if (before->n_tokens[i] > 0 || before->has_ended[i])
-            hth_frame_add_step(&known, i, before->has_ended[i] ? HTH_STEP_ENDS : 0, before->tokens[i],
-                               before->n_tokens[i], NULL, 0);
+        after->has_cached[i] = before->has_cached[i];
+        after->has_outcome[i] = before->has_outcome[i] && before->has_ended[i];
     }
-    rest = ask(worker, target, body, &known);
+    rest = ask(worker, target, body, &before->known);
     remember_frames(after, &rest, rest.n);
     assert_true(after->is_over);
-    hth_buffer_add(&before->bytes, hth_buffer_text(&after->bytes), after->bytes.n);
+    join(before, after);
     expect_equal(&whole->bytes, &before->bytes, n,
                  whole->is_stream && (whole->n_tokens[1] > 0 || strstr(body, "\"n\"")));
     assert_int_equal(after->status, whole->status);
@@ -222,7 +243,6 @@ static void go_on(const hth_test_worker *worker, const char *target, const char 
         assert_int_equal(before->has_ended[i] + after->has_ended[i], whole->has_ended[i]);
     }
     hth_test_heard_deinit(&rest.heard);
-    hth_buffer_deinit(&known);
     memory_free(before);
     memory_free(after);
 }
@@ -317,12 +337,16 @@ static void a_reply_goes_on_with_the_next_byte_in_every_api(void **state)
           "{\"model\":\"m\",\"prompt\":\"" PROMPT "\",\"max_tokens\":6,\"n\":4,\"temperature\":1,\"stop\":[" HELD_BACK
           "]}" },
         { "/v1/completions", "{\"model\":\"m\",\"prompt\":\"" PROMPT "\",\"max_tokens\":8,\"logprobs\":2}" },
+        { "/v1/completions", /* log probabilities are held back with their text */
+          "{\"model\":\"m\",\"prompt\":\"" PROMPT
+          "\",\"max_tokens\":6,\"n\":3,\"temperature\":1,\"logprobs\":2,\"stop\":[" HELD_BACK "]}" },
         { "/v1/chat/completions", "{\"model\":\"m\"," CHAT ",\"max_tokens\":12}" },
         { "/v1/chat/completions", "{\"model\":\"m\"," CHAT ",\"max_tokens\":8,\"n\":2,\"logprobs\":true,"
                                   "\"top_logprobs\":2}" },
         { "/v1/messages", "{\"model\":\"m\"," CHAT ",\"max_tokens\":12,\"stop_sequences\":[\"zz\"]}" },
         { "/completion", "{\"prompt\":\"" PROMPT "\",\"n_predict\":10,\"n\":2,\"return_tokens\":true}" },
         { "/completion", "{\"prompt\":\"" PROMPT "\",\"n_predict\":8,\"n_probs\":2,\"temperature\":1.5}" },
+        { "/completion", "{\"prompt\":\"" PROMPT "\",\"n_predict\":6,\"n\":3,\"n_probs\":64,\"temperature\":1.5}" },
     };
 
     (void)state;
@@ -461,8 +485,7 @@ static void who_goes_on_is_not_refused_for_a_full_queue(void **state)
 }
 
 /*
- * A reply whose end the client has may need longer to end once more, its tokens being drawn again, than the others. What
- * follows after all replies has not left yet.
+ * A reply whose end the client has may end once more after the others. What follows after all replies has not left yet.
  */
 static void the_end_of_all_replies_comes_whichever_ends_last(void **state)
 {
@@ -482,7 +505,8 @@ static void the_end_of_all_replies_comes_whichever_ends_last(void **state)
     hth_test_worker_start(&worker);
     whole = remember_all(&worker, body.text, NULL);
     hth_test_worker_stop(&worker);
-    hth_frame_add_step(&known, 0, HTH_STEP_ENDS, whole->tokens[0], whole->n_tokens[0], NULL, 0);
+    hth_frame_add_step(&known, 0, HTH_STEP_ENDS,
+                       &(hth_frame_tokens){ .ids = whole->tokens[0], .n = whole->n_tokens[0] }, NULL, 0);
     hth_test_worker_start(&worker); /* which knows nothing of the prompts: the long one takes its time */
     rest = remember_all(&worker, body.text, &known);
     assert_int_equal(rest->n_tokens[0], 0);
@@ -532,20 +556,20 @@ static void what_cannot_be_known_of_a_reply_is_refused(void **state)
     hth_buffer_add_text(&known, "this is no frame at all");
     expect_refused(&worker, &known, body);
     hth_buffer_clear(&known);
-    hth_frame_add_step(&known, 0, 0, &no_token, 1, NULL, 0);
+    hth_frame_add_step(&known, 0, 0, &(hth_frame_tokens){ .ids = &no_token, .n = 1 }, NULL, 0);
     expect_refused(&worker, &known, body);
     hth_buffer_clear(&known);
-    hth_frame_add_step(&known, 1, HTH_STEP_ENDS, NULL, 0, NULL, 0); /* there is one reply */
+    hth_frame_add_step(&known, 1, HTH_STEP_ENDS, NULL, NULL, 0); /* there is one reply */
     expect_refused(&worker, &known, body);
     hth_buffer_clear(&known);
-    hth_frame_add_step(&known, UINT32_MAX, HTH_STEP_ENDS, NULL, 0, NULL, 0);
+    hth_frame_add_step(&known, UINT32_MAX, HTH_STEP_ENDS, NULL, NULL, 0);
     expect_refused(&worker, &known, body);
     hth_buffer_clear(&known);
     hth_frame_add_head(&known, 200, true, 0, "text/plain");
     expect_refused(&worker, &known, body);
     hth_buffer_clear(&known);
     hth_frame_add_model(&known, other_model); /* whose tokens mean something else */
-    hth_frame_add_step(&known, 0, 0, &token, 1, NULL, 0);
+    hth_frame_add_step(&known, 0, 0, &(hth_frame_tokens){ .ids = &token, .n = 1 }, NULL, 0);
     expect_failed(&worker, &known, body, 500, "was changed meanwhile");
     hth_buffer_deinit(&known);
     hth_test_worker_deinit(&worker);

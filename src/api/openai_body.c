@@ -1,0 +1,39 @@
+/*
+ * openai_body.c - see openai_body.h
+ */
+#include "api/openai_body.h"
+
+#include "api/usage.h"
+
+const char *hth_api_openai_finish_reason(const hth_api_choice *choice)
+{
+    return choice->finish != HEARTH_FINISH_STOP ? "length" : choice->n_calls > 0 ? "tool_calls" : "stop";
+}
+
+void hth_api_openai_body_begin_take(json_t *envelope, hth_buffer *out)
+{
+    hth_api_add_open_take(out, envelope);
+    hth_buffer_add_text(out, ",\"choices\":[");
+}
+
+void hth_api_openai_choice_begin_take(json_t *choice, hth_buffer *out)
+{
+    hth_api_add_open_take(out, choice);
+    hth_buffer_add_text(out, ",\"logprobs\":");
+}
+
+void hth_api_openai_choice_end(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
+{
+    if (!hth_api_has_lists(reply))
+        hth_buffer_add_text(out, "null");
+    hth_buffer_add_text(out, ",\"finish_reason\":\"");
+    hth_buffer_add_text(out, hth_api_openai_finish_reason(choice));
+    hth_buffer_add_text(out, "\"}");
+}
+
+void hth_api_openai_body_end(hth_api_reply *reply, hth_buffer *out)
+{
+    hth_buffer_add_text(out, "],\"usage\":");
+    hth_buffer_add_json_take(out, hth_api_usage_openai(reply));
+    hth_buffer_add_text(out, "}");
+}

@@ -1,0 +1,547 @@
+/*
+ * worker_job_reply.c - one job: news into bytes, and bytes to its client
+ *
+ * A stream's bytes leave with the tokens that released them. A body is written once all of its replies have ended, piece by
+ * piece as its reader takes it, so that no more than a piece of it is ever here.
+ *
+ * Of a stream that goes on, what its known tokens release has left before, in another worker: it goes through the writer,
+ * so that the writer knows it, and is thrown away. A body is written from its beginning, and who reads it throws away what
+ * he has. What the other worker told of a reply beyond its tokens is said again here: their log probabilities, how much of
+ * the prompt was cached, and how it ended. What this one finds is partly that one's own work, and would not be the same to
+ * the last digit.
+ */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/sse.h"
+#include "server/worker_job_inside.h"
+
+enum {
+    STEP_BYTES_MAX = 64 << 10,              /* then a step is closed, and a frame leaves */
+    BODY_BYTES_AT_ONCE = 32 << 10,          /* in a piece */
+    BODY_WHOLE_BYTES = HTH_HTTP_BACKLOG_MAX /* a body that has its length before it */
+};
+
+static const char stream_type[] = "text/event-stream", body_type[] = "application/json";
+
+/* ---- whole replies ---- */
+
+static void add_retry_after(hth_http_exchange *exchange, uint32_t seconds)
+{
+    char text[16];
+
+    if (seconds == 0)
+        return;
+    (void)snprintf(text, sizeof(text), "%u", seconds); /* sized for it */
+    hth_http_header_add(exchange, "Retry-After", text);
+}
+
+void hth_job_reply_error(hth_http_exchange *exchange, hth_api_dialect dialect, const hth_api_error *error)
+{
+    hth_buffer body = { .text = NULL };
+
+    hth_api_error_write(dialect, error, &body);
+    add_retry_after(exchange, error->retry_after_s);
+    hth_http_reply(exchange, hth_api_error_http_status(dialect, error), body_type, hth_buffer_text(&body), body.n);
+    hth_buffer_deinit(&body);
+}
+
+/* The exchange ends with this. */
+static hth_http_exchange *take_exchange(hth_job *job)
+{
+    hth_http_exchange *exchange = job->exchange;
+
+    job->exchange = NULL;
+    return exchange;
+}
+
+static void add_head(hth_job *job, int status, bool is_stream, uint32_t retry_after_s)
+{
+    hth_frame_add_head(&job->jobs->wire, status, is_stream, retry_after_s, is_stream ? stream_type : body_type);
+    job->has_head = true;
+}
+
+static void add_end(hth_job *job, int status)
+{
+    job->summary.status = (uint32_t)status;
+    hth_frame_add_end(&job->jobs->wire, &job->summary);
+}
+
+void hth_job_fail(hth_job *job, const hth_api_error *error)
+{
+    hth_buffer *wire = &job->jobs->wire, *piece = &job->jobs->piece;
+    int status = hth_api_error_http_status(job->dialect, error);
+
+    if (!job->is_framed) {
+        hth_job_reply_error(take_exchange(job), job->dialect, error);
+        return;
+    }
+    hth_buffer_clear(wire);
+    hth_buffer_clear(piece);
+    hth_api_error_write(job->dialect, error, piece);
+    add_head(job, status, false, error->retry_after_s);
+    hth_frame_add_bytes(wire, hth_buffer_text(piece), piece->n);
+    add_end(job, status);
+    if (wire->failed || piece->failed)
+        hth_http_abort(take_exchange(job));
+    else
+        hth_http_reply(take_exchange(job), 200, HTH_FRAMES_CONTENT_TYPE, wire->text, wire->n);
+}
+
+/* ---- steps ---- */
+
+static bool is_streamed(const hth_job *job)
+{
+    return job->task.request->stream;
+}
+
+/* As a frame: its tokens with their log probabilities where bytes that have not left yet show them. */
+static void add_step(hth_job *job)
+{
+    hth_api_reply *reply = job->task.reply;
+    hth_buffer *wire = &job->jobs->wire, *piece = &job->jobs->piece;
+    hth_job_step *s = &job->jobs->step;
+    bool is_stream = is_streamed(job) && hth_api_reply_http_status(reply) == 200;
+    hth_frame_tokens tokens = { .ids = s->tokens, .n = s->n_tokens };
+    unsigned flags = s->has_ended ? HTH_STEP_ENDS : 0;
+
+    if (!is_stream || hth_api_reply_has_untold(reply, s->reply)) {
+        tokens.logprobs = s->logprobs;
+        tokens.n_logprobs = s->n_logprobs;
+    }
+    if (!job->has_told_model && !job->task.known.has_model)
+        hth_frame_add_model(wire, job->jobs->model_digest);
+    job->has_told_model = true;
+    if (hth_api_reply_failure(reply) != 0)
+        flags |= HTH_STEP_FAILS; /* nothing is written after it */
+    if (piece->n > 0 && !job->has_head)
+        add_head(job, hth_api_reply_http_status(reply), is_stream, 0);
+    if (!is_stream)
+        hth_frame_add_bytes(wire, hth_buffer_text(piece), piece->n);
+    hth_frame_add_step(wire, s->reply, flags, &tokens, hth_buffer_text(piece), is_stream ? piece->n : 0);
+}
+
+/* The step that is open, as a frame or, for who wants none, as its bytes. */
+static void close_step(hth_job *job)
+{
+    hth_buffer *wire = &job->jobs->wire, *piece = &job->jobs->piece;
+    hth_job_step *s = &job->jobs->step;
+
+    if (!job->is_framed)
+        hth_buffer_add(wire, hth_buffer_text(piece), piece->n);
+    else if (s->is_open && (s->n_tokens > 0 || piece->n > 0 || s->has_ended))
+        add_step(job);
+    wire->failed |= piece->failed;
+    hth_buffer_clear(piece);
+    s->is_open = false;
+    s->has_ended = false;
+    s->n_tokens = 0;
+}
+
+/* One that is as large as a frame should be. */
+static bool is_step_full(const hth_job *job)
+{
+    const hth_job_step *s = &job->jobs->step;
+
+    return job->jobs->piece.n >= STEP_BYTES_MAX || hth_frame_token_bytes(s->n_tokens, s->n_logprobs) >= STEP_BYTES_MAX;
+}
+
+static bool grow(void **array, size_t *capacity, size_t n_needed, size_t n_each)
+{
+    size_t wanted = 2 * n_needed + 64;
+    void *grown;
+
+    if (n_needed <= *capacity)
+        return true;
+    grown = realloc(*array, wanted * n_each);
+    if (!grown)
+        return false;
+    *array = grown;
+    *capacity = wanted;
+    return true;
+}
+
+static void add_token(hth_job *job, const hearth_token_event *event)
+{
+    hth_job_step *s = &job->jobs->step;
+    void *tokens = s->tokens, *logprobs = s->logprobs;
+    bool has_room;
+
+    s->n_logprobs = event->logprobs ? 1 + event->n_top_logprobs : 0;
+    has_room = grow(&tokens, &s->tokens_capacity, (size_t)s->n_tokens + 1, sizeof(*s->tokens)) &&
+               grow(&logprobs, &s->logprobs_capacity, ((size_t)s->n_tokens + 1) * s->n_logprobs, sizeof(*s->logprobs));
+    s->tokens = tokens;
+    s->logprobs = logprobs;
+    if (!has_room) {
+        job->jobs->wire.failed = true;
+        return;
+    }
+    if (s->n_logprobs > 0)
+        memcpy(s->logprobs + (size_t)s->n_tokens * s->n_logprobs, event->logprobs,
+               s->n_logprobs * sizeof(*s->logprobs));
+    s->tokens[s->n_tokens++] = event->token;
+}
+
+/* ---- news into bytes ---- */
+
+/* Of a stream: has what comes of this already left, in another worker? */
+static bool has_left(const hth_job *job, const hth_news *news)
+{
+    const hth_known *known = &job->task.known;
+
+    if (known->n_replies == 0 || !is_streamed(job))
+        return false;
+    if (hth_known_has_ended(known, news->reply))
+        return true;
+    switch (news->kind) {
+    case HTH_NEWS_TOKEN: return news->event.index < hth_known_n(known, news->reply);
+    case HTH_NEWS_TEXT:
+        return job->replies[news->reply].n_tokens < hth_known_n(known, news->reply); /* it leaves with that token */
+    default: return false;
+    }
+}
+
+static void take_token(hth_job *job, const hth_news *news)
+{
+    hth_api_reply *reply = job->task.reply;
+    hth_buffer *piece = &job->jobs->piece;
+    hearth_token_event event = news->event;
+    const hearth_logprob *known;
+    hearth_stats stats;
+    uint32_t n_known = 0;
+
+    job->replies[news->reply].n_tokens = event.index + 1;
+    known = hth_known_logprobs(&job->task.known, news->reply, event.index, &n_known);
+    if (event.logprobs && known && n_known == 1 + event.n_top_logprobs)
+        event.logprobs = known;
+    if (event.index >= hth_known_n(&job->task.known, news->reply))
+        add_token(job, &event);
+    if (event.stats) { /* as the client was told of the cache before */
+        stats = *event.stats;
+        stats.cached_tokens = job->replies[news->reply].n_cached;
+        event.stats = &stats;
+    }
+    hth_api_reply_token(reply, news->reply, &event, piece);
+    if (event.n_bytes > 0)
+        hth_api_reply_text(reply, news->reply, event.text, event.n_bytes, piece);
+}
+
+/*
+ * The news have left before, in another worker, but for the end of all replies, where this was the last one here but not
+ * there.
+ */
+static void drop_old(hth_job *job, size_t n_before)
+{
+    hth_buffer *piece = &job->jobs->piece;
+    size_t n_end = hth_api_reply_n_end_bytes(job->task.reply);
+
+    if (hth_api_reply_failure(job->task.reply) != 0 || piece->failed)
+        return;
+    if (hth_known_is_all(&job->task.known, job->task.n_replies))
+        n_end = 0;
+    if (n_end > 0)
+        memmove(piece->text + n_before, piece->text + piece->n - n_end, n_end);
+    piece->n = n_before + n_end;
+    job->jobs->step.has_ended |= n_end > 0; /* said once more: with what it ends */
+}
+
+/* How much of its prompt was cached: at the latest its first token says it for good. */
+static void take_cached(hth_job *job, const hth_news *news)
+{
+    hth_job_reply *reply = &job->replies[news->reply];
+
+    if (news->kind == HTH_NEWS_PROGRESS && !reply->has_cached)
+        reply->n_cached = news->n_done;
+    if (news->kind == HTH_NEWS_DONE && !reply->has_cached)
+        reply->n_cached = news->result->stats.cached_tokens;
+    if (news->kind == HTH_NEWS_PROGRESS || reply->has_cached || reply->is_cached_told)
+        return;
+    reply->is_cached_told = true;
+    if (job->is_framed && hth_known_n(&job->task.known, news->reply) == 0)
+        hth_frame_add_cached(&job->jobs->wire, news->reply, reply->n_cached);
+}
+
+/* ---- ends ---- */
+
+static hth_frame_outcome outcome_of(const hearth_result *result)
+{
+    const hearth_stats *stats = &result->stats;
+    hth_frame_outcome outcome = {
+        .finish = result->finish_reason,
+        .stop_number = result->stop_number,
+        .n_prompt_tokens = stats->prompt_tokens,
+        .n_cached_tokens = stats->cached_tokens,
+        .n_reply_tokens = stats->completion_tokens,
+        .hit = stats->hit,
+        .tier = stats->tier,
+        .miss = stats->miss,
+        .n_finish_tokens = stats->finish_tokens,
+        .queue_ms = stats->queue_ms,
+        .restore_ms = stats->restore_ms,
+        .prefill_ms = stats->prefill_ms,
+        .ttft_ms = stats->ttft_ms,
+        .decode_ms = stats->decode_ms,
+    };
+
+    static_assert(sizeof(outcome.finish_key) == sizeof(stats->finish_key), "a key is a key");
+    memcpy(outcome.finish_key, stats->finish_key, sizeof(outcome.finish_key));
+    return outcome;
+}
+
+/* What the API's writers need of a result. */
+static hearth_result result_of(const hth_frame_outcome *outcome)
+{
+    hearth_result result = {
+        .status = HEARTH_OK,
+        .finish_reason = (hearth_finish_reason)outcome->finish,
+        .stop_number = outcome->stop_number,
+        .stats = {
+            .prompt_tokens = outcome->n_prompt_tokens,
+            .cached_tokens = outcome->n_cached_tokens,
+            .completion_tokens = outcome->n_reply_tokens,
+            .hit = (hearth_hit)outcome->hit,
+            .tier = (hearth_tier)outcome->tier,
+            .miss = (hearth_miss)outcome->miss,
+            .finish_tokens = outcome->n_finish_tokens,
+            .queue_ms = outcome->queue_ms,
+            .restore_ms = outcome->restore_ms,
+            .prefill_ms = outcome->prefill_ms,
+            .ttft_ms = outcome->ttft_ms,
+            .decode_ms = outcome->decode_ms,
+        },
+    };
+
+    memcpy(result.stats.finish_key, outcome->finish_key, sizeof(outcome->finish_key));
+    return result;
+}
+
+static void add_to_summary(hth_job *job, uint32_t reply, const hearth_result *result)
+{
+    const hearth_stats *stats = &result->stats;
+    hth_frame_summary *summary = &job->summary;
+
+    summary->n_reply_tokens += stats->completion_tokens;
+    if (reply % job->task.request->options.n == 0) {
+        summary->n_prompt_tokens += stats->prompt_tokens;
+        summary->n_cached_tokens += stats->cached_tokens;
+    }
+    if (reply > 0)
+        return;
+    summary->hit = stats->hit;
+    summary->tier = stats->tier;
+    summary->miss = stats->miss;
+    summary->finish = result->finish_reason;
+    summary->queue_ms = stats->queue_ms;
+    summary->restore_ms = stats->restore_ms;
+    summary->prefill_ms = stats->prefill_ms;
+    summary->ttft_ms = stats->ttft_ms;
+    summary->decode_ms = stats->decode_ms;
+}
+
+static void take_end(hth_job *job, const hth_news *news)
+{
+    const hth_known *known = &job->task.known;
+    const hth_frame_outcome *outcome = hth_known_outcome(known, news->reply);
+    hearth_result result = *news->result; /* borrows what it holds */
+    hth_frame_outcome told;
+
+    result.stats.cached_tokens = job->replies[news->reply].n_cached;
+    /* It had ended before, and all that came of it is here. */
+    if (outcome && job->replies[news->reply].n_tokens == hth_known_n(known, news->reply))
+        result = result_of(outcome);
+    add_to_summary(job, news->reply, &result);
+    hth_api_reply_done(job->task.reply, news->reply, &result, &job->jobs->piece);
+    if (!job->is_framed || hth_known_has_ended(known, news->reply) || hth_api_reply_failure(job->task.reply) != 0)
+        return;
+    told = outcome_of(&result);
+    hth_frame_add_outcome(&job->jobs->wire, news->reply, &told);
+}
+
+/* One thing, for a client who is still there. */
+static void take_news(hth_job *job, const hth_news *news)
+{
+    hth_api_reply *reply = job->task.reply;
+    hth_buffer *piece = &job->jobs->piece;
+    hth_job_step *s = &job->jobs->step;
+    bool is_old = has_left(job, news);
+    size_t n_before;
+
+    if (s->is_open && s->reply != news->reply)
+        close_step(job);
+    take_cached(job, news);
+    s->is_open = true;
+    s->reply = news->reply;
+    n_before = piece->n;
+    switch (news->kind) {
+    case HTH_NEWS_PROGRESS:
+        hth_api_reply_progress(reply, news->reply, HEARTH_PHASE_RESTORE, job->replies[news->reply].n_cached);
+        break;
+    case HTH_NEWS_TEXT: hth_api_reply_text(reply, news->reply, news->event.text, news->event.n_bytes, piece); break;
+    case HTH_NEWS_TOKEN: take_token(job, news); break;
+    case HTH_NEWS_DONE:
+        take_end(job, news);
+        s->has_ended = !hth_known_has_ended(&job->task.known, news->reply);
+        break;
+    }
+    if (is_old)
+        drop_old(job, n_before);
+    if (news->kind == HTH_NEWS_DONE || (news->kind == HTH_NEWS_TOKEN && is_step_full(job)))
+        close_step(job);
+}
+
+/* ---- bytes to the client ---- */
+
+/* A client that takes too little makes its replies wait. */
+static void hold_back(hth_job *job)
+{
+    job->backlog = hth_http_stream_backlog(job->exchange);
+    if (job->backlog < HTH_HTTP_BACKLOG_MAX || job->is_paused)
+        return;
+    job->is_paused = true;
+    hth_task_pause(&job->task, true);
+}
+
+/* Write what the wire has; with is_over that is the rest, and the exchange ends. */
+static void write_wire(hth_job *job, int status, const char *type, bool is_over)
+{
+    hth_buffer *wire = &job->jobs->wire;
+
+    if (job->is_framed) { /* the frames have their own */
+        status = 200;
+        type = HTH_FRAMES_CONTENT_TYPE;
+    }
+    if (wire->failed) {
+        hth_http_abort(take_exchange(job));
+    } else if (is_over && !job->has_begun) {
+        hth_http_reply(take_exchange(job), status, type, hth_buffer_text(wire), wire->n);
+    } else if (is_over || wire->n > 0) {
+        if (!job->has_begun)
+            hth_http_stream_begin(job->exchange, status, type);
+        job->has_begun = true;
+        hth_http_stream_write(job->exchange, hth_buffer_text(wire), wire->n);
+        if (is_over)
+            hth_http_stream_end(take_exchange(job));
+    }
+    hth_buffer_clear(wire);
+}
+
+/* The next piece of the body, and what ends it. True: that was all. */
+static bool add_body_piece(hth_job *job)
+{
+    hth_buffer *wire = &job->jobs->wire, *piece = &job->jobs->piece;
+    bool is_over;
+
+    hth_buffer_clear(piece);
+    is_over = hth_api_reply_body(job->task.reply, BODY_BYTES_AT_ONCE, piece);
+    if (!job->is_framed) {
+        hth_buffer_add(wire, hth_buffer_text(piece), piece->n);
+    } else {
+        if (!job->has_head)
+            add_head(job, 200, false, 0);
+        hth_frame_add_bytes(wire, hth_buffer_text(piece), piece->n);
+        if (is_over)
+            add_end(job, 200);
+    }
+    wire->failed |= piece->failed;
+    return is_over;
+}
+
+/* As much of the body as its reader takes now, behind what the wire has. */
+static void write_body(hth_job *job)
+{
+    const hth_buffer *wire = &job->jobs->wire;
+
+    job->is_writing = true;
+    while (job->exchange && hth_http_stream_backlog(job->exchange) < HTH_HTTP_BACKLOG_MAX) {
+        bool is_over = add_body_piece(job);
+
+        if (is_over || wire->failed || job->has_begun || wire->n > BODY_WHOLE_BYTES)
+            write_wire(job, 200, body_type, is_over);
+    }
+}
+
+void hth_job_write_on(hth_job *job)
+{
+    hth_buffer_clear(&job->jobs->wire);
+    if (job->is_writing)
+        write_body(job);
+}
+
+/* Write what has come; the exchange ends with the reply. */
+static void write_news(hth_job *job)
+{
+    const hth_api_reply *reply = job->task.reply;
+    bool has_ended = hth_api_reply_has_ended(reply);
+    int failure = hth_api_reply_failure(reply), status = hth_api_reply_http_status(reply);
+    bool is_stream = is_streamed(job) && status == 200;
+
+    close_step(job);
+    if (has_ended && !failure && !is_stream) {
+        write_body(job);
+        return;
+    }
+    if (job->is_framed && has_ended) {
+        if (!job->has_head)
+            add_head(job, status, is_stream, 0);
+        add_end(job, failure ? failure : status);
+    }
+    write_wire(job, status, is_stream ? stream_type : body_type, has_ended);
+    if (job->exchange && job->has_begun)
+        hold_back(job);
+    if (!job->exchange && job->n_ended < job->task.n_submitted)
+        hth_task_cancel(&job->task); /* it failed while others of its replies run */
+}
+
+void hth_job_take_box(hth_job *job)
+{
+    hth_jobs *jobs = job->jobs;
+    hth_news news;
+
+    hth_buffer_clear(&jobs->wire);
+    hth_buffer_clear(&jobs->piece);
+    jobs->step.is_open = jobs->step.has_ended = false;
+    jobs->step.n_tokens = 0;
+    while (hth_post_read(jobs->options.post, &news)) {
+        job->n_ended += news.kind == HTH_NEWS_DONE;
+        if (job->exchange && !hth_api_reply_has_ended(job->task.reply))
+            take_news(job, &news);
+    }
+    if (job->exchange)
+        write_news(job);
+}
+
+/* ---- from the beginning ---- */
+
+bool hth_job_begin_replies(hth_job *job)
+{
+    hth_task *task = &job->task;
+
+    job->replies = calloc(task->n_replies ? task->n_replies : 1, sizeof(*job->replies));
+    if (!job->replies)
+        return false;
+    for (uint32_t i = 0; i < task->n_replies; i++) {
+        hth_job_reply *reply = &job->replies[i];
+
+        reply->has_cached = hth_known_cached(&task->known, i, &reply->n_cached);
+        if (reply->has_cached)
+            hth_api_reply_progress(task->reply, i, HEARTH_PHASE_RESTORE, reply->n_cached);
+    }
+    return true;
+}
+
+void hth_job_begin_stream(hth_job *job)
+{
+    hth_buffer *wire = &job->jobs->wire;
+
+    hth_buffer_clear(wire);
+    if (job->is_framed)
+        add_head(job, 200, true, 0);
+    else
+        hth_sse_add_comment(wire);
+    if (wire->failed)
+        return;
+    hth_api_reply_note_begun(job->task.reply);
+    write_wire(job, 200, stream_type, false);
+}

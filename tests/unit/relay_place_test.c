@@ -1,0 +1,81 @@
+/*
+ * relay_place_test.c - a request that a worker has had keeps its place in the queue of the next one
+ */
+#include "support/relay_stage.h"
+
+static const script_step steps[] = {
+    { .tokens = { 1 }, .n_tokens = 1, .bytes = "data: one\n\n", .has_ended = true },
+};
+static const reply_script script = {
+    .status = 200, .is_stream = true, .content_type = "text/event-stream", .steps = steps, .n_steps = 1
+};
+
+static int setup(void **state)
+{
+    relay_stage *stage = malloc(sizeof(*stage));
+
+    assert_non_null(stage);
+    relay_stage_open(stage);
+    stage->script = &script;
+    worker_start(&stage->supervisor);
+    *state = stage;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    relay_stage_close(*state);
+    free(*state);
+    return 0;
+}
+
+/* Is it said of that run that another worker had the request? */
+static bool goes_on(const relay_stage *stage, unsigned run)
+{
+    return strstr(stage->heads[run], "\r\n" HTH_HEADER_KNOWN ": ") != NULL;
+}
+
+/* Whatever of the reply came, if only a byte of its head, or the reply's head without a byte of its body. */
+static void a_request_keeps_its_place_though_nothing_came_of_it(void **state)
+{
+    relay_stage *stage = *state;
+    client_reply reply = { .status = 0 };
+    size_t n_bytes;
+
+    exchange_whole(stage, &reply);
+    assert_false(goes_on(stage, 0));
+    n_bytes = stage->n_reply_bytes;
+    for (size_t cut = 20; cut < n_bytes - 100; cut += 7) { /* libcurl tries a kept connection that ends at once again */
+        forget_runs(stage);
+        stage->runs[0].cut = cut;
+        exchange_whole(stage, &reply);
+        assert_int_equal(stage->n_runs, 2);
+        assert_string_equal(hth_buffer_text(&reply.body), "data: one\n\n");
+        assert_false(goes_on(stage, 0));
+        assert_true(goes_on(stage, 1));
+    }
+    client_reply_deinit(&reply);
+}
+
+static void what_generates_nothing_has_none(void **state)
+{
+    relay_stage *stage = *state;
+    client_reply reply = { .status = 0 };
+
+    stage->generates = false;
+    stage->runs[0].cut = 30;
+    exchange_whole(stage, &reply);
+    assert_int_equal(stage->n_runs, 2);
+    assert_false(goes_on(stage, 1));
+    client_reply_deinit(&reply);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_request_keeps_its_place_though_nothing_came_of_it, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_generates_nothing_has_none, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
