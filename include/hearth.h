@@ -31,8 +31,8 @@
  *              for that call. Strings inside results belong to the result.
  *   Threads    Every function may be called from any thread at any time; objects are locked inside. A handle must not
  *              be released while another thread is inside a call on that same handle.
- *   Callbacks  run on the thread named at their type, must not block for long, and may call hearth_cancel and
- *              hearth_pause and nothing else of this library.
+ *   Callbacks  run on the thread named at their type, must not block for long, and may call hearth_cancel, hearth_pause,
+ *              hearth_model_ref and hearth_model_unref and nothing else of this library.
  *   Text       is UTF-8. Text given in is checked; text given out consists of whole characters.
  */
 #ifndef HEARTH_H
@@ -104,8 +104,9 @@ typedef enum hearth_log_level {
 } hearth_log_level;
 
 /*
- * Receives one line of log, without a newline. Runs on whichever thread has something to say, several at once possible.
- * source is "hearth" or the engine's name; both strings are valid during the call.
+ * Receives one line of log, without a newline. Runs on whichever thread has something to say, several at once possible,
+ * and perhaps with its locks held, so it calls nothing of this library. source is "hearth" or the engine's name; both
+ * strings are valid during the call.
  */
 typedef void (*hearth_log_fn)(hearth_log_level level, const char *source, const char *message, void *user_data);
 
@@ -453,7 +454,11 @@ HEARTH_API hearth_status hearth_model_load(hearth_runtime *runtime, const char *
 /* Take another reference, for another owner. Returns model. */
 HEARTH_API hearth_model *hearth_model_ref(hearth_model *model);
 
-/* Give a reference back. The last one cancels what runs, saves what the context holds, and frees. Accepts NULL. */
+/*
+ * Give a reference back. The last one cancels what runs, saves what the context holds, and frees, which blocks. In a
+ * callback it cancels and returns; saving and freeing follow on another thread, which hearth_runtime_close waits for. The
+ * reference that a request was submitted with may be that one. Accepts NULL.
+ */
 HEARTH_API void hearth_model_unref(hearth_model *model);
 
 /*

@@ -138,10 +138,8 @@ void hearth_model_unload(hearth_model *model)
         (void)unload_when_idle(model); /* without a thread it blocks, which is better than keeping the memory */
 }
 
-void hth_model_shut_down(hearth_model *model)
+static void cancel_requests(hearth_model *model)
 {
-    bool first = begin_unloading(model);
-
     /* Under the lock the scheduler cannot go away, also where another thread is unloading already. */
     pthread_mutex_lock(&model->lock);
     if (model->scheduler) {
@@ -149,6 +147,13 @@ void hth_model_shut_down(hearth_model *model)
         hth_scheduler_cancel_all(model->scheduler);
     }
     pthread_mutex_unlock(&model->lock);
+}
+
+void hth_model_shut_down(hearth_model *model)
+{
+    bool first = begin_unloading(model);
+
+    cancel_requests(model);
     if (first) {
         free_engine_part(model);
         return;
@@ -190,13 +195,24 @@ static void model_free(hearth_model *model)
     free(model);
 }
 
+void hth_model_end(hearth_model *model)
+{
+    hth_model_shut_down(model);
+    hth_runtime_remove(model->runtime, model); /* after: a runtime that closes waits for this */
+    model_free(model);
+}
+
 void hearth_model_unref(hearth_model *model)
 {
     if (!model || atomic_fetch_sub_explicit(&model->references, 1, memory_order_acq_rel) != 1)
         return;
-    hth_model_shut_down(model);
-    hth_runtime_remove(model->runtime, model); /* after: a runtime that closes waits for this */
-    model_free(model);
+    if (!hth_scheduler_is_this_thread()) {
+        hth_model_end(model);
+        return;
+    }
+    /* It would wait for itself, or for one that waits for it. */
+    cancel_requests(model);
+    hth_runtime_end_model(model->runtime, model);
 }
 
 /* ---- loading ---- */

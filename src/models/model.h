@@ -25,5 +25,7 @@ bool hth_model_keeps_prompt(hearth_model *model, size_t n_tokens);
 
 /* End a model's work at once: cancel its requests, save, free the engine's part. The handle stays. Blocks. */
 void hth_model_shut_down(hearth_model *model);
+/* Shut down and free a model without references. Blocks; on no scheduler's thread. */
+void hth_model_end(hearth_model *model);
 
 #endif

@@ -22,6 +22,7 @@ struct hearth_model {
     char strategy[HTH_STRATEGY_NAME_BYTES];
 
     _Atomic unsigned references;
+    hearth_model *next_to_end; /* the runtime's, once there are none */
     hth_pulse pulse;
 
     /* The engine part; changed only while `users` is 0 and `unloading` is set. */
