@@ -20,11 +20,16 @@ set(HTH_PC_SYSTEM "")
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
   set(HTH_PC_SYSTEM liburing)
 endif()
-configure_file(packaging/hearth.pc.in ${CMAKE_BINARY_DIR}/hearth.pc @ONLY)
+# Where it is installed is known no sooner than then: `make install PREFIX=...`.
+set(HTH_PC_PREFIX "@HTH_PC_PREFIX@")
+configure_file(packaging/hearth.pc.in ${CMAKE_BINARY_DIR}/hearth.pc.in @ONLY)
+install(CODE "get_filename_component(HTH_PC_PREFIX \"\${CMAKE_INSTALL_PREFIX}\" ABSOLUTE)
+  configure_file(\"${CMAKE_BINARY_DIR}/hearth.pc.in\" \"${CMAKE_BINARY_DIR}/hearth.pc\" @ONLY)")
 install(FILES ${CMAKE_BINARY_DIR}/hearth.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
+set(HTH_ENGINE_DIRECTORY ${CMAKE_INSTALL_LIBDIR}/hearth)
 configure_package_config_file(packaging/hearth-config.cmake.in ${CMAKE_BINARY_DIR}/hearth-config.cmake
-  INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/hearth)
+  INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/hearth PATH_VARS HTH_ENGINE_DIRECTORY)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/hearth-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/hearth-config.cmake ${CMAKE_BINARY_DIR}/hearth-config-version.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/hearth)

@@ -31,8 +31,8 @@
  *              for that call. Strings inside results belong to the result.
  *   Threads    Every function may be called from any thread at any time; objects are locked inside. A handle must not
  *              be released while another thread is inside a call on that same handle.
- *   Callbacks  run on the thread named at their type, must not block for long, and may call hearth_cancel and
- *              hearth_pause and nothing else of this library.
+ *   Callbacks  run on the thread named at their type, must not block for long, and may call hearth_cancel, hearth_pause,
+ *              hearth_model_ref and hearth_model_unref and nothing else of this library.
  *   Text       is UTF-8. Text given in is checked; text given out consists of whole characters.
  */
 #ifndef HEARTH_H
@@ -104,8 +104,9 @@ typedef enum hearth_log_level {
 } hearth_log_level;
 
 /*
- * Receives one line of log, without a newline. Runs on whichever thread has something to say, several at once possible.
- * source is "hearth" or the engine's name; both strings are valid during the call.
+ * Receives one line of log, without a newline. Runs on whichever thread has something to say, several at once possible,
+ * and perhaps with its locks held, so it calls nothing of this library. source is "hearth" or the engine's name; both
+ * strings are valid during the call.
  */
 typedef void (*hearth_log_fn)(hearth_log_level level, const char *source, const char *message, void *user_data);
 
@@ -296,7 +297,10 @@ HEARTH_API hearth_status hearth_runtime_write_limits(hearth_runtime *runtime, ui
 
 typedef struct hearth_model hearth_model;
 
-/* How a model file is told from every other. Kept in a memo by (device, inode, size, mtime), so each is paid once. */
+/*
+ * How a model file is told from every other: made while it is loaded, and kept in a memo by (device, inode, size, times),
+ * so each is paid once.
+ */
 typedef enum hearth_fingerprint_mode {
     HEARTH_FINGERPRINT_SAFE = 0,         /* SHA-256 of every byte */
     HEARTH_FINGERPRINT_GGUF_CHUNKED = 1, /* of size, GGUF header and 64 KiB samples across the tensors */
@@ -353,7 +357,8 @@ typedef struct hearth_work {
 /*
  * For whoever watches over a model from outside: work that begins and does not end means that it hangs, and rows that
  * were coming in when the process died are not to be trusted. TOLD is a good moment to pass on what callbacks have queued, instead of
- * at each call. work is borrowed; must take no time to speak of, and calls nothing of this library. On the scheduler thread.
+ * at each call. work is borrowed; must take no time to speak of, and calls nothing of this library. On the scheduler thread;
+ * before there is one, on those that load: what is left to read of the file for its fingerprint is work, each piece anew.
  */
 typedef void (*hearth_work_fn)(const hearth_work *work, void *user_data);
 
@@ -445,7 +450,8 @@ HEARTH_API hearth_status hearth_runtime_add_strategy(hearth_runtime *runtime, co
  *
  * Returns HEARTH_OK; HEARTH_NOT_FOUND, HEARTH_PERMISSION or HEARTH_IO for a file that cannot be read; HEARTH_CORRUPT
  * for one that is no whole GGUF; HEARTH_NO_MEMORY when it cannot fit; HEARTH_UNSUPPORTED; HEARTH_CANCELLED by the
- * progress callback; HEARTH_ENGINE otherwise. Blocks while loading. The runtime must stay open.
+ * progress callback; HEARTH_ENGINE otherwise. Blocks while loading. The runtime must stay open, and the file as it is:
+ * HEARTH_IO when it changes meanwhile.
  */
 HEARTH_API hearth_status hearth_model_load(hearth_runtime *runtime, const char *path,
                                            const hearth_model_options *options, hearth_model **out, hearth_error *err);
@@ -453,7 +459,11 @@ HEARTH_API hearth_status hearth_model_load(hearth_runtime *runtime, const char *
 /* Take another reference, for another owner. Returns model. */
 HEARTH_API hearth_model *hearth_model_ref(hearth_model *model);
 
-/* Give a reference back. The last one cancels what runs, saves what the context holds, and frees. Accepts NULL. */
+/*
+ * Give a reference back. The last one cancels what runs, saves what the context holds, and frees, which blocks. In a
+ * callback it cancels and returns; saving and freeing follow on another thread, which hearth_runtime_close waits for. The
+ * reference that a request was submitted with may be that one. Accepts NULL.
+ */
 HEARTH_API void hearth_model_unref(hearth_model *model);
 
 /*

@@ -3,10 +3,11 @@
  *
  *   1. defaults
  *   2. the configuration file, without its models
- *   3. flags
- *   4. each model: for one of the command line what 1 to 3 say; one of the file has its own section above that
+ *   3. of a model in the file, its section
+ *   4. flags
  *
- * so that a flag changes all models that say nothing themselves. A worker is told what differs from the defaults, in the
+ * so a flag of models is for all of them. The flags are read once for what is not a model's, and once more over each
+ * section. A worker is told what differs from the defaults, in the
  * order of the rows: the same options give the same command line, by which a reload sees whether a worker may stay.
  */
 #include "cli/serve_config.h"
@@ -28,6 +29,8 @@ enum { VALUE_BYTES = PATH_MAX + 64, HOST_BYTES = 256, WORKER_ARGS_MAX = 512 };
 
 /* While a set is made. */
 typedef struct loader {
+    int argc; /* of the flags; 0: none */
+    char **argv;
     hth_serve_set *set;
     hth_serve_options *o; /* set->effective */
     hth_pool *pool;
@@ -221,6 +224,26 @@ static void add_flag_model(loader *l, const char *given)
         finish_model(l, &model, "");
 }
 
+/* Read the flags over options, once more: they were parsed before, so they have no fault. */
+static void apply_flags(const loader *l, hth_serve_options *options)
+{
+    if (l->argc > 0)
+        (void)hth_option_table_parse(&hth_serve_flags, "hearth serve", l->argc, l->argv, options);
+}
+
+/* What flags say of all models, over what this one says of itself. */
+static bool apply_flags_to_model(const loader *l, hth_serve_model *model)
+{
+    hth_serve_options *options = hth_pool_alloc(l->pool, sizeof(*options));
+
+    if (!options)
+        return no_memory(l);
+    options->defaults = *model;
+    apply_flags(l, options);
+    *model = options->defaults;
+    return true;
+}
+
 static void add_file_model(loader *l, const hth_config_node *section)
 {
     const hth_config_scope scope = { .prefix = "", .where = "of a model" };
@@ -235,6 +258,8 @@ static void add_file_model(loader *l, const hth_config_node *section)
         return;
     }
     hth_config_read(&l->reader, section, &hth_serve_model_keys, &model, &scope);
+    if (!apply_flags_to_model(l, &model))
+        return;
     if (!model.setup.path && l->problems->n_errors == n_before)
         hth_problems_add(l->problems, "%smodel '%s' lacks its 'path', the GGUF file", where, model.name);
     else
@@ -509,10 +534,11 @@ hth_serve_set *hth_serve_set_new(int argc, char **argv, const hth_serve_options 
 
     if (!l)
         return NULL;
+    l->argc = argc;
+    l->argv = argv;
     if (flags->config_file)
         read_file(l, flags->config_file);
-    /* It was parsed before, so it has no fault. */
-    (void)hth_option_table_parse(&hth_serve_flags, "hearth serve", argc, argv, l->o);
+    apply_flags(l, l->o);
     finish(l, flags);
     if (l->o->keys_file)
         hth_key_file_read(l->pool, l->o->keys_file, &l->set->options, problems);

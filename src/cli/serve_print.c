@@ -256,9 +256,10 @@ static void print_keys(const printer *p, const char *section, const hth_option_t
             continue;
         }
         if (row->table == &hth_model_cache_options && *section) {
-            (void)fprintf(p->out,
-                          "| `%s%s` | | | a section with the keys of `cache`; what it has wins for this model |\n",
-                          section, row->key);
+            (void)fprintf(
+                p->out,
+                "| `%s%s` | | | a section with the keys of `cache`; what it has wins over `cache` for this model |\n",
+                section, row->key);
             continue;
         }
         (void)snprintf(inside, sizeof(inside), "%.60s%.60s.", section, row->key); /* sized for it */

@@ -99,17 +99,8 @@ static bool look_beside(search *at)
 static hearth_status find_module(const char *directory, search *at, hearth_error *err)
 {
     const char *named = directory ? directory : getenv("HEARTH_ENGINE_DIRECTORY");
-    bool found;
 
-    if (named && *named) {
-        found = look_in(at, named);
-    } else {
-        found = look_beside(at);
-#ifdef HTH_ENGINE_INSTALL_DIR
-        found = found || look_in(at, HTH_ENGINE_INSTALL_DIR);
-#endif
-    }
-    if (found)
+    if (named && *named ? look_in(at, named) : look_beside(at))
         return HEARTH_OK;
     return hth_fail(err, HEARTH_NOT_FOUND,
                     "no engine: '%s' is not in %s; install it there or set HEARTH_ENGINE_DIRECTORY to its folder",

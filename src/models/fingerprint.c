@@ -30,15 +30,27 @@ enum {
 typedef struct hasher {
     int fd;
     const char *path;
+    const hth_fingerprint_watch *watch; /* NULL: nobody */
     hth_sha256 *sha;
     uint8_t *buffer; /* [READ_BYTES] */
 } hasher;
+
+static bool is_cancelled(const hasher *h)
+{
+    return h->watch && atomic_load_explicit(&h->watch->is_cancelled, memory_order_relaxed);
+}
 
 static hearth_status hash_range(hasher *h, uint64_t offset, uint64_t n_bytes, hearth_error *err)
 {
     while (n_bytes > 0) {
         size_t want = n_bytes < READ_BYTES ? (size_t)n_bytes : READ_BYTES;
-        ssize_t got = pread(h->fd, h->buffer, want, (off_t)offset);
+        ssize_t got;
+
+        if (is_cancelled(h))
+            return hth_fail(err, HEARTH_CANCELLED, "the reading of '%s' was ended", h->path);
+        if (h->watch && h->watch->on_piece)
+            h->watch->on_piece(h->watch->user_data);
+        got = pread(h->fd, h->buffer, want, (off_t)offset);
 
         if (got < 0 && errno == EINTR)
             continue;
@@ -95,9 +107,9 @@ static hearth_status hash_identity(hasher *h, const struct stat *st, hearth_erro
 }
 
 static hearth_status hash_file(const char *path, int fd, const struct stat *st, hearth_fingerprint_mode mode,
-                               uint8_t out[32], hearth_error *err)
+                               const hth_fingerprint_watch *watch, uint8_t out[32], hearth_error *err)
 {
-    hasher h = { .fd = fd, .path = path };
+    hasher h = { .fd = fd, .path = path, .watch = watch };
     hearth_status status;
 
     h.sha = hth_sha256_new();
@@ -163,38 +175,37 @@ static void memo_write(const char *directory, const char *path, const uint8_t fi
 }
 
 hearth_status hth_fingerprint_file(const char *path, hearth_fingerprint_mode mode, const char *memo_directory,
-                                   uint8_t out[32], bool *from_memo_out, hearth_error *err)
+                                   const hth_fingerprint_watch *watch, hth_fingerprint *out, hearth_error *err)
 {
     char entry[PATH_MAX];
-    uint8_t fingerprint[32];
-    struct stat st, after;
-    hearth_status status;
-    bool noted, has_entry;
+    hth_fingerprint found = { .is_from_memo = false };
+    const struct stat *st = &found.file;
+    struct stat after;
+    hearth_status status = HEARTH_OK;
+    bool has_entry;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
 
     if (fd < 0)
         return hth_fail_errno(err, errno, "cannot open '%s'", path);
-    if (fstat(fd, &st) != 0) {
+    if (fstat(fd, &found.file) != 0) {
         status = hth_fail_errno(err, errno, "cannot read the size of '%s'", path);
         (void)close(fd); /* only read */
         return status;
     }
-    if (!S_ISREG(st.st_mode)) {
+    if (!S_ISREG(st->st_mode)) {
         (void)close(fd); /* only read */
         return hth_fail(err, HEARTH_CORRUPT, "'%s' is not a regular file; name a GGUF file", path);
     }
-    has_entry = memo_directory && memo_path(memo_directory, &st, mode, entry, sizeof(entry));
-    noted = has_entry && memo_read(entry, fingerprint);
-    status = noted ? HEARTH_OK : hash_file(path, fd, &st, mode, fingerprint, err);
-    if (status == HEARTH_OK && !noted && has_entry && mode != HEARTH_FINGERPRINT_FAST_UNSAFE &&
-        hth_os_ctime_ns(&st) / 1000000000u + SETTLED_SECONDS < hth_os_unix_seconds() && fstat(fd, &after) == 0 &&
-        hth_os_ctime_ns(&after) == hth_os_ctime_ns(&st))
-        memo_write(memo_directory, entry, fingerprint);
+    has_entry = memo_directory && memo_path(memo_directory, st, mode, entry, sizeof(entry));
+    found.is_from_memo = has_entry && memo_read(entry, found.bytes);
+    if (!found.is_from_memo)
+        status = hash_file(path, fd, st, mode, watch, found.bytes, err);
+    if (status == HEARTH_OK && !found.is_from_memo && has_entry && mode != HEARTH_FINGERPRINT_FAST_UNSAFE &&
+        hth_os_ctime_ns(st) / 1000000000u + SETTLED_SECONDS < hth_os_unix_seconds() && fstat(fd, &after) == 0 &&
+        hth_os_ctime_ns(&after) == hth_os_ctime_ns(st))
+        memo_write(memo_directory, entry, found.bytes);
     (void)close(fd); /* only read */
-    if (status != HEARTH_OK)
-        return status;
-    memcpy(out, fingerprint, 32);
-    if (from_memo_out)
-        *from_memo_out = noted;
-    return HEARTH_OK;
+    if (status == HEARTH_OK)
+        *out = found;
+    return status;
 }

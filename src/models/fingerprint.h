@@ -13,15 +13,29 @@
 #ifndef HTH_MODELS_FINGERPRINT_H
 #define HTH_MODELS_FINGERPRINT_H
 
-#include "base/log.h"
+#include <stdatomic.h>
+#include <sys/stat.h>
+
 #include "base/status.h"
+
+typedef struct hth_fingerprint {
+    uint8_t bytes[32];
+    struct stat file; /* as it was before it was read */
+    bool is_from_memo;
+} hth_fingerprint;
+
+/* Who goes along while a file is read. */
+typedef struct hth_fingerprint_watch {
+    atomic_bool is_cancelled;          /* once it is true, HEARTH_CANCELLED ends it */
+    void (*on_piece)(void *user_data); /* before each piece of it, a megabyte; may be NULL */
+    void *user_data;
+} hth_fingerprint_watch;
 
 /*
  * Fingerprint the file at path. memo_directory (NULL: no memo) is created when missing; a memo that cannot be read or
- * written is only slower. *from_memo_out (may be NULL) tells whether the file's bytes were read. Statuses of
- * hth_fail_errno.
+ * written is only slower. watch may be NULL. Other statuses are those of hth_fail_errno.
  */
 hearth_status hth_fingerprint_file(const char *path, hearth_fingerprint_mode mode, const char *memo_directory,
-                                   uint8_t out[32], bool *from_memo_out, hearth_error *err);
+                                   const hth_fingerprint_watch *watch, hth_fingerprint *out, hearth_error *err);
 
 #endif

@@ -8,6 +8,20 @@
 #include "engine/backend.h"
 
 /*
+ * hearth_model_load in two steps, for who has a use for a model that does not take requests yet.
+ *
+ * After the first, *out is not in the runtime's list. Tokens, templates and hearth_model_info_get work (the fingerprint in
+ * it is zeros); nothing else is called but hth_model_identify, once, hth_model_shut_down and hearth_model_unref.
+ */
+hearth_status hth_model_load_engine(hearth_runtime *runtime, const char *path, const hearth_model_options *options,
+                                    hearth_model **out, hearth_error *err);
+/*
+ * Wait for the file's fingerprint and start the scheduler. Blocks for as long as the file is read. Failed, the model
+ * stays as it was, to be given back. HEARTH_CANCELLED when it is shut down meanwhile; else as hearth_model_load.
+ */
+hearth_status hth_model_identify(hearth_model *model, hearth_error *err);
+
+/*
  * Take a reference of a model that is in the runtime's list, unless its last one is being given back. Called with the
  * runtime's list locked, which a dying model takes before it goes.
  */
@@ -23,7 +37,11 @@ hearth_status hth_model_piece(hearth_model *model, hearth_token token, char *byt
 /* Is a prompt of so many tokens kept for later ones, as far as there is room? Fixed as long as the model is loaded. */
 bool hth_model_keeps_prompt(hearth_model *model, size_t n_tokens);
 
-/* End a model's work at once: cancel its requests, save, free the engine's part. The handle stays. Blocks. */
+/*
+ * End a model's work at once: cancel its requests, save, free the engine's part. The handle stays. Blocks. Accepts NULL.
+ */
 void hth_model_shut_down(hearth_model *model);
+/* Shut down and free a model without references. Blocks; on no scheduler's thread. */
+void hth_model_end(hearth_model *model);
 
 #endif

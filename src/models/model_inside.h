@@ -1,5 +1,5 @@
 /*
- * model_inside.h - what the files of a model share: model.c, text.c, submit.c
+ * model_inside.h - what the files of a model share
  */
 #ifndef HTH_MODELS_MODEL_INSIDE_H
 #define HTH_MODELS_MODEL_INSIDE_H
@@ -7,30 +7,37 @@
 #include <pthread.h>
 
 #include "engine/backend.h"
+#include "models/fingerprinting.h"
 #include "models/model.h"
 #include "models/runtime.h"
 
 struct hearth_model {
-    /* Fixed after loading. */
+    /* Fixed after the first step of loading, but for the fingerprint in place.keyspace. */
     hearth_runtime *runtime;
     char *name;
+    char *path;
+    char *cache_salt; /* NULL: none */
     const hth_backend *backend;
     hth_engine_model_info info;
     hth_workplace place;
-    uint64_t file_bytes;
-    uint32_t n_parallel;
-    char strategy[HTH_STRATEGY_NAME_BYTES];
+    hth_schedule schedule;
+    uint32_t queue_max;
+    hth_fingerprinting *fingerprinting; /* NULL: of no file */
 
     _Atomic unsigned references;
+    hearth_model *next_to_end; /* the runtime's, once there are none */
     hth_pulse pulse;
 
     /* The engine part; changed only while `users` is 0 and `unloading` is set. */
     hth_engine_model *engine_model;
     hth_engine_context *context;
 
-    /* Guards the fields below. Held around the scheduler's lock, no other. */
+    /*
+     * Guards the fields below, and place.keyspace until the second step of loading has ended. Held around the scheduler's
+     * lock, no other.
+     */
     pthread_mutex_t lock;
-    hth_scheduler *scheduler; /* may be used without the lock by those who entered */
+    hth_scheduler *scheduler; /* NULL before that; may be used without the lock by those who entered after it */
     pthread_cond_t users_changed;
     unsigned users;   /* calls inside the engine part */
     bool unloading;   /* no new users */

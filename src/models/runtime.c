@@ -4,6 +4,10 @@
  * Lifetimes: the caller holds one reference on the runtime, every model another. Closing shuts every model down (its
  * engine part is freed, its handle stays), then the cache, and drops the caller's reference; the memory goes with the
  * last model handle.
+ *
+ * A model ends where its last reference is given back, but for a callback: its thread is one that a model's end waits for.
+ * So a thread is started then, the ender, which ends such models one after the other and ends itself when there are none
+ * left.
  */
 #include "models/runtime.h"
 
@@ -14,7 +18,7 @@
 
 #include "base/os.h"
 #include "cache/directory.h"
-#include "models/model.h"
+#include "models/model_inside.h"
 
 enum { CLOSE_WRITES_MS = 10000 };
 
@@ -40,6 +44,10 @@ struct hearth_runtime {
     size_t n_models;
     size_t capacity_models;
     bool closing;
+    hearth_model *to_end; /* models whose last reference was given back in a callback; they are in models, too */
+    bool ender_works;     /* on to_end */
+    bool has_ender;       /* to be joined */
+    pthread_t ender;
     hth_strategy strategies[STRATEGIES_MAX]; /* added ones, [n_strategies] */
     size_t n_strategies;
 };
@@ -283,6 +291,56 @@ hearth_status hearth_runtime_open(const hearth_runtime_options *options, hearth_
     return HEARTH_OK;
 }
 
+/* ---- models that end in callbacks ---- */
+
+static void end_models_locked(hearth_runtime *runtime)
+{
+    while (runtime->to_end) {
+        hearth_model *model = runtime->to_end;
+
+        runtime->to_end = model->next_to_end;
+        pthread_mutex_unlock(&runtime->lock);
+        hth_model_end(model);
+        pthread_mutex_lock(&runtime->lock);
+    }
+}
+
+static void *run_ender(void *user_data)
+{
+    hearth_runtime *runtime = user_data; /* the caller's hold on it lasts until this thread is joined */
+
+    hth_os_thread_name("hearth-end");
+    pthread_mutex_lock(&runtime->lock);
+    end_models_locked(runtime);
+    runtime->ender_works = false;
+    pthread_mutex_unlock(&runtime->lock);
+    return NULL;
+}
+
+/* It has nothing to do any more, and nobody gives it anything. */
+static void join_ender(hearth_runtime *runtime)
+{
+    if (runtime->has_ender)
+        pthread_join(runtime->ender, NULL);
+    runtime->has_ender = false;
+}
+
+void hth_runtime_end_model(hearth_runtime *runtime, hearth_model *model)
+{
+    pthread_mutex_lock(&runtime->lock);
+    model->next_to_end = runtime->to_end;
+    runtime->to_end = model;
+    if (!runtime->ender_works) {
+        join_ender(runtime); /* it is past its last use of the lock */
+        runtime->has_ender = pthread_create(&runtime->ender, NULL, run_ender, runtime) == 0;
+        runtime->ender_works = runtime->has_ender; /* else it waits for the next one, or for the runtime's end */
+    }
+    pthread_cond_broadcast(&runtime->models_changed);
+    pthread_mutex_unlock(&runtime->lock);
+}
+
+/* ---- closing ---- */
+
 void hearth_runtime_close(hearth_runtime *runtime)
 {
     if (!runtime)
@@ -292,6 +350,10 @@ void hearth_runtime_close(hearth_runtime *runtime)
     while (runtime->n_models > 0) {
         hearth_model *model = runtime->models[runtime->n_models - 1];
 
+        if (runtime->to_end && !runtime->ender_works) { /* no thread could be started for it */
+            end_models_locked(runtime);
+            continue;
+        }
         if (!hth_model_try_ref(model)) {
             pthread_cond_wait(&runtime->models_changed, &runtime->lock); /* its last reference is being given back */
             continue;
@@ -303,6 +365,7 @@ void hearth_runtime_close(hearth_runtime *runtime)
         pthread_mutex_lock(&runtime->lock);
     }
     pthread_mutex_unlock(&runtime->lock);
+    join_ender(runtime); /* there is no model any more that it could get */
     if (hth_cache_close(runtime->cache, CLOSE_WRITES_MS)) {
         runtime->cache = NULL;
         hth_runtime_unref(runtime);

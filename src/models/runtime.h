@@ -33,5 +33,7 @@ uint64_t hth_runtime_ram_bytes_default(void);
 /* Enter a model into the list; false when the runtime is closing. */
 bool hth_runtime_add(hearth_runtime *runtime, hearth_model *model);
 void hth_runtime_remove(hearth_runtime *runtime, hearth_model *model);
+/* Have a model without references ended (hth_model_end) on a thread of the runtime's. Does not block. */
+void hth_runtime_end_model(hearth_runtime *runtime, hearth_model *model);
 
 #endif

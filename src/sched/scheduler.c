@@ -55,6 +55,9 @@ typedef struct message {
 /* The one message that is nobody's to free, so that waking needs no memory. */
 static const message wake_up = { .kind = MESSAGE_WAKE };
 
+/* Set once by each scheduler's thread, of itself. */
+static _Thread_local bool is_scheduler;
+
 struct hth_scheduler {
     hth_batcher *batcher;
     hth_counters *counters;
@@ -217,6 +220,7 @@ static void *run(void *context)
     bool busy = false;
 
     hth_os_thread_name("hearth-sched");
+    is_scheduler = true;
     while (!scheduler->stopping || !hth_batcher_is_idle(scheduler->batcher)) {
         take_messages(scheduler, busy);
         if (scheduler->stopping)
@@ -295,6 +299,11 @@ void hth_scheduler_close(hth_scheduler *scheduler)
 const hth_workplace *hth_scheduler_workplace(const hth_scheduler *scheduler)
 {
     return hth_batcher_workplace(scheduler->batcher);
+}
+
+bool hth_scheduler_is_this_thread(void)
+{
+    return is_scheduler;
 }
 
 /* Has the session a request that has not ended? Without a session (NULL) there is none. */

@@ -22,6 +22,8 @@ hearth_status hth_scheduler_open(const hth_workplace *workplace, const hth_sched
 void hth_scheduler_close(hth_scheduler *scheduler);
 /* What slots are made with. */
 const hth_workplace *hth_scheduler_workplace(const hth_scheduler *scheduler);
+/* Is the calling thread one of a scheduler, whichever? Then it runs a callback, and no scheduler can be closed on it. */
+bool hth_scheduler_is_this_thread(void);
 
 /*
  * Queue requests, n >= 1: all are taken over on HEARTH_OK, none otherwise. HEARTH_BUSY when the queue is full or a session

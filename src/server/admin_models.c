@@ -17,10 +17,14 @@ static json_t *text_json(const char *text, size_t capacity)
     return value ? value : json_null();
 }
 
+/* NULL for zeros: it is not known yet. */
 static json_t *hex_json(const uint8_t bytes[32])
 {
+    static const uint8_t zeros[32];
     char text[65];
 
+    if (memcmp(bytes, zeros, sizeof(zeros)) == 0)
+        return NULL;
     hth_hex_encode(bytes, 32, text);
     return json_string(text);
 }

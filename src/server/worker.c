@@ -2,6 +2,7 @@
  * worker.c - a worker's life: load, serve, stop
  *
  *   LOADING   a thread loads the model; requests are told so
+ *   READY     the file is still being fingerprinted; requests wait for that
  *   SERVING
  *   DRAINING  it was told to stop: nothing new, what runs may end for a while
  *
@@ -27,6 +28,7 @@
 #include "base/hash.h"
 #include "base/os.h"
 #include "base/status.h"
+#include "models/model.h"
 #include "server/sandbox.h"
 #include "server/status_page.h"
 #include "server/worker_routes.h"
@@ -51,21 +53,27 @@ typedef struct worker {
     char loading_problem[64];
     unsigned n_turns;
     int told_percent;
+    bool is_serving;
     bool is_draining;
     uint32_t drain_ms;    /* how long running replies may take then */
     hearth_status status; /* of the serving */
     hearth_error *err;
 
-    /* The loading thread's until it has ended. */
+    /* The loading thread's, until it says otherwise. */
     pthread_t loading_thread;
-    bool is_loading; /* the loop's: it has not been joined */
+    bool has_thread; /* the loop's: to be joined */
+    bool is_loading; /* the loop's: it does not know how loading has ended */
     atomic_bool stops_loading;
+    atomic_bool is_ending; /* the loop has ended */
     atomic_int percent;
     atomic_bool has_loaded; /* well or not: what follows may be read */
     hearth_runtime *runtime;
     hearth_model *model;
     hearth_status load_status;
     hearth_error load_error;
+    atomic_bool has_identified; /* likewise */
+    hearth_status identify_status;
+    hearth_error identify_error;
 } worker;
 
 /* ---- what the front is told ---- */
@@ -164,8 +172,14 @@ static void *load(void *context)
     if (w->load_status == HEARTH_OK && w->page)
         set_suspects_aside(w);
     if (w->load_status == HEARTH_OK)
-        w->load_status = hearth_model_load(w->runtime, w->options->model_path, &model, &w->model, &w->load_error);
+        w->load_status = hth_model_load_engine(w->runtime, w->options->model_path, &model, &w->model, &w->load_error);
     atomic_store(&w->has_loaded, true);
+    hth_post_wake(w->post);
+    /* Looked at after has_loaded was set, and the other way round in end_loading: one of the two sees the other. */
+    if (w->load_status != HEARTH_OK || atomic_load(&w->is_ending))
+        return NULL;
+    w->identify_status = hth_model_identify(w->model, &w->identify_error);
+    atomic_store(&w->has_identified, true);
     hth_post_wake(w->post);
     return NULL;
 }
@@ -205,10 +219,8 @@ static void digest_of(const worker *w, const hearth_model_info *info, uint8_t ou
 
 static void loaded(worker *w)
 {
-    uint8_t digest[HTH_FRAME_MODEL_BYTES];
     hearth_model_info info = { .struct_size = sizeof(info) };
 
-    pthread_join(w->loading_thread, NULL);
     w->is_loading = false;
     if (atomic_load(&w->stops_loading)) { /* told to stop: nobody was served, and nobody will be */
         end_with(w, HEARTH_OK, NULL);
@@ -225,8 +237,7 @@ static void loaded(worker *w)
     w->self.name = w->name;
     w->self.created_s = (json_int_t)hth_os_unix_seconds();
     w->self.problem = NULL;
-    digest_of(w, &info, digest);
-    hth_jobs_set_model(w->self.jobs, w->model, w->name, digest);
+    hth_jobs_set_model(w->self.jobs, w->model, w->name);
     if (w->page)
         publish_numbers(w);
     if (w->options->sandbox)
@@ -234,6 +245,26 @@ static void loaded(worker *w)
     tell(w, "ready");
     hth_info(&w->log, "model '%s' is ready on %s: a context of %u tokens, %u sequences at once", w->name,
              w->options->socket_path, info.n_ctx, info.n_parallel);
+}
+
+static void identified(worker *w)
+{
+    uint8_t digest[HTH_FRAME_MODEL_BYTES];
+    hearth_model_info info = { .struct_size = sizeof(info) };
+
+    pthread_join(w->loading_thread, NULL);
+    w->has_thread = false;
+    if (w->identify_status != HEARTH_OK) {
+        tell(w, "failed %s", w->identify_error.message);
+        end_with(w, w->identify_status, &w->identify_error);
+        return;
+    }
+    (void)hearth_model_info_get(w->model, &info, NULL); /* it is there */
+    digest_of(w, &info, digest);
+    w->is_serving = true;
+    hth_jobs_set_digest(w->self.jobs, digest);
+    if (w->page)
+        publish_numbers(w);
 }
 
 /* ---- stopping ---- */
@@ -345,6 +376,8 @@ static void on_news(evutil_socket_t fd, short what, void *user_data)
     hth_jobs_take_news(w->self.jobs);
     if (w->is_loading && atomic_load(&w->has_loaded))
         loaded(w);
+    if (w->has_thread && !w->is_loading && atomic_load(&w->has_identified))
+        identified(w);
     stop_if_drained(w);
 }
 
@@ -427,6 +460,7 @@ static hearth_status set_up(worker *w, hearth_error *err)
     failed = pthread_create(&w->loading_thread, NULL, load, w);
     if (failed)
         return hth_fail_errno(err, failed, "cannot start a thread");
+    w->has_thread = true;
     w->is_loading = true;
     return HEARTH_OK;
 }
@@ -436,22 +470,32 @@ static void save(const worker *w)
 {
     hearth_error err;
 
-    if (w->model && hearth_model_save(w->model, HEARTH_SAVE_SHUTDOWN, w->options->save_timeout_ms, &err) != HEARTH_OK)
+    if (hearth_model_save(w->model, HEARTH_SAVE_SHUTDOWN, w->options->save_timeout_ms, &err) != HEARTH_OK)
         hth_warn(&w->log, "at the end: %s", err.message);
+}
+
+/* The loop has ended before its time: the loading thread loads, waits for the fingerprint, or has just done either. */
+static void end_loading(worker *w)
+{
+    atomic_store(&w->stops_loading, true);
+    atomic_store(&w->is_ending, true);
+    if (atomic_load(&w->has_loaded))
+        hth_model_shut_down(w->model);
+    pthread_join(w->loading_thread, NULL);
+    w->has_thread = false;
 }
 
 static void tear_down(worker *w)
 {
     struct event *events[] = { w->on_term, w->on_int, w->on_turn, w->on_news, w->on_drained, w->on_control };
 
-    if (w->is_loading) { /* the loop failed */
-        atomic_store(&w->stops_loading, true);
-        pthread_join(w->loading_thread, NULL);
-    }
+    if (w->has_thread)
+        end_loading(w);
     hth_http_listener_close(w->listener);
     hth_http_server_free(w->http); /* whose requests are cancelled with this */
     hth_jobs_free(w->self.jobs);   /* once what was cancelled has ended, which is soon */
-    save(w);
+    if (w->is_serving)
+        save(w);
     hearth_model_unref(w->model);
     hearth_runtime_close(w->runtime);
     for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)

@@ -96,10 +96,8 @@ hearth_status hth_jobs_new(const hth_jobs_options *options, hth_jobs **out, hear
     return HEARTH_OK;
 }
 
-void hth_jobs_set_model(hth_jobs *jobs, hearth_model *model, const char *name,
-                        const uint8_t digest[HTH_FRAME_MODEL_BYTES])
+void hth_jobs_set_model(hth_jobs *jobs, hearth_model *model, const char *name)
 {
-    memcpy(jobs->model_digest, digest, sizeof(jobs->model_digest));
     jobs->model = model;
     jobs->name = name;
 }
@@ -206,10 +204,18 @@ static void settle(hth_job *job)
     free_if_over(job);
 }
 
+static void stop_waiting(hth_job *job)
+{
+    if (job->is_waiting)
+        DL_DELETE2(job->jobs->waiting, job, prev_waiting, next_waiting);
+    job->is_waiting = false;
+}
+
 static void on_close(void *user_data)
 {
     hth_job *job = user_data;
 
+    stop_waiting(job);
     job->exchange = NULL;
     atomic_store_explicit(&job->is_gone, true, memory_order_relaxed);
     if (!job->is_preparing)
@@ -336,17 +342,8 @@ static hth_job *job_new(hth_jobs *jobs, hth_http_exchange *exchange, hth_task_ki
     return job;
 }
 
-void hth_jobs_begin(hth_jobs *jobs, hth_http_exchange *exchange, hth_task_kind kind, hth_api_kind api)
+static void start(hth_job *job)
 {
-    hth_job *job = job_new(jobs, exchange, kind, api);
-
-    if (!job) {
-        hth_api_error error = { .kind = HTH_API_OVERLOADED, .message = "no memory for the request" };
-
-        hth_job_reply_error(exchange, hth_api_kind_dialect(api), &error);
-        return;
-    }
-    hth_http_watch_set(exchange, &(hth_http_watch){ .on_close = on_close, .on_room = on_room, .user_data = job });
     if (job->task.n_bytes > QUICK_BYTES_MAX || job->task.n_known > 0) {
         prepare_elsewhere(job, HTH_LANE_LARGE);
         return;
@@ -359,6 +356,37 @@ void hth_jobs_begin(hth_jobs *jobs, hth_http_exchange *exchange, hth_task_kind k
         hth_task_run(&job->task);
     }
     settle(job);
+}
+
+void hth_jobs_begin(hth_jobs *jobs, hth_http_exchange *exchange, hth_task_kind kind, hth_api_kind api)
+{
+    hth_job *job = job_new(jobs, exchange, kind, api);
+
+    if (!job) {
+        hth_api_error error = { .kind = HTH_API_OVERLOADED, .message = "no memory for the request" };
+
+        hth_job_reply_error(exchange, hth_api_kind_dialect(api), &error);
+        return;
+    }
+    hth_http_watch_set(exchange, &(hth_http_watch){ .on_close = on_close, .on_room = on_room, .user_data = job });
+    if (jobs->has_digest || (kind == HTH_TASK_ANSWER && job->task.n_known == 0)) {
+        start(job);
+        return;
+    }
+    job->is_waiting = true;
+    DL_APPEND2(jobs->waiting, job, prev_waiting, next_waiting);
+}
+
+void hth_jobs_set_digest(hth_jobs *jobs, const uint8_t digest[HTH_FRAME_MODEL_BYTES])
+{
+    memcpy(jobs->model_digest, digest, sizeof(jobs->model_digest));
+    jobs->has_digest = true;
+    while (jobs->waiting) {
+        hth_job *job = jobs->waiting;
+
+        stop_waiting(job);
+        start(job);
+    }
 }
 
 /* ---- the loop ---- */

@@ -1,6 +1,7 @@
 /*
  * worker_job.h - one HTTP request in a worker that a model has to do with, from its first byte to the last of its reply
  *
+ *   WAITING    for the model, which does not take requests yet
  *   PREPARING  its task (worker_task.h) is at work, here or on a thread for those that take long
  *   RUNNING    news come and become bytes
  *   ENDING     the client has everything, or is gone; replies that were submitted have not ended yet
@@ -25,9 +26,10 @@ typedef struct hth_jobs_options {
 
 /* Starts threads for what takes long to prepare. HEARTH_NO_MEMORY, HEARTH_IO. */
 hearth_status hth_jobs_new(const hth_jobs_options *options, hth_jobs **out, hearth_error *err);
-/* From now on there is a model, which outlives the jobs; name is what replies call it. */
-void hth_jobs_set_model(hth_jobs *jobs, hearth_model *model, const char *name,
-                        const uint8_t digest[HTH_FRAME_MODEL_BYTES]);
+/* From now on there is a model, which outlives the jobs; name is what replies call it. It may not take requests yet. */
+void hth_jobs_set_model(hth_jobs *jobs, hearth_model *model, const char *name);
+/* From now on it does; digest says which one it is (the MODEL frame). Jobs that waited for this go on. */
+void hth_jobs_set_digest(hth_jobs *jobs, const uint8_t digest[HTH_FRAME_MODEL_BYTES]);
 /* Every exchange has ended. Waits for what is being prepared, and for the end of what was submitted. Accepts NULL. */
 void hth_jobs_free(hth_jobs *jobs);
 

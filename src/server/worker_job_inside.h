@@ -37,9 +37,11 @@ typedef struct hth_job_reply {
 struct hth_job {
     hth_jobs *jobs;
     hth_job *prev, *next;
+    hth_job *prev_waiting, *next_waiting;
     hth_http_exchange *exchange; /* NULL: it has ended */
     hth_api_dialect dialect;
     bool is_framed;
+    bool is_waiting;   /* for the model */
     bool is_preparing; /* in a lane, or on the way back */
     bool is_running;   /* its replies were submitted */
     uint64_t begun_ns;
@@ -75,9 +77,11 @@ struct hth_jobs {
     hth_jobs_options options;
     hearth_model *model; /* NULL: not loaded yet */
     const char *name;
+    bool has_digest; /* the model takes requests */
     uint8_t model_digest[HTH_FRAME_MODEL_BYTES];
     hth_job *list;
     size_t n;
+    hth_job *waiting; /* of the list, those that are */
     hth_memo *prompts;
     hth_lane lanes[HTH_LANES];
     hth_mailbox *prepared; /* with room for all */

@@ -3,43 +3,74 @@
 # pkg-config and with CMake.
 . "$(dirname "$0")/lib.sh"
 
-cmake --install "$build" --prefix "$work/prefix" >"$work/log" 2>&1 || fail "installing failed: $(tail -n 3 "$work/log")"
-env -u HEARTH_ENGINE_DIRECTORY "$work/prefix/bin/hearth" run "$tiny" -p 'Once upon a time' --temp 0 -n 4 -q >/dev/null ||
+# The lines of the README, as they stand there, in something that looks like a checkout.
+mkdir "$work/checkout" "$work/home"
+ln -s "$source/Makefile" "$source/examples" "$source/models" "$work/checkout/"
+sed -n '/^export PREFIX=/,/^```/{/^```/!p;}' "$source/README.md" >"$work/recipe"
+[ "$(wc -l <"$work/recipe")" -ge 4 ] || fail "the README says nothing of the library"
+is_plain=yes # the library of a build with a sanitizer wants the same flags
+if grep -q '^HEARTH_SANITIZE:STRING=.' "$build/CMakeCache.txt"; then is_plain=; sed -i '/^export PREFIX\|^make/!d' "$work/recipe"; fi
+(cd "$work/checkout" && env -u HEARTH_ENGINE_DIRECTORY -u PREFIX HOME="$work/home" BUILD="$build" sh -eux "$work/recipe") \
+  >"$work/out" 2>"$work/log" || fail "what the README says does not work: $(tail -n 3 "$work/log")"
+prefix=$work/home/.local
+grep -q '^export PREFIX=$HOME/.local$' "$work/recipe" || fail "the README installs elsewhere than this test looks"
+
+env -u HEARTH_ENGINE_DIRECTORY "$prefix/bin/hearth" run "$tiny" -p 'Once upon a time' --temp 0 -n 4 -q >/dev/null ||
   fail "the installed command does not run"
-[ -f "$work/prefix/share/man/man1/hearth.1" ] || fail "the man page is not installed"
-[ -f "$work/prefix/share/hearth/hearth.service" ] || fail "the unit for systemd is not installed"
-"$work/prefix/bin/hearth" serve --config "$work/prefix/share/hearth/hearth.conf" --print-config >/dev/null ||
+[ -f "$prefix/share/man/man1/hearth.1" ] || fail "the man page is not installed"
+[ -f "$prefix/share/hearth/hearth.service" ] || fail "the unit for systemd is not installed"
+"$prefix/bin/hearth" serve --config "$prefix/share/hearth/hearth.conf" --print-config >/dev/null ||
   fail "the example that is installed is no configuration"
 
-# The library of a build with a sanitizer wants the same flags; the plain build is what is installed.
-if grep -q '^HEARTH_SANITIZE:STRING=.' "$build/CMakeCache.txt"; then exit 0; fi
+# Nothing that is installed looks where it was built.
+if grep -rlF -e "$build" -e "$source" "$prefix/share" "$prefix/include" "$(dirname "$(find "$prefix" -name hearth.pc)")" \
+  "$(dirname "$(find "$prefix" -name hearth-config.cmake)")" >"$work/found"; then
+  fail "these name the folder that they were built in: $(cat "$work/found")"
+fi
+engine=$(find "$prefix" -name hearth-llama.so)
+if command -v readelf >/dev/null; then
+  for file in "$prefix/bin/hearth" "$(find "$prefix" -name libhearth.so)" "$engine"; do
+    paths=$(readelf -d "$file" | sed -n 's/.*R\(UN\)\{0,1\}PATH.*\[\(.*\)\]/\2/p')
+    case $paths in '' | '$ORIGIN') ;; *) fail "$file looks for libraries in '$paths'" ;; esac
+  done
+fi
+[ "$is_plain" ] || exit 0
 
-pc=$(find "$work/prefix" -name hearth.pc)
-sed -i "s|^prefix=.*|prefix=$work/prefix|" "$pc"
-export PKG_CONFIG_PATH=${pc%/*}
+[ -s "$work/out" ] || fail "the program of the README says nothing"
+PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name hearth.pc)")
+export PKG_CONFIG_PATH
+expect "the prefix" "$(pkg-config --variable=prefix hearth)" "$prefix"
+expect "the engine's folder" "$(pkg-config --variable=enginedir hearth)" "$(dirname "$engine")"
+
+# Statically. Such a program looks for the engine beside itself, or where it is told to.
 # shellcheck disable=SC2046
-cc -std=c11 "$source/examples/complete.c" -o "$work/complete" $(pkg-config --cflags --libs hearth) \
-  -Wl,-rpath,"$(pkg-config --variable=libdir hearth)" || fail "building with pkg-config failed"
-"$work/complete" "$tiny" 'Once upon a time' >/dev/null || fail "the program built with pkg-config does not run"
-libdir=$(pkg-config --variable=libdir hearth)
-# shellcheck disable=SC2046
-cc -std=c11 "$source/examples/complete.c" -o "$work/complete" $(pkg-config --cflags hearth) "$libdir/libhearth.a" \
-  $(pkg-config --static --libs-only-l hearth | sed 's/-lhearth//g') || fail "linking the static library with pkg-config failed"
+cc -std=c11 "$source/examples/complete.c" -o "$work/complete" $(pkg-config --cflags hearth) \
+  $(pkg-config --static --libs hearth | sed 's/-lhearth/-l:libhearth.a/') || fail "linking the static library failed"
+if ldd "$work/complete" | grep libhearth >&2; then fail "the static program needs the shared library"; fi
+run() { env -u HEARTH_ENGINE_DIRECTORY "$@" "$tiny" 'Once upon a time' >/dev/null 2>"$work/log"; }
+run "$work/complete" && fail "there is an engine beside the static program"
+grep -q "no engine: 'hearth-llama.so' is not in $work/hearth, .*; install it there or set HEARTH_ENGINE_DIRECTORY" "$work/log" ||
+  fail "without an engine the static program says: $(cat "$work/log")"
+run env HEARTH_ENGINE_DIRECTORY="$(pkg-config --variable=enginedir hearth)" "$work/complete" ||
+  fail "the static program does not run: $(cat "$work/log")"
+cp "$work/complete" "$prefix/bin/complete"
+run "$prefix/bin/complete" || fail "installed beside the command, the static program does not find the engine: $(cat "$work/log")"
 
 mkdir "$work/consumer"
 cat >"$work/consumer/CMakeLists.txt" <<END
 cmake_minimum_required(VERSION 3.22)
 project(consumer C)
 find_package(hearth 0.1 REQUIRED)
-add_executable(shared $source/examples/complete.c)
+foreach(kind shared static)
+  add_executable(\${kind} $source/examples/complete.c)
+endforeach()
 target_link_libraries(shared PRIVATE hearth::hearth)
-add_executable(static $source/examples/complete.c)
 target_link_libraries(static PRIVATE hearth::hearth_static)
+file(WRITE \${CMAKE_BINARY_DIR}/engine "\${hearth_ENGINE_DIRECTORY}")
 END
-cmake -S "$work/consumer" -B "$work/consumer/build" -DCMAKE_PREFIX_PATH="$work/prefix" >"$work/log" 2>&1 &&
+cmake -S "$work/consumer" -B "$work/consumer/build" -DCMAKE_PREFIX_PATH="$prefix" >"$work/log" 2>&1 &&
   cmake --build "$work/consumer/build" >>"$work/log" 2>&1 || fail "building with CMake failed: $(tail -n 5 "$work/log")"
-HEARTH_ENGINE_DIRECTORY=$(dirname "$(find "$work/prefix" -name hearth-llama.so)")
-export HEARTH_ENGINE_DIRECTORY
-for kind in shared static; do
-  "$work/consumer/build/$kind" "$tiny" 'Once upon a time' >/dev/null || fail "the $kind program does not run"
-done
+expect "the engine's folder of the CMake package" "$(cat "$work/consumer/build/engine")" "$(dirname "$engine")"
+run "$work/consumer/build/shared" || fail "the shared program of CMake does not run: $(cat "$work/log")"
+run env HEARTH_ENGINE_DIRECTORY="$(cat "$work/consumer/build/engine")" "$work/consumer/build/static" ||
+  fail "the static program of CMake does not run: $(cat "$work/log")"

@@ -61,7 +61,10 @@ static void change_byte(const char *path, off_t at)
 
 static void fingerprint(const char *path, hearth_fingerprint_mode mode, uint8_t out[32])
 {
-    assert_int_equal(hth_fingerprint_file(path, mode, NULL, out, NULL, NULL), HEARTH_OK);
+    hth_fingerprint found;
+
+    assert_int_equal(hth_fingerprint_file(path, mode, NULL, NULL, &found, NULL), HEARTH_OK);
+    memcpy(out, found.bytes, sizeof(found.bytes));
 }
 
 static void safe_mode_is_the_sha256_of_every_byte(void **state)
@@ -113,17 +116,16 @@ static void a_file_that_did_not_change_is_hashed_once(void **state)
     char *path = file_of("a", 100000, 3);
     char memo[4096];
     struct timespec pause = { .tv_sec = 3 };
-    uint8_t first[32], second[32];
-    bool from_memo = true;
+    hth_fingerprint first, second;
 
     (void)state;
     (void)snprintf(memo, sizeof(memo), "%s/memo", directory);
     nanosleep(&pause, NULL); /* files that changed just now are not noted */
-    assert_int_equal(hth_fingerprint_file(path, HEARTH_FINGERPRINT_SAFE, memo, first, &from_memo, NULL), HEARTH_OK);
-    assert_false(from_memo);
-    assert_int_equal(hth_fingerprint_file(path, HEARTH_FINGERPRINT_SAFE, memo, second, &from_memo, NULL), HEARTH_OK);
-    assert_true(from_memo);
-    assert_memory_equal(first, second, 32);
+    assert_int_equal(hth_fingerprint_file(path, HEARTH_FINGERPRINT_SAFE, memo, NULL, &first, NULL), HEARTH_OK);
+    assert_false(first.is_from_memo);
+    assert_int_equal(hth_fingerprint_file(path, HEARTH_FINGERPRINT_SAFE, memo, NULL, &second, NULL), HEARTH_OK);
+    assert_true(second.is_from_memo);
+    assert_memory_equal(first.bytes, second.bytes, 32);
 
     /* A change in place, with size and modification time put back, is seen. */
     struct stat st;
@@ -131,22 +133,22 @@ static void a_file_that_did_not_change_is_hashed_once(void **state)
     change_byte(path, 5);
     struct timespec times[2] = { st.st_atim, st.st_mtim };
     assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
-    assert_int_equal(hth_fingerprint_file(path, HEARTH_FINGERPRINT_SAFE, memo, second, &from_memo, NULL), HEARTH_OK);
-    assert_false(from_memo);
-    assert_memory_not_equal(first, second, 32);
+    assert_int_equal(hth_fingerprint_file(path, HEARTH_FINGERPRINT_SAFE, memo, NULL, &second, NULL), HEARTH_OK);
+    assert_false(second.is_from_memo);
+    assert_memory_not_equal(first.bytes, second.bytes, 32);
     free(path);
 }
 
 static void what_is_no_readable_file_is_refused(void **state)
 {
-    uint8_t out[32];
+    hth_fingerprint out;
     hearth_error err;
 
     (void)state;
-    assert_int_equal(hth_fingerprint_file("/nowhere/at/all", HEARTH_FINGERPRINT_SAFE, NULL, out, NULL, &err),
+    assert_int_equal(hth_fingerprint_file("/nowhere/at/all", HEARTH_FINGERPRINT_SAFE, NULL, NULL, &out, &err),
                      HEARTH_NOT_FOUND);
     assert_non_null(strstr(err.message, "/nowhere/at/all"));
-    assert_int_equal(hth_fingerprint_file(directory, HEARTH_FINGERPRINT_SAFE, NULL, out, NULL, &err), HEARTH_CORRUPT);
+    assert_int_equal(hth_fingerprint_file(directory, HEARTH_FINGERPRINT_SAFE, NULL, NULL, &out, &err), HEARTH_CORRUPT);
 }
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)

@@ -10,6 +10,7 @@
 
 #include "cli/serve_config.h"
 #include "support/cmocka_all.h"
+#include "support/serve_set.h"
 #include "support/support.h"
 
 enum { TEXT_BYTES = 64 << 10, ARGS_MAX = 64 };
@@ -63,34 +64,6 @@ static void assert_refused(const char *text, const char *message)
         fail_msg("'%s' is accepted", text);
     assert_problem(0, message);
     hth_serve_set_free(&set->options);
-}
-
-/* A command line, with words between spaces; its file is given as a path in the test's directory. */
-static hth_serve_set *set_of_flags(char *line)
-{
-    static hth_serve_options flags; /* large */
-    char *argv[ARGS_MAX + 1] = { (char *)"serve" };
-    int argc = 1;
-
-    memset(&problems, 0, sizeof(problems));
-    for (char *word = strtok(line, " "); word && argc < ARGS_MAX; word = strtok(NULL, " "))
-        argv[argc++] = word;
-    hth_serve_options_init(&flags);
-    assert_int_equal(hth_option_table_parse(&hth_serve_flags, "hearth serve", argc, argv, &flags), argc);
-    return hth_serve_set_new(argc, argv, &flags, &problems);
-}
-
-static void write_file(const char *directory, const char *name, const char *text, mode_t mode)
-{
-    char path[512];
-    FILE *file;
-
-    (void)snprintf(path, sizeof(path), "%s/%s", directory, name);
-    file = fopen(path, "w");
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
-    assert_int_equal(chmod(path, mode), 0);
 }
 
 /* The arguments of a worker in one line. */
@@ -592,59 +565,18 @@ static void addresses_are_read_in_all_their_forms(void **state)
     }
 }
 
-/* ---- flags and files ---- */
-
-static void flags_win_over_the_file_and_models_sections_over_flags(void **state)
-{
-    char line[1024];
-    hth_serve_set *set;
-
-    write_file(*state, "t.conf",
-               "listen = [1, 2]\nlimits { requests_max = 7; messages_max = 8 }\n"
-               "cache { directory = kv; writer_threads = 3; more_directories = [a] }\n"
-               "model own { path = own.gguf; context = 512 }\nmodel plain { path = plain.gguf }\n",
-               0644);
-    (void)snprintf(
-        line, sizeof(line),
-        "--config %s/t.conf --listen 3 --requests-max 9 --writers 5 --ctx 1024 -m flag=stub: --more-cache /b",
-        (const char *)*state);
-    set = set_of_flags(line);
-    if (problems.n_errors > 0)
-        fail_msg("%s", hth_problems_first(&problems));
-    assert_int_equal(set->options.n_listen, 1);
-    assert_int_equal(set->options.listen[0].port, 3);
-    assert_int_equal(set->options.requests_max, 9);
-    assert_int_equal(set->options.messages_max, 8);
-    assert_int_equal(set->options.n_models, 3);
-    assert_string_equal(set->models[0].name, "flag"); /* the command line's come first */
-    assert_int_equal(set->models[0].setup.model.n_ctx, 1024);
-    assert_string_equal(set->models[1].name, "own");
-    assert_int_equal(set->models[1].setup.model.n_ctx, 512);
-    assert_int_equal(set->models[2].setup.model.n_ctx, 1024);
-    for (int i = 0; i < 3; i++) {
-        char kv[512];
-
-        (void)snprintf(kv, sizeof(kv), "%s/kv", (const char *)*state);
-        assert_string_equal(set->models[i].setup.runtime.cache_directory, kv);
-        assert_int_equal(set->models[i].setup.runtime.n_writer_threads, 5);
-        assert_int_equal(set->models[i].setup.runtime.n_more_directories, 1);
-        assert_string_equal(set->models[i].setup.more_directories[0], "/b");
-    }
-    hth_serve_set_free(&set->options);
-}
-
 static void the_same_flags_and_file_give_the_same_workers_again(void **state)
 {
     char line[1024], again[1024], a[4096], b[4096];
     hth_serve_set *first, *second;
 
-    write_file(*state, "t.conf", everything, 0644);
-    write_file(*state, "keys.conf",
-               "key a { sha256 = 0000000000000000000000000000000000000000000000000000000000000000 }", 0600);
+    hth_test_file_write(*state, "t.conf", everything, 0644);
+    hth_test_file_write(*state, "keys.conf",
+                        "key a { sha256 = 0000000000000000000000000000000000000000000000000000000000000000 }", 0600);
     (void)snprintf(line, sizeof(line), "--config %s/t.conf -m x=stub: --threads 2", (const char *)*state);
     memcpy(again, line, sizeof(line));
-    first = set_of_flags(line);
-    second = set_of_flags(again);
+    first = hth_test_set_of_flags(line, &problems);
+    second = hth_test_set_of_flags(again, &problems);
     assert_int_equal(problems.n_errors, 0);
     assert_int_equal(first->options.n_keys, 1);
     assert_int_equal(first->options.n_models, second->options.n_models);
@@ -653,59 +585,6 @@ static void the_same_flags_and_file_give_the_same_workers_again(void **state)
                             worker_line(&second->options.models[i], b, sizeof(b)));
     hth_serve_set_free(&first->options);
     hth_serve_set_free(&second->options);
-}
-
-static void models_of_flags_are_called_by_their_files(void **state)
-{
-    static const struct {
-        const char *given;
-        const char *name; /* NULL: it is refused */
-    } cases[] = {
-        { "models/chat.gguf", "chat" },
-        { "/m/Llama-3.1_8b.Q4.gguf", "Llama-3.1_8b.Q4" },
-        { "chat", "chat" },
-        { "org/name:tag=/m/x.gguf", "org/name:tag" },
-        { "a=b=c.gguf", "a" },
-        { "stub:", "stub:" },
-        { "=x", NULL },
-        { "a=", NULL },
-        { "-x.gguf", NULL },
-        { "\xc3\xa4.gguf", NULL },
-    };
-
-    (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        char line[256];
-        hth_serve_set *set;
-
-        (void)snprintf(line, sizeof(line), "--model=%s", cases[i].given);
-        set = set_of_flags(line);
-        if (!cases[i].name)
-            assert_true(problems.n_errors > 0);
-        else if (set->options.n_models != 1)
-            fail_msg("'%s': %s", cases[i].given, hth_problems_first(&problems));
-        else
-            assert_string_equal(set->options.models[0].name, cases[i].name);
-        hth_serve_set_free(&set->options);
-    }
-}
-
-static void host_and_port_stand_in_for_listen(void **state)
-{
-    char line[] = "-m stub: --port 0", other[] = "-m stub: --host ::1", both[] = "-m stub: --listen 5 --port 6";
-    hth_serve_set *set = set_of_flags(line);
-
-    (void)state;
-    assert_string_equal(set->options.listen[0].host, "127.0.0.1");
-    assert_int_equal(set->options.listen[0].port, 0);
-    hth_serve_set_free(&set->options);
-    set = set_of_flags(other);
-    assert_string_equal(set->options.listen[0].host, "::1");
-    assert_int_equal(set->options.listen[0].port, 8080);
-    hth_serve_set_free(&set->options);
-    set = set_of_flags(both);
-    assert_problem(0, "--listen and --host or --port exclude each other");
-    hth_serve_set_free(&set->options);
 }
 
 /* ---- keys ---- */
@@ -717,9 +596,9 @@ static hth_serve_set *set_with_keys(void **state, const char *text, mode_t mode)
 {
     char line[1024];
 
-    write_file(*state, "keys.conf", text, mode);
+    hth_test_file_write(*state, "keys.conf", text, mode);
     (void)snprintf(line, sizeof(line), "-m chat=stub: --keys %s/keys.conf", (const char *)*state);
-    return set_of_flags(line);
+    return hth_test_set_of_flags(line, &problems);
 }
 
 static void keys_are_read_with_their_limits(void **state)
@@ -795,14 +674,14 @@ static void a_check_finds_files_that_are_missing_or_something_else(void **state)
     const char *d = *state;
     hth_serve_set *set;
 
-    write_file(d, "x.gguf", "GGUF and more", 0600);
-    write_file(d, "y.gguf", "something else", 0600);
-    write_file(d, "cert.pem", "no certificate", 0600);
+    hth_test_file_write(d, "x.gguf", "GGUF and more", 0600);
+    hth_test_file_write(d, "y.gguf", "something else", 0600);
+    hth_test_file_write(d, "cert.pem", "no certificate", 0600);
     (void)snprintf(line, sizeof(line),
                    "-m %s/x.gguf -m %s/y.gguf -m %s/z.gguf --chat-template %s/t.jinja --tls-certificate %s/cert.pem "
                    "--tls-key %s/cert.pem --cache %s/x.gguf/kv --signing-key %s/none --log-file %s/none/log --ram 1mb",
                    d, d, d, d, d, d, d, d, d);
-    set = set_of_flags(line);
+    set = hth_test_set_of_flags(line, &problems);
     assert_int_equal(problems.n_errors, 0);
     hth_serve_set_check(set, false, &problems);
     assert_int_equal(problems.n_errors, 8);
@@ -819,12 +698,12 @@ static void a_check_of_what_is_there_finds_nothing(void **state)
     const char *d = *state;
     hth_serve_set *set;
 
-    write_file(d, "x.gguf", "GGUF and more", 0600);
+    hth_test_file_write(d, "x.gguf", "GGUF and more", 0600);
     (void)snprintf(line, sizeof(line),
                    "-m %s/x.gguf -m stub: --cache %s/kv/deep --runtime-directory %s/run --log-file %s/log "
                    "--listen unix:%s/s --ram 1mb",
                    d, d, d, d, d);
-    set = set_of_flags(line);
+    set = hth_test_set_of_flags(line, &problems);
     assert_int_equal(problems.n_errors, 0);
     hth_serve_set_check(set, true, &problems);
     if (problems.n > 0)
@@ -838,7 +717,7 @@ static void a_file_that_cannot_be_read_is_named(void **state)
     hth_serve_set *set;
 
     (void)snprintf(line, sizeof(line), "--config %s/none.conf -m stub:", (const char *)*state);
-    set = set_of_flags(line);
+    set = hth_test_set_of_flags(line, &problems);
     assert_problem(0, "cannot open '");
     hth_serve_set_free(&set->options);
 }
@@ -860,10 +739,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_public_address_needs_keys_or_an_order, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_does_not_fit_together_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(addresses_are_read_in_all_their_forms, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(flags_win_over_the_file_and_models_sections_over_flags, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_same_flags_and_file_give_the_same_workers_again, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(models_of_flags_are_called_by_their_files, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(host_and_port_stand_in_for_listen, set_up, tear_down),
         cmocka_unit_test_setup_teardown(keys_are_read_with_their_limits, set_up, tear_down),
         cmocka_unit_test_setup_teardown(wrong_keys_are_refused_with_their_line, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_file_of_keys_is_not_for_others, set_up, tear_down),

@@ -1,0 +1,339 @@
+/*
+ * load.c - from a file to a model that takes requests
+ *
+ *   1. the engine loads the file and makes a context; a thread beside it makes the file's fingerprint
+ *   2. when both are there, the model has its keyspace and its scheduler starts
+ *
+ * After the first step a model can do what needs no keys: templates, tokens. A request waits for the second one, so no row
+ * is looked up or saved under a fingerprint that is not known to be that of the file which was loaded.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/os.h"
+#include "models/model_inside.h"
+
+enum {
+    N_CTX_DEFAULT_MAX = 8192,
+    N_CTX_MAX = 1 << 24,
+    QUEUE_MAX_MAX = 65536,
+    TICK_MS_MAX = 60000,
+    N_IDLE_MIN = 4, /* finished sequences that may stay in the context */
+    N_IDLE_MAX = 32,
+};
+
+/* ---- options ---- */
+
+/* The policy that was asked for, in a context of n_ctx tokens. */
+static hth_policy policy_of(const hearth_cache_policy *given, uint32_t n_ctx)
+{
+    hearth_cache_policy policy = hearth_cache_policy_default();
+
+    if (!given)
+        return hth_policy_default(n_ctx);
+    memcpy(&policy, given, given->struct_size); /* checked when the options were read */
+    return (hth_policy){
+        .min_tokens = policy.min_tokens,
+        .cold_min_tokens = policy.cold_min_tokens,
+        .cold_max_tokens = policy.cold_max_tokens ? policy.cold_max_tokens : hth_policy_default(n_ctx).cold_max_tokens,
+        .continued_interval = policy.continued_interval,
+        .boundary_trim_tokens = policy.boundary_trim_tokens,
+        .boundary_align_tokens = policy.boundary_align_tokens,
+        .snapshot_interval = policy.snapshot_interval,
+    };
+}
+
+static hearth_status check_policy(const hearth_cache_policy *given, hearth_error *err)
+{
+    hth_policy policy;
+    hearth_status status;
+
+    if (given && (given->struct_size < sizeof(size_t) || given->struct_size > sizeof(*given)))
+        return hth_fail(err, HEARTH_MISUSE,
+                        "hearth_cache_policy.struct_size is %zu; make the struct with its default function, compiled "
+                        "against this version of hearth.h",
+                        given->struct_size);
+    policy = policy_of(given, UINT32_MAX);
+    status = hth_policy_validate(&policy, err);
+    if (status != HEARTH_OK)
+        hth_fail_prefix(err, "the model's cache_policy cannot be used");
+    return status;
+}
+
+static hearth_status read_options(const hearth_model_options *options, hearth_model_options *out, hearth_error *err)
+{
+    *out = hearth_model_options_default();
+    if (options) {
+        if (options->struct_size < sizeof(size_t) || options->struct_size > sizeof(*out))
+            return hth_fail(
+                err, HEARTH_MISUSE,
+                "hearth_model_options.struct_size is %zu; make the struct with its default function, compiled "
+                "against this version of hearth.h",
+                options->struct_size);
+        memcpy(out, options, options->struct_size);
+    }
+    if (out->n_ctx > N_CTX_MAX)
+        return hth_fail(err, HEARTH_MISUSE, "n_ctx is %u; it must be at most %d", out->n_ctx, N_CTX_MAX);
+    if (out->n_batch < 1 || out->n_batch > 65536)
+        return hth_fail(err, HEARTH_MISUSE, "n_batch is %u; it must be between 1 and 65536", out->n_batch);
+    if (out->n_threads > 1024)
+        return hth_fail(err, HEARTH_MISUSE, "n_threads is %u; it must be at most 1024", out->n_threads);
+    if (out->n_gpu_layers < -1)
+        return hth_fail(err, HEARTH_MISUSE, "n_gpu_layers is %d; it must be -1 (all) or more", out->n_gpu_layers);
+    if (out->n_parallel < 1 || out->n_parallel > HTH_PARALLEL_MAX)
+        return hth_fail(err, HEARTH_MISUSE, "n_parallel is %u; it must be 1 to %d", out->n_parallel, HTH_PARALLEL_MAX);
+    if (out->queue_max < 1 || out->queue_max > QUEUE_MAX_MAX)
+        return hth_fail(err, HEARTH_MISUSE, "queue_max is %u; it must be 1 to %d", out->queue_max, QUEUE_MAX_MAX);
+    if (out->prefill_chunk != 64 && out->prefill_chunk != 128 && out->prefill_chunk != 256)
+        return hth_fail(err, HEARTH_MISUSE, "prefill_chunk is %u; it must be 64, 128 or 256", out->prefill_chunk);
+    if (out->max_tick_ms < 1 || out->max_tick_ms > TICK_MS_MAX)
+        return hth_fail(err, HEARTH_MISUSE, "max_tick_ms is %u; it must be 1 to %d", out->max_tick_ms, TICK_MS_MAX);
+    if (out->session_idle_ms < 1 || out->stalled_ms < 1 || out->aging_ms < 1)
+        return hth_fail(err, HEARTH_MISUSE, "session_idle_ms, stalled_ms and aging_ms must be at least 1");
+    if ((unsigned)out->fingerprint_mode > HEARTH_FINGERPRINT_FAST_UNSAFE)
+        return hth_fail(err, HEARTH_MISUSE, "fingerprint_mode %d does not exist", (int)out->fingerprint_mode);
+    return check_policy(out->cache_policy, err);
+}
+
+/* ---- the first step ---- */
+
+static bool is_stub(const char *path)
+{
+    return strncmp(path, "stub:", 5) == 0;
+}
+
+/* "models/hearth-tiny.gguf" -> "hearth-tiny" */
+static char *name_of_path(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *base = slash ? slash + 1 : path;
+    size_t n = strlen(base);
+
+    if (n > 5 && strcmp(base + n - 5, ".gguf") == 0)
+        n -= 5;
+    return strndup(base, n);
+}
+
+static hearth_status load_engine_model(hearth_model *model, const char *path, const hearth_model_options *options,
+                                       hearth_error *err)
+{
+    hth_engine_model_params params = {
+        .n_gpu_layers = options->n_gpu_layers,
+        .no_mmap = options->no_mmap,
+        .chat_template = options->chat_template,
+        .progress = options->progress,
+        .progress_user_data = options->progress_user_data,
+        .log = hth_runtime_log(model->runtime),
+    };
+    hearth_status status = HEARTH_OK;
+
+    if (is_stub(path))
+        model->backend = hth_backend_stub();
+    else
+        status = hth_backend_llama(hth_runtime_engine_directory(model->runtime), &model->backend, err);
+    if (status == HEARTH_OK)
+        status = model->backend->model_load(path, &params, &model->engine_model, err);
+    if (status == HEARTH_OK)
+        model->backend->model_info(model->engine_model, &model->info);
+    return status;
+}
+
+/*
+ * Sequences of the context: those that run, and finished ones that stay. The latter cost nothing but cells that nobody
+ * else needs, except where state is kept for each.
+ */
+static uint32_t n_sequences(const hearth_model *model, uint32_t n_parallel)
+{
+    uint32_t n_idle = n_parallel < N_IDLE_MIN ? N_IDLE_MIN : n_parallel > N_IDLE_MAX ? N_IDLE_MAX : n_parallel;
+
+    return n_parallel + (model->info.kind == HTH_MODEL_PLAIN ? n_idle : 1);
+}
+
+static hearth_status make_context(hearth_model *model, const hearth_model_options *options, hearth_error *err)
+{
+    hth_engine_context_params params = {
+        .n_ctx = options->n_ctx,
+        .n_batch = options->n_batch,
+        .n_seq_max = n_sequences(model, options->n_parallel) + 1, /* and one for cutting rows */
+        .n_threads = options->n_threads ? options->n_threads : hth_os_n_cpus(),
+        .type_k = options->type_k,
+        .type_v = options->type_v,
+        .abort = hth_pulse_wants_abort,
+        .abort_user_data = &model->pulse,
+    };
+    hth_workplace *place = &model->place;
+    hth_engine_context_info info;
+    hearth_status status;
+
+    if (params.n_ctx == 0)
+        params.n_ctx = model->info.n_ctx_train > 0 && model->info.n_ctx_train < N_CTX_DEFAULT_MAX
+                         ? model->info.n_ctx_train
+                         : N_CTX_DEFAULT_MAX;
+    status = model->backend->context_new(model->engine_model, &params, &model->context, err);
+    if (status != HEARTH_OK)
+        return status;
+    model->backend->context_info(model->context, &info);
+    place->backend = model->backend;
+    place->engine_model = model->engine_model;
+    place->context = model->context;
+    place->kind = model->info.kind;
+    place->n_window = model->info.n_window;
+    place->n_ctx = info.n_ctx;
+    place->n_batch = info.n_batch;
+    place->n_vocab = model->info.n_vocab;
+    place->idle_cost = info.idle_cost;
+    place->keyspace.quant_byte = hth_quant_byte(model->info.quant_type);
+    hth_sha256_of(info.params_text, strlen(info.params_text), place->keyspace.ctx_params_hash);
+    place->policy = policy_of(options->cache_policy, info.n_ctx);
+    place->engine_build = model->backend->build();
+    place->cache = hth_runtime_cache(model->runtime);
+    place->resume_wait_ms = hth_runtime_settings_of(model->runtime)->resume_wait_ms;
+    place->keeps_text = hth_runtime_settings_of(model->runtime)->keeps_text;
+    place->log = hth_runtime_log(model->runtime);
+    place->on_work = options->on_work;
+    place->work_user_data = options->work_user_data;
+    /*
+     * A type that the row format has no byte for is entered as f32: the fingerprint tells the model apart anyway, and
+     * rows with byte 255 are refused on reading.
+     */
+    if (place->keyspace.quant_byte == HTH_QUANT_UNKNOWN)
+        place->keyspace.quant_byte = hth_quant_byte("f32");
+    if (place->cache && place->kind == HTH_MODEL_UNCACHED)
+        hth_info(place->log,
+                 "model '%s' (%s) is split over files or of a kind that was not measured; nothing of it is cached",
+                 model->name, model->info.architecture);
+    return HEARTH_OK;
+}
+
+static hearth_status plan_schedule(hearth_model *model, const hearth_model_options *options, hearth_error *err)
+{
+    model->queue_max = options->queue_max;
+    model->schedule = (hth_schedule){
+        .n_parallel = options->n_parallel,
+        .n_sequences = n_sequences(model, options->n_parallel),
+        .prefill_chunk = options->prefill_chunk,
+        .max_tick_ms = options->max_tick_ms,
+        .session_idle_ms = options->session_idle_ms,
+        .stalled_ms = options->stalled_ms,
+        .aging_ms = options->aging_ms,
+        .n_tell = HTH_TELL_TOKENS,
+    };
+    return hth_runtime_strategy(model->runtime, options->strategy, &model->schedule.strategy, err);
+}
+
+static hearth_status load_engine(hearth_model *model, const char *path, const hearth_model_options *options,
+                                 hearth_error *err)
+{
+    hearth_status status = HEARTH_OK;
+
+    /* The engine is asked first: it says best what is wrong with a file that is no model. */
+    if (!is_stub(path))
+        status = hth_fingerprinting_new(path, options->fingerprint_mode, hth_runtime_memo_directory(model->runtime),
+                                        options->on_work, options->work_user_data, &model->fingerprinting, err);
+    if (status == HEARTH_OK)
+        status = load_engine_model(model, path, options, err);
+    if (status == HEARTH_OK)
+        status = make_context(model, options, err);
+    if (status == HEARTH_OK)
+        status = plan_schedule(model, options, err);
+    return status;
+}
+
+hearth_status hth_model_load_engine(hearth_runtime *runtime, const char *path, const hearth_model_options *options,
+                                    hearth_model **out, hearth_error *err)
+{
+    hearth_model_options given;
+    hearth_model *model;
+    hearth_status status;
+
+    if (!runtime || !path || !out)
+        return hth_fail(err, HEARTH_MISUSE, "hearth_model_load: runtime, path or out is NULL");
+    status = read_options(options, &given, err);
+    if (status != HEARTH_OK)
+        return status;
+    model = calloc(1, sizeof(*model));
+    if (!model)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to load '%s'", path);
+    pthread_mutex_init(&model->lock, NULL);
+    pthread_cond_init(&model->users_changed, NULL);
+    atomic_init(&model->references, 1);
+    model->runtime = runtime;
+    hth_runtime_ref(runtime);
+    model->name = given.name ? strdup(given.name) : name_of_path(path);
+    model->path = strdup(path);
+    model->cache_salt = given.cache_salt ? strdup(given.cache_salt) : NULL;
+    model->place.keyspace.fingerprint_mode = (uint8_t)given.fingerprint_mode;
+    if (!model->name || !model->path || (given.cache_salt && !model->cache_salt))
+        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory to load '%s'", path);
+    if (status == HEARTH_OK)
+        status = load_engine(model, path, &given, err);
+    if (status != HEARTH_OK) {
+        hearth_model_unref(model);
+        return status;
+    }
+    *out = model;
+    return HEARTH_OK;
+}
+
+/* ---- the second step ---- */
+
+static hearth_status identify(hearth_model *model, hearth_error *err)
+{
+    hth_keyspace *keyspace = &model->place.keyspace;
+    hth_scheduler *scheduler;
+    uint8_t plain[32];
+    hearth_status status = HEARTH_OK;
+
+    if (model->fingerprinting)
+        status = hth_fingerprinting_wait(model->fingerprinting, plain, err);
+    else
+        hth_sha256_of(model->path, strlen(model->path), plain);
+    if (status != HEARTH_OK)
+        return status;
+    pthread_mutex_lock(&model->lock);
+    hth_keyspace_set_fingerprint(keyspace, plain);
+    hth_keyspace_salt(keyspace, model->cache_salt);
+    pthread_mutex_unlock(&model->lock);
+    status = hth_scheduler_open(&model->place, &model->schedule, model->queue_max, &model->pulse,
+                                hth_runtime_counters(model->runtime), &scheduler, err);
+    if (status != HEARTH_OK)
+        return status;
+    pthread_mutex_lock(&model->lock);
+    model->scheduler = scheduler;
+    pthread_mutex_unlock(&model->lock);
+    return HEARTH_OK;
+}
+
+hearth_status hth_model_identify(hearth_model *model, hearth_error *err)
+{
+    hearth_status status = hth_model_enter(model, "hth_model_identify", err);
+
+    if (status != HEARTH_OK)
+        return status;
+    status = identify(model, err);
+    hth_model_leave(model);
+    if (status == HEARTH_OK && !hth_runtime_add(model->runtime, model))
+        status = hth_fail(err, HEARTH_CANCELLED, "the runtime is being closed");
+    return status;
+}
+
+hearth_status hearth_model_load(hearth_runtime *runtime, const char *path, const hearth_model_options *options,
+                                hearth_model **out, hearth_error *err)
+{
+    hearth_model *model;
+    hearth_status status;
+
+    if (!out)
+        return hth_fail(err, HEARTH_MISUSE, "hearth_model_load: runtime, path or out is NULL");
+    status = hth_model_load_engine(runtime, path, options, &model, err);
+    if (status != HEARTH_OK)
+        return status;
+    status = hth_model_identify(model, err);
+    if (status != HEARTH_OK) {
+        hearth_model_unref(model);
+        return status;
+    }
+    *out = model;
+    return HEARTH_OK;
+}

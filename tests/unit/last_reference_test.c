@@ -1,0 +1,274 @@
+/*
+ * last_reference_test.c - a model's last reference may be given back anywhere, also in one of its own callbacks
+ *
+ * Whoever gives it back ends the model, which joins the scheduler's thread. In a callback that is the thread itself, or
+ * one that waits for it.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "hearth.h"
+#include "support/cmocka_all.h"
+#include "support/support.h"
+
+enum { N_TOKENS = 40 };
+
+typedef struct fixture {
+    char *directory;
+    hearth_runtime *runtime;
+} fixture;
+
+static hearth_runtime *open_runtime(const fixture *f)
+{
+    hearth_runtime_options options = hearth_runtime_options_default();
+    hearth_runtime *runtime;
+    hearth_error err;
+
+    options.cache_directory = f->directory;
+    options.ram_bytes_max = 64 << 20;
+    options.disk_free_min = 0;
+    if (hearth_runtime_open(&options, &runtime, &err) != HEARTH_OK)
+        fail_msg("%s", err.message);
+    return runtime;
+}
+
+static int set_up(void **state)
+{
+    fixture *f = calloc(1, sizeof(*f));
+
+    f->directory = hth_test_directory_new();
+    f->runtime = open_runtime(f);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    fixture *f = *state;
+
+    hearth_runtime_close(f->runtime);
+    hth_test_directory_remove(f->directory);
+    free(f);
+    return 0;
+}
+
+static hearth_model *load(hearth_runtime *runtime)
+{
+    hearth_model *model;
+    hearth_error err;
+
+    if (hearth_model_load(runtime, "stub:", NULL, &model, &err) != HEARTH_OK)
+        fail_msg("%s", err.message);
+    return model;
+}
+
+/* Who holds a reference that a callback gives back, and what the callback was told. */
+typedef struct holder {
+    hearth_model *model; /* the reference; NULL: it was given back */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool is_done;
+    hearth_status status;
+    uint32_t n_tokens;
+} holder;
+
+static void holder_init(holder *h, hearth_model *model)
+{
+    *h = (holder){ .model = model };
+    pthread_mutex_init(&h->lock, NULL);
+    pthread_cond_init(&h->changed, NULL);
+}
+
+static void give_back(holder *h)
+{
+    hearth_model_unref(h->model);
+    h->model = NULL;
+}
+
+static bool give_back_at_text(uint64_t id, const char *text, size_t n_bytes, void *user_data)
+{
+    (void)id, (void)text, (void)n_bytes;
+    give_back(user_data);
+    return true;
+}
+
+static void note_end(uint64_t id, const hearth_result *result, void *user_data)
+{
+    holder *h = user_data;
+
+    (void)id;
+    pthread_mutex_lock(&h->lock);
+    h->is_done = true;
+    h->status = result->status;
+    h->n_tokens = result->stats.completion_tokens;
+    pthread_cond_signal(&h->changed);
+    pthread_mutex_unlock(&h->lock);
+}
+
+static void give_back_at_end(uint64_t id, const hearth_result *result, void *user_data)
+{
+    give_back(user_data);
+    note_end(id, result, user_data);
+}
+
+static void submit(hearth_model *model, holder *h, hearth_text_fn on_text, hearth_done_fn on_done)
+{
+    hearth_request request = hearth_request_default();
+    hearth_error err;
+
+    request.prompt = "There was a miller's son who had three wishes and no shoes.";
+    request.n_predict = N_TOKENS;
+    request.ignore_eos = true;
+    request.sampling.temperature = 0;
+    request.on_text = on_text;
+    request.on_done = on_done;
+    request.user_data = h;
+    if (hearth_submit(model, &request, NULL, &err) != HEARTH_OK)
+        fail_msg("%s", err.message);
+}
+
+static void wait_for_end(holder *h)
+{
+    pthread_mutex_lock(&h->lock);
+    while (!h->is_done)
+        pthread_cond_wait(&h->changed, &h->lock);
+    pthread_mutex_unlock(&h->lock);
+}
+
+static void holder_deinit(holder *h)
+{
+    wait_for_end(h);
+    pthread_cond_destroy(&h->changed);
+    pthread_mutex_destroy(&h->lock);
+}
+
+/* ---- in callbacks of the model itself ---- */
+
+static void the_last_reference_may_be_given_back_when_a_reply_ends(void **state)
+{
+    fixture *f = *state;
+    hearth_counters counters = { .struct_size = sizeof(counters) };
+    holder h;
+
+    holder_init(&h, load(f->runtime));
+    submit(h.model, &h, NULL, give_back_at_end);
+    wait_for_end(&h);
+    assert_int_equal(h.status, HEARTH_OK);
+    assert_int_equal(h.n_tokens, N_TOKENS);
+    hearth_runtime_close(f->runtime); /* waits for the model's end */
+
+    /* What its context held was saved. */
+    f->runtime = open_runtime(f);
+    assert_int_equal(hearth_runtime_counters(f->runtime, &counters, NULL), HEARTH_OK);
+    assert_true(counters.disk_rows > 0);
+    holder_deinit(&h);
+}
+
+static void given_back_in_the_middle_of_a_reply_it_cancels_the_reply(void **state)
+{
+    fixture *f = *state;
+    holder h;
+
+    holder_init(&h, load(f->runtime));
+    submit(h.model, &h, give_back_at_text, note_end);
+    wait_for_end(&h);
+    assert_int_equal(h.status, HEARTH_CANCELLED);
+    assert_true(h.n_tokens < N_TOKENS);
+    holder_deinit(&h);
+}
+
+static void its_other_requests_end_too(void **state)
+{
+    enum { N_OTHERS = 3 };
+    fixture *f = *state;
+    hearth_model *model = load(f->runtime);
+    holder first, others[N_OTHERS];
+
+    holder_init(&first, hearth_model_ref(model));
+    for (int i = 0; i < N_OTHERS; i++) {
+        holder_init(&others[i], NULL);
+        submit(model, &others[i], NULL, note_end);
+    }
+    submit(model, &first, give_back_at_text, note_end);
+    hearth_model_unref(model);
+    wait_for_end(&first);
+    assert_int_equal(first.status, HEARTH_CANCELLED);
+    for (int i = 0; i < N_OTHERS; i++)
+        holder_deinit(&others[i]); /* each was told */
+    holder_deinit(&first);
+}
+
+static void a_model_that_is_unloaded_may_be_given_back_there_too(void **state)
+{
+    fixture *f = *state;
+    hearth_model *model = load(f->runtime);
+    holder h;
+
+    holder_init(&h, hearth_model_ref(model));
+    submit(model, &h, NULL, give_back_at_end);
+    hearth_model_unload(model); /* which waits for the reply on a thread of its own */
+    hearth_model_unref(model);
+    wait_for_end(&h);
+    assert_int_equal(h.status, HEARTH_OK);
+    assert_int_equal(h.n_tokens, N_TOKENS);
+    holder_deinit(&h);
+}
+
+/* ---- in those of another model ---- */
+
+static void two_models_may_give_each_other_back(void **state)
+{
+    enum { ROUNDS = 20 };
+    fixture *f = *state;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        hearth_model *first = load(f->runtime), *second = load(f->runtime);
+        holder of_first, of_second;
+
+        holder_init(&of_first, first);
+        holder_init(&of_second, second);
+        hearth_model_ref(first);
+        hearth_model_ref(second);
+        submit(first, &of_second, NULL, give_back_at_end);
+        submit(second, &of_first, NULL, give_back_at_end);
+        hearth_model_unref(first);
+        hearth_model_unref(second);
+        holder_deinit(&of_first);
+        holder_deinit(&of_second);
+    }
+}
+
+/* ---- and the runtime ---- */
+
+static void closing_the_runtime_waits_for_models_that_were_given_back_in_callbacks(void **state)
+{
+    enum { N = 8 };
+    fixture *f = *state;
+    holder holders[N];
+
+    for (int i = 0; i < N; i++) {
+        hearth_model *model = load(f->runtime);
+
+        holder_init(&holders[i], model);
+        submit(model, &holders[i], i % 2 == 0 ? give_back_at_text : NULL, i % 2 == 0 ? note_end : give_back_at_end);
+    }
+    hearth_runtime_close(f->runtime); /* some have gone, some go, and some are ended by this */
+    for (int i = 0; i < N; i++)
+        holder_deinit(&holders[i]);
+    f->runtime = open_runtime(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_last_reference_may_be_given_back_when_a_reply_ends, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(given_back_in_the_middle_of_a_reply_it_cancels_the_reply, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(its_other_requests_end_too, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_model_that_is_unloaded_may_be_given_back_there_too, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(two_models_may_give_each_other_back, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(closing_the_runtime_waits_for_models_that_were_given_back_in_callbacks, set_up,
+                                        tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

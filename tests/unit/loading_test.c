@@ -1,0 +1,332 @@
+/*
+ * loading_test.c - a file is fingerprinted while the engine loads it, and a model has the fingerprint of what was loaded
+ */
+#include <pthread.h>
+
+#include "hearth.h"
+#include "models/fingerprint.h"
+#include "models/fingerprinting.h"
+#include "models/model.h"
+#include "support/slow_file.h"
+#include "support/support.h"
+
+#define TINY HTH_TEST_MODELS "/hearth-tiny.gguf"
+
+typedef struct fixture {
+    char *directory;
+    char path[512]; /* of a model that is read slowly */
+    hearth_runtime *runtime;
+} fixture;
+
+static int set_up(void **state)
+{
+    fixture *f = calloc(1, sizeof(*f));
+    hearth_runtime_options options = hearth_runtime_options_default();
+    hearth_error err;
+
+    f->directory = hth_test_directory_new();
+    (void)snprintf(f->path, sizeof(f->path), "%s/model.gguf", f->directory);
+    slow_file_new(TINY, f->path);
+    options.cache_directory = f->directory;
+    options.ram_bytes_max = 64 << 20;
+    options.disk_free_min = 0;
+    if (hearth_runtime_open(&options, &f->runtime, &err) != HEARTH_OK)
+        fail_msg("%s", err.message);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    fixture *f = *state;
+
+    slow_file_release();
+    hearth_runtime_close(f->runtime);
+    hth_test_directory_remove(f->directory);
+    free(f);
+    return 0;
+}
+
+/* ---- the fingerprint ---- */
+
+static hth_fingerprinting *begin(const char *path)
+{
+    hth_fingerprinting *begun;
+
+    assert_int_equal(hth_fingerprinting_new(path, HEARTH_FINGERPRINT_SAFE, NULL, NULL, NULL, &begun, NULL), HEARTH_OK);
+    return begun;
+}
+
+static void expect_changed(hth_fingerprinting *begun, const char *path)
+{
+    uint8_t found[32];
+    hearth_error err;
+
+    slow_file_release();
+    assert_int_equal(hth_fingerprinting_wait(begun, found, &err), HEARTH_IO);
+    assert_non_null(strstr(err.message, path));
+    assert_non_null(strstr(err.message, "changed while it was loaded; load it again"));
+    hth_fingerprinting_free(begun);
+}
+
+static void a_fingerprint_that_is_waited_for_is_the_files(void **state)
+{
+    fixture *f = *state;
+    hth_fingerprinting *begun = begin(f->path);
+    hth_fingerprint expected;
+    uint8_t found[32];
+
+    slow_file_release();
+    assert_int_equal(hth_fingerprinting_wait(begun, found, NULL), HEARTH_OK);
+    hth_fingerprinting_free(begun);
+    assert_int_equal(hth_fingerprint_file(TINY, HEARTH_FINGERPRINT_SAFE, NULL, NULL, &expected, NULL), HEARTH_OK);
+    assert_memory_equal(found, expected.bytes, sizeof(found));
+}
+
+static void a_file_that_changed_meanwhile_has_no_fingerprint(void **state)
+{
+    fixture *f = *state;
+    hth_fingerprinting *begun = begin(f->path);
+
+    slow_file_touch(f->path);
+    expect_changed(begun, f->path);
+}
+
+static void nor_has_one_that_another_took_the_place_of(void **state)
+{
+    fixture *f = *state;
+    hth_fingerprinting *begun = begin(f->path);
+    char other[600];
+
+    (void)snprintf(other, sizeof(other), "%s.other", f->path);
+    slow_file_new(TINY, other); /* with the same bytes */
+    assert_int_equal(rename(other, f->path), 0);
+    expect_changed(begun, f->path);
+}
+
+static void what_is_no_file_is_told_to_who_waits(void **state)
+{
+    hth_fingerprinting *begun = begin("/nowhere/at/all");
+    uint8_t found[32];
+    hearth_error err;
+
+    (void)state;
+    assert_int_equal(hth_fingerprinting_wait(begun, found, &err), HEARTH_NOT_FOUND);
+    assert_non_null(strstr(err.message, "/nowhere/at/all"));
+    hth_fingerprinting_free(begun);
+}
+
+static void who_gives_up_does_not_wait_for_the_file(void **state)
+{
+    fixture *f = *state;
+    hth_fingerprinting *begun = begin(f->path);
+    uint8_t found[32];
+
+    hth_fingerprinting_cancel(begun);
+    assert_int_equal(hth_fingerprinting_wait(begun, found, NULL), HEARTH_CANCELLED);
+    hth_fingerprinting_free(begun);
+    hth_fingerprinting_free(begin(f->path));
+    hth_fingerprinting_free(NULL);
+}
+
+/* ---- the model ---- */
+
+static hearth_model *load_engine_watched(const fixture *f, hearth_work_fn on_work, void *user_data)
+{
+    hearth_model_options options = hearth_model_options_default();
+    hearth_model *model;
+    hearth_error err;
+
+    options.n_ctx = 512;
+    options.n_threads = 1;
+    options.on_work = on_work;
+    options.work_user_data = user_data;
+    if (hth_model_load_engine(f->runtime, f->path, &options, &model, &err) != HEARTH_OK)
+        fail_msg("%s", err.message);
+    return model;
+}
+
+static hearth_model *load_engine(const fixture *f)
+{
+    return load_engine_watched(f, NULL, NULL);
+}
+
+static hearth_model_info info_of(hearth_model *model)
+{
+    hearth_model_info info = { .struct_size = sizeof(info) };
+
+    assert_int_equal(hearth_model_info_get(model, &info, NULL), HEARTH_OK);
+    return info;
+}
+
+static void a_model_is_of_use_before_its_fingerprint_is_known(void **state)
+{
+    static const uint8_t zeros[32];
+    fixture *f = *state;
+    hearth_model *model = load_engine(f);
+    hearth_request request = hearth_request_default();
+    hearth_model_info info = info_of(model);
+    hth_fingerprint expected;
+    hearth_result result;
+    hearth_token tokens[64];
+    hearth_error err;
+    size_t n = 0;
+
+    assert_string_equal(info.name, "model");
+    assert_int_equal(info.n_ctx, 512);
+    assert_int_equal(info.activity, HEARTH_IDLE);
+    assert_memory_equal(info.fingerprint, zeros, sizeof(zeros));
+    assert_int_equal(hearth_tokenize(model, "a fox", 5, 0, tokens, 64, &n, NULL), HEARTH_OK);
+    assert_true(n > 0);
+    assert_int_equal(hearth_runtime_models(f->runtime, NULL, 0, &n, NULL), HEARTH_OK);
+    assert_int_equal(n, 0);
+
+    slow_file_release();
+    assert_int_equal(hth_model_identify(model, &err), HEARTH_OK);
+    info = info_of(model);
+    assert_int_equal(hth_fingerprint_file(TINY, HEARTH_FINGERPRINT_SAFE, NULL, NULL, &expected, NULL), HEARTH_OK);
+    assert_memory_equal(info.fingerprint, expected.bytes, sizeof(expected.bytes));
+    assert_int_equal(hearth_runtime_models(f->runtime, NULL, 0, &n, NULL), HEARTH_OK);
+    assert_int_equal(n, 1);
+    request.prompt = "Once upon a time";
+    request.n_predict = 3;
+    assert_int_equal(hearth_complete(model, &request, &result, NULL), HEARTH_OK);
+    hearth_result_free(&result);
+    hearth_model_unref(model);
+}
+
+static void a_model_that_is_given_up_before_ends_at_once(void **state)
+{
+    fixture *f = *state;
+
+    hearth_model_unref(load_engine(f));
+}
+
+typedef struct waiting {
+    hearth_model *model;
+    hearth_status status;
+} waiting;
+
+static void *identify(void *context)
+{
+    waiting *w = context;
+
+    w->status = hth_model_identify(w->model, NULL);
+    return NULL;
+}
+
+static void shutting_a_model_down_ends_the_wait_for_its_fingerprint(void **state)
+{
+    fixture *f = *state;
+    waiting w = { .model = load_engine(f) };
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, identify, &w), 0);
+    hth_model_shut_down(w.model);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(w.status, HEARTH_CANCELLED);
+    hearth_model_unref(w.model);
+}
+
+/* What a watcher was told, which lets the file be read once it has seen enough. */
+typedef struct watcher {
+    pthread_mutex_t lock;
+    int n_begun;
+    bool is_at_work;
+} watcher;
+
+static void watch(const hearth_work *work, void *user_data)
+{
+    watcher *w = user_data;
+
+    pthread_mutex_lock(&w->lock);
+    w->n_begun += work->kind == HEARTH_WORK_BEGINS;
+    if (work->kind == HEARTH_WORK_BEGINS || work->kind == HEARTH_WORK_ENDS)
+        w->is_at_work = work->kind == HEARTH_WORK_BEGINS;
+    if (w->n_begun == 20)
+        slow_file_release();
+    pthread_mutex_unlock(&w->lock);
+}
+
+static void who_watches_sees_that_the_file_is_still_read(void **state)
+{
+    fixture *f = *state;
+    watcher w = { .n_begun = 0 };
+    hearth_model *model;
+
+    pthread_mutex_init(&w.lock, NULL);
+    model = load_engine_watched(f, watch, &w);
+    pthread_mutex_lock(&w.lock);
+    assert_int_equal(w.n_begun, 0); /* nobody waits for it */
+    pthread_mutex_unlock(&w.lock);
+    assert_int_equal(hth_model_identify(model, NULL), HEARTH_OK); /* which is slow for ever without the watcher */
+    pthread_mutex_lock(&w.lock);
+    assert_true(w.n_begun >= 20);
+    pthread_mutex_unlock(&w.lock);
+    hearth_model_unref(model);
+    assert_false(w.is_at_work);
+    pthread_mutex_destroy(&w.lock);
+}
+
+static bool touch(float fraction, void *user_data)
+{
+    const fixture *f = user_data;
+
+    (void)fraction;
+    slow_file_touch(f->path);
+    slow_file_release();
+    return true;
+}
+
+static void a_file_that_changes_while_it_is_loaded_is_refused(void **state)
+{
+    fixture *f = *state;
+    hearth_model_options options = hearth_model_options_default();
+    hearth_model *model = NULL;
+    hearth_error err;
+    size_t n = 1;
+
+    options.n_ctx = 512;
+    options.progress = touch;
+    options.progress_user_data = f;
+    assert_int_equal(hearth_model_load(f->runtime, f->path, &options, &model, &err), HEARTH_IO);
+    assert_non_null(strstr(err.message, f->path));
+    assert_null(model);
+    assert_int_equal(hearth_runtime_models(f->runtime, NULL, 0, &n, NULL), HEARTH_OK);
+    assert_int_equal(n, 0);
+}
+
+static void a_file_that_is_no_model_is_not_read_to_its_end(void **state)
+{
+    fixture *f = *state;
+    hearth_model *model;
+    hearth_error err;
+    FILE *file = fopen(f->path, "r+");
+
+    assert_non_null(file);
+    assert_int_equal(fwrite("PK\3\4", 1, 4, file), 4);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(hearth_model_load(f->runtime, f->path, NULL, &model, &err), HEARTH_CORRUPT);
+    assert_non_null(strstr(err.message, f->path));
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_fingerprint_that_is_waited_for_is_the_files),
+        TEST(a_file_that_changed_meanwhile_has_no_fingerprint),
+        TEST(nor_has_one_that_another_took_the_place_of),
+        TEST(what_is_no_file_is_told_to_who_waits),
+        TEST(who_gives_up_does_not_wait_for_the_file),
+        TEST(a_model_is_of_use_before_its_fingerprint_is_known),
+        TEST(a_model_that_is_given_up_before_ends_at_once),
+        TEST(shutting_a_model_down_ends_the_wait_for_its_fingerprint),
+        TEST(who_watches_sees_that_the_file_is_still_read),
+        TEST(a_file_that_changes_while_it_is_loaded_is_refused),
+        TEST(a_file_that_is_no_model_is_not_read_to_its_end),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,189 @@
+/*
+ * serve_flags_test.c - flags win over the configuration file, and stand for what it could say
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "support/cmocka_all.h"
+#include "support/serve_set.h"
+#include "support/support.h"
+
+static hth_problems problems; /* large */
+
+static int set_up(void **state)
+{
+    *state = hth_test_directory_new();
+    return *state ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    hth_test_directory_remove(*state);
+    return 0;
+}
+
+/* What a file in the test's directory comes to with these flags. */
+static hth_serve_set *set_of(const char *directory, const char *text, const char *flags)
+{
+    static char line[2048]; /* outlives the set */
+    hth_serve_set *set;
+
+    hth_test_file_write(directory, "t.conf", text, 0644);
+    (void)snprintf(line, sizeof(line), "--config %s/t.conf %s", directory, flags);
+    set = hth_test_set_of_flags(line, &problems);
+    if (problems.n_errors > 0)
+        fail_msg("%s", hth_problems_first(&problems));
+    return set;
+}
+
+static void expect_path(const char *found, const char *directory, const char *name)
+{
+    char expected[512];
+
+    (void)snprintf(expected, sizeof(expected), "%s/%s", directory, name);
+    assert_string_equal(found, expected);
+}
+
+/* ---- what wins ---- */
+
+static void flags_win_over_what_the_file_says_for_all(void **state)
+{
+    hth_serve_set *set = set_of(*state,
+                                "listen = [1, 2]\nlimits { requests_max = 7; messages_max = 8 }\n"
+                                "cache { directory = kv; writer_threads = 3; more_directories = [a] }\n"
+                                "model plain { path = plain.gguf }\n",
+                                "--listen 3 --requests-max 9 --writers 5 --ctx 1024 -m flag=stub: --more-cache /b");
+
+    assert_int_equal(set->options.n_listen, 1);
+    assert_int_equal(set->options.listen[0].port, 3);
+    assert_int_equal(set->options.requests_max, 9);
+    assert_int_equal(set->options.messages_max, 8);
+    assert_int_equal(set->options.n_models, 2);
+    assert_string_equal(set->models[0].name, "flag"); /* the command line's come first */
+    assert_string_equal(set->models[1].name, "plain");
+    for (int i = 0; i < 2; i++) {
+        const hth_model_setup *setup = &set->models[i].setup;
+
+        assert_int_equal(setup->model.n_ctx, 1024);
+        expect_path(setup->runtime.cache_directory, *state, "kv");
+        assert_int_equal(setup->runtime.n_writer_threads, 5);
+        assert_int_equal(setup->runtime.n_more_directories, 1);
+        assert_string_equal(setup->more_directories[0], "/b");
+    }
+    hth_serve_set_free(&set->options);
+}
+
+static void flags_win_over_what_a_model_says_of_itself(void **state)
+{
+    hth_serve_set *set = set_of(
+        *state,
+        "cache { disk_bytes_max = 3gb }\n"
+        "model own { path = own.gguf; context = 512; threads = 3; n_parallel = 2; start = on-demand; ram = 64mb\n"
+        "            cache { directory = kv; more_directories = [a, b]; salt = theirs\n"
+        "                    policy { min_tokens = 64; cold_min_tokens = 96 } } }\n",
+        "--ctx 1024 --ram 128M --start at-once --more-cache /c --policy cold_min_tokens=128 --no-mmap");
+    const hth_serve_model *own = &set->models[0];
+
+    assert_int_equal(set->options.n_models, 1);
+    assert_string_equal(own->name, "own");
+    expect_path(own->setup.path, *state, "own.gguf");
+    assert_int_equal(own->setup.model.n_ctx, 1024);
+    assert_true(own->setup.model.no_mmap);
+    assert_false(own->on_demand);
+    assert_int_equal(own->setup.runtime.ram_bytes_max, 128 << 20);
+    assert_int_equal(own->setup.runtime.n_more_directories, 1); /* a list takes the place of a list */
+    assert_string_equal(own->setup.more_directories[0], "/c");
+    assert_int_equal(own->setup.policy.cold_min_tokens, 128);
+
+    /* What no flag says is as the file has it. */
+    assert_int_equal(own->setup.model.n_threads, 3);
+    assert_int_equal(own->setup.model.n_parallel, 2);
+    expect_path(own->setup.runtime.cache_directory, *state, "kv");
+    assert_string_equal(own->setup.model.cache_salt, "theirs");
+    assert_int_equal(own->setup.policy.min_tokens, 64);
+    assert_int_equal(own->setup.runtime.disk_bytes_max, UINT64_C(3) << 30);
+    hth_serve_set_free(&set->options);
+}
+
+static void a_flag_is_for_all_models(void **state)
+{
+    hth_serve_set *set = set_of(*state,
+                                "model a { path = a.gguf; context = 512 }\nmodel b { path = b.gguf }\n"
+                                "model c { path = c.gguf; context = 2048; batch = 64 }\n",
+                                "--ctx 1024");
+
+    assert_int_equal(set->options.n_models, 3);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(set->models[i].setup.model.n_ctx, 1024);
+    assert_int_equal(set->models[2].setup.model.n_batch, 64);
+    hth_serve_set_free(&set->options);
+}
+
+/* ---- what stands for the file ---- */
+
+static void models_of_flags_are_called_by_their_files(void **state)
+{
+    static const struct {
+        const char *given;
+        const char *name; /* NULL: it is refused */
+    } cases[] = {
+        { "models/chat.gguf", "chat" },
+        { "/m/Llama-3.1_8b.Q4.gguf", "Llama-3.1_8b.Q4" },
+        { "chat", "chat" },
+        { "org/name:tag=/m/x.gguf", "org/name:tag" },
+        { "a=b=c.gguf", "a" },
+        { "stub:", "stub:" },
+        { "=x", NULL },
+        { "a=", NULL },
+        { "-x.gguf", NULL },
+        { "\xc3\xa4.gguf", NULL },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char line[256];
+        hth_serve_set *set;
+
+        (void)snprintf(line, sizeof(line), "--model=%s", cases[i].given);
+        set = hth_test_set_of_flags(line, &problems);
+        if (!cases[i].name)
+            assert_true(problems.n_errors > 0);
+        else if (set->options.n_models != 1)
+            fail_msg("'%s': %s", cases[i].given, hth_problems_first(&problems));
+        else
+            assert_string_equal(set->options.models[0].name, cases[i].name);
+        hth_serve_set_free(&set->options);
+    }
+}
+
+static void host_and_port_stand_in_for_listen(void **state)
+{
+    char line[] = "-m stub: --port 0", other[] = "-m stub: --host ::1", both[] = "-m stub: --listen 5 --port 6";
+    hth_serve_set *set = hth_test_set_of_flags(line, &problems);
+
+    (void)state;
+    assert_string_equal(set->options.listen[0].host, "127.0.0.1");
+    assert_int_equal(set->options.listen[0].port, 0);
+    hth_serve_set_free(&set->options);
+    set = hth_test_set_of_flags(other, &problems);
+    assert_string_equal(set->options.listen[0].host, "::1");
+    assert_int_equal(set->options.listen[0].port, 8080);
+    hth_serve_set_free(&set->options);
+    set = hth_test_set_of_flags(both, &problems);
+    assert_int_equal(problems.n_errors, 1);
+    assert_non_null(strstr(hth_problems_first(&problems), "--listen and --host or --port exclude each other"));
+    hth_serve_set_free(&set->options);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(flags_win_over_what_the_file_says_for_all, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(flags_win_over_what_a_model_says_of_itself, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_flag_is_for_all_models, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(models_of_flags_are_called_by_their_files, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(host_and_port_stand_in_for_listen, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
