@@ -1,0 +1,153 @@
+/*
+ * file_tier_room.c - room for new rows: the quota, what is to stay free on the device, and which rows go for it
+ */
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+
+#include "base/os.h"
+#include "cache/file_tier_inside.h"
+
+enum { EVICT_BATCH_ROWS = 64, EVICT_ATTEMPTS = 8 };
+
+/* Remove the files of rows that the index gave up; how many are gone. What stays is counted again, as the newest. */
+static size_t remove_evicted(hth_file_tier *tier, hth_row_meta *rows, size_t n)
+{
+    hth_row_id gone[EVICT_BATCH_ROWS];
+    char path[HTH_FILE_TIER_PATH_BYTES];
+    size_t n_gone = 0, n_kept = 0;
+
+    assert(n <= EVICT_BATCH_ROWS);
+    for (size_t i = 0; i < n; i++) {
+        int rc = -ENAMETOOLONG;
+        bool ours = true;
+
+        /* One who was stopped for long has lost it, and what has the name now is somebody else's. */
+        if (hth_index_reservation_is_ours(tier->index, &rows[i].id, &ours, NULL) == HEARTH_OK && !ours)
+            rc = -ENOENT;
+        else if (hth_file_tier_path(tier, &rows[i].id, path, sizeof(path)))
+            rc = hth_file_tier_remove_file(tier, &rows[i].id, path);
+        if (rc == 0 || rc == -ENOENT) {
+            gone[n_gone++] = rows[i].id;
+        } else {
+            rows[n_kept] = rows[i];
+            rows[n_kept++].last_used_time = hth_os_unix_seconds();
+        }
+    }
+    /* Where these fail, the rows are ours to take again, or are found by their names. */
+    if (n_kept > 0)
+        (void)hth_index_publish(tier->index, rows, n_kept, NULL);
+    if (n_gone > 0)
+        (void)hth_index_release(tier->index, gone, n_gone, NULL);
+    return n_gone;
+}
+
+hearth_status hth_file_tier_evict_to(hth_file_tier *tier, uint64_t bytes_max, uint64_t *evicted_out, hearth_error *err)
+{
+    hth_row_meta rows[EVICT_BATCH_ROWS];
+    hearth_status status = HEARTH_OK;
+    uint64_t n_evicted = 0;
+    size_t n;
+
+    do {
+        size_t n_gone;
+
+        n = 0;
+        status =
+            hth_index_evict(tier->index, bytes_max, tier->is_needed, tier->user_data, rows, EVICT_BATCH_ROWS, &n, err);
+        hth_fs_step(tier->fs, "evicted from the index");
+        if (status != HEARTH_OK || n == 0)
+            break;
+        n_gone = remove_evicted(tier, rows, n);
+        n_evicted += n_gone;
+        if (n_gone < n)
+            status = hth_fail(err, HEARTH_IO, "%zu of %zu evicted rows in '%s' cannot be removed", n - n_gone, n,
+                              tier->rows);
+    } while (n == EVICT_BATCH_ROWS && status == HEARTH_OK);
+    atomic_fetch_add(&tier->n_rows_evicted, n_evicted);
+    if (evicted_out)
+        *evicted_out = n_evicted;
+    return status;
+}
+
+static hearth_status over_quota(const hth_file_tier *tier, uint64_t bytes, size_t n_bytes, const char *why,
+                                hearth_error *err)
+{
+    return hth_fail(err, HEARTH_FULL,
+                    "a row of %zu bytes does not fit the cache in '%s', which holds %" PRIu64 " of at most %" PRIu64
+                    " bytes%s",
+                    n_bytes, tier->directory, bytes, tier->bytes_max, why);
+}
+
+/* Is there a row that this one begins after? Rows from token 0, and those whose parent was never kept, have none. */
+static bool has_parent(hth_file_tier *tier, const hth_row_meta *meta)
+{
+    static const hth_row_kind bearing[] = { HTH_ROW_BLOCK, HTH_ROW_TAIL };
+    bool found = false;
+
+    for (size_t i = 0; meta->first_position > 0 && i < sizeof(bearing) / sizeof(bearing[0]) && !found; i++) {
+        hth_row_id id = { .key = meta->parent, .kind = bearing[i] };
+
+        if (hth_index_get(tier->index, &id, NULL, &found, NULL) != HEARTH_OK)
+            found = false;
+    }
+    return found;
+}
+
+/* Evict for a new row; what it stands on is the last to go, and without that the row is of no use. */
+static hearth_status evict_for(hth_file_tier *tier, const hth_row_meta *meta, size_t n_bytes, hearth_error *err)
+{
+    hth_index_use uses[] = {
+        { .id = { .key = meta->parent, .kind = HTH_ROW_BLOCK }, .last_used_time = hth_os_unix_seconds() + 1 },
+        { .id = { .key = meta->parent, .kind = HTH_ROW_TAIL }, .last_used_time = hth_os_unix_seconds() + 1 },
+    };
+    bool stood = has_parent(tier, meta);
+
+    hth_file_tier_bring_notes(tier); /* uses that the index does not know yet decide, too */
+    if (stood)
+        (void)hth_index_touch(tier->index, uses, sizeof(uses) / sizeof(uses[0]), NULL); /* else the order is a guess */
+    if (hth_file_tier_evict_to(tier, tier->bytes_max - n_bytes, NULL, err) != HEARTH_OK)
+        return err ? err->status : HEARTH_IO;
+    if (stood && !has_parent(tier, meta))
+        return over_quota(tier, tier->bytes_max, n_bytes, ", and what it stands on had to go", err);
+    return HEARTH_OK;
+}
+
+hearth_status hth_file_tier_make_room(hth_file_tier *tier, const hth_row_meta *meta, size_t n_bytes, hearth_error *err)
+{
+    hth_index_totals totals = { .rows = 0 };
+    hearth_status status;
+    uint64_t free_bytes;
+    int rc = hth_fs_free_bytes(tier->fs, tier->rows, &free_bytes);
+
+    if (rc != 0)
+        return hth_fail_errno(err, -rc, "cannot tell how much is free in '%s'", tier->rows);
+    if (free_bytes < n_bytes || free_bytes - n_bytes < tier->free_min)
+        return hth_fail(err, HEARTH_FULL,
+                        "a row of %zu bytes would leave less than %" PRIu64 " bytes free beside '%s'; "
+                        "make room on that device",
+                        n_bytes, tier->free_min, tier->directory);
+
+    if (n_bytes > tier->bytes_max)
+        return over_quota(tier, atomic_load(&tier->bytes_known), n_bytes, "; raise the quota", err);
+    if (hth_index_totals_get(tier->index, &totals, NULL) != HEARTH_OK) {
+        uint64_t known = atomic_load(&tier->bytes_known);
+
+        return known > tier->bytes_max - n_bytes ? over_quota(tier, known, n_bytes, ", and its index is damaged", err)
+                                                 : HEARTH_OK;
+    }
+    if (totals.bytes <= tier->bytes_max - n_bytes)
+        return HEARTH_OK;
+    if (!totals.complete)
+        return over_quota(tier, totals.bytes, n_bytes, ", and its index is still being made", err);
+    /* Another writer, here or in another process, may take the room that was made. */
+    for (int i = 0; i < EVICT_ATTEMPTS && totals.bytes > tier->bytes_max - n_bytes; i++) {
+        status = evict_for(tier, meta, n_bytes, err);
+        if (status != HEARTH_OK)
+            return status;
+        if (hth_index_totals_get(tier->index, &totals, err) != HEARTH_OK)
+            return HEARTH_IO;
+    }
+    atomic_store(&tier->bytes_known, totals.bytes);
+    return totals.bytes <= tier->bytes_max - n_bytes ? HEARTH_OK : over_quota(tier, totals.bytes, n_bytes, "", err);
+}
