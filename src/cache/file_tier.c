@@ -194,6 +194,7 @@ hearth_status hth_file_tier_open(const hth_file_tier_options *options, hth_file_
     tier->log = options->log;
     tier->bytes_max = options->bytes_max;
     tier->free_min = options->free_min;
+    tier->spares_rows = options->spares_rows;
     tier->durable = options->durable;
     tier->is_needed = options->is_needed;
     tier->user_data = options->user_data;
@@ -272,6 +273,8 @@ hearth_status hth_file_tier_publish(hth_file_tier *tier, const hth_row_meta *met
         }
     }
     status = hth_publish(&tier->publisher, meta, bytes, n_bytes, &result, err);
+    if (status == HEARTH_FULL && hth_file_tier_make_room_again(tier, meta, n_bytes))
+        status = hth_publish(&tier->publisher, meta, bytes, n_bytes, &result, err);
     /*
      * What the index could not be told it is told later, so that its totals are those of the files. A row whose name
      * could not be made durable has failed, and is there all the same.

@@ -33,7 +33,8 @@ typedef struct hth_file_tier_options {
     const char *directory;
     uint64_t bytes_max;    /* quota; rows are evicted beyond it. UINT64_MAX: none, and the noted one stays */
     bool with_noted_quota; /* the one that was noted holds, bytes_max only where none was */
-    uint64_t free_min;     /* a write that would leave less free on the device is HEARTH_FULL */
+    uint64_t free_min;     /* rows go for a write that would leave less free on the device */
+    bool spares_rows;      /* no row goes for free_min, such a write is HEARTH_FULL: for those who only guess it */
     bool durable;          /* sync files and directories; false for tmpfs */
     const hth_fs *fs;      /* NULL: the system's */
     const hth_log *log;
@@ -106,8 +107,8 @@ void hth_file_tier_note_beginning(hth_file_tier *tier, const hth_index_sighting 
 
 /*
  * Publish a complete KVC image under its id, by the protocol of publish.h. *published_out (may be NULL): false when the
- * row was there already or another living process is writing it, which is success too. HEARTH_FULL when quota (after
- * evicting what may be evicted) or free space do not allow it.
+ * row was there already or another living process is writing it, which is success too. HEARTH_FULL when quota or free
+ * space do not allow it after evicting what may be evicted.
  */
 hearth_status hth_file_tier_publish(hth_file_tier *tier, const hth_row_meta *meta, const uint8_t *bytes, size_t n_bytes,
                                     bool *published_out, hearth_error *err);

@@ -43,6 +43,7 @@ struct hth_file_tier {
     const hth_log *log;
     uint64_t bytes_max;
     uint64_t free_min;
+    bool spares_rows;
     bool durable;
     hth_index_needed_fn is_needed;
     void *user_data;
@@ -107,6 +108,8 @@ void hth_file_tier_bring_notes(hth_file_tier *tier);
 
 /* See that a new row fits, evicting what must go. HEARTH_FULL when it does not. */
 hearth_status hth_file_tier_make_room(hth_file_tier *tier, const hth_row_meta *meta, size_t n_bytes, hearth_error *err);
+/* Evict for a row that the device refused though it had room by its own account; false: nothing went for it. */
+bool hth_file_tier_make_room_again(hth_file_tier *tier, const hth_row_meta *meta, size_t n_bytes);
 /* Remove what has a row's name, under its reservation. 0, -ENOENT or -errno. */
 int hth_file_tier_remove_file(hth_file_tier *tier, const hth_row_id *id, const char *path);
 
