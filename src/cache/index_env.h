@@ -1,7 +1,7 @@
 /*
  * index_env.h - the LMDB environment under the index: opened, grown, replaced, and never trusted
  *
- * What index.c needs to know of LMDB's life: here is a read transaction, here is a write transaction that commits. That
+ * What the index needs to know of LMDB's life: here is a read transaction, here is a write transaction that commits. That
  * the map grows, that another process grew or replaced it, that a file is damaged or cannot be opened is dealt with
  * here.
  */
