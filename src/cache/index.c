@@ -487,6 +487,7 @@ void hth_index_visit_beginnings(hth_index *index, hth_beginning_visit_fn visit, 
 static hth_wait_result look(hth_index *index, const hth_row_id *id)
 {
     hth_wait_result result = HTH_WAIT_NOBODY;
+    bool is_reserved = false;
     hth_index_read read;
     hth_row_meta meta;
     hth_index_reservation r;
@@ -499,12 +500,13 @@ static hth_wait_result look(hth_index *index, const hth_row_id *id)
         result = HTH_WAIT_THERE;
     } else if (rc == MDB_NOTFOUND) {
         rc = hth_index_reservation_get(read.txn, &read.dbs, id, &r);
-        if (rc == 0)
-            result = HTH_WAIT_TIMEOUT;
+        is_reserved = rc == 0;
     }
     hth_index_env_read_end(index->env, &read, rc);
-    if (result == HTH_WAIT_TIMEOUT && !hth_index_reservation_holds(index, id, &r))
-        result = HTH_WAIT_NOBODY;
+    /* After the transaction: whether an owner lives is a question to the file system. */
+    if (result == HTH_WAIT_NOBODY &&
+        (hth_index_held_has(index, id) || (is_reserved && hth_index_reservation_is_foreign(index, &r))))
+        result = HTH_WAIT_TIMEOUT;
     return result;
 }
 

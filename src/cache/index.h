@@ -129,15 +129,18 @@ typedef enum hth_reserve_result {
 
 /*
  * Reserve ids[i] for this process until now + deadline_s; results into results[i]. A reservation of another process
- * whose owner died (its lock is free) or whose deadline passed is taken over. Of this process's own, those count that
- * somebody here still holds: what was given up by hth_index_publish or hth_index_release is free, even where these
- * failed. One transaction.
+ * whose owner died (its lock is free) or whose deadline passed is taken over. What a thread of
+ * this process holds is taken whatever the index says; what was given up by hth_index_publish or hth_index_release is
+ * free, even where these failed. One transaction.
  */
 hearth_status hth_index_reserve(hth_index *index, const hth_row_id *ids, size_t n, uint32_t deadline_s,
                                 hth_reserve_result *results, hearth_error *err);
 /* Is the reservation still ours? A read. */
 hearth_status hth_index_reservation_is_ours(hth_index *index, const hth_row_id *id, bool *ours_out, hearth_error *err);
-/* Put rows in and drop our reservations of them; a row that is there is replaced. One transaction. */
+/*
+ * Put rows in and drop our reservations of them; a row that is there is replaced. For whoever holds the rows; others use
+ * hth_index_adopt. One transaction.
+ */
 hearth_status hth_index_publish(hth_index *index, const hth_row_meta *rows, size_t n, hearth_error *err);
 /*
  * Reserve one row whatever the index knows of it, for changing its file: a row that is there is taken out, *was_known_out
@@ -159,7 +162,7 @@ typedef bool (*hth_index_confirm_fn)(const hth_row_id *id, void *user_data);
  */
 hearth_status hth_index_adopt(hth_index *index, const hth_row_meta *rows, size_t n, hth_index_confirm_fn is_there,
                               void *user_data, size_t *adopted_out, hearth_error *err);
-/* Drop our reservations and those of dead owners. One transaction. */
+/* Drop the caller's reservations and those of dead owners. One transaction. */
 hearth_status hth_index_release(hth_index *index, const hth_row_id *ids, size_t n, hearth_error *err);
 /* The same with one row that was taken and whose file is gone now, and remember why. One transaction. */
 hearth_status hth_index_release_gone(hth_index *index, const hth_row_meta *meta, const hth_gone *gone,

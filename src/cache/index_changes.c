@@ -8,7 +8,7 @@
 /* What a write transaction is to do to how many rows, and how many it did something to. */
 typedef struct row_change {
     hth_index *index;
-    const hth_row_meta *rows;
+    const hth_row_meta *rows; /* or */
     const hth_row_id *ids;
     hth_index_confirm_fn confirm; /* may be NULL */
     void *user_data;
@@ -33,7 +33,7 @@ static int reserve_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
     for (size_t i = 0; i < request->n; i++) {
         const hth_row_id *id = &request->ids[i];
         hth_row_meta meta;
-        hth_index_reservation r;
+        bool is_held;
         int rc;
 
         if (request->results[i] == HTH_RESERVED)
@@ -46,12 +46,11 @@ static int reserve_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
         }
         if (rc != MDB_NOTFOUND)
             return rc;
-        rc = hth_index_reservation_get(txn, dbs, id, &r);
-        if (rc != 0 && rc != MDB_NOTFOUND)
-            return rc;
-        if (rc == 0 && hth_index_reservation_holds(request->index, id, &r))
+        rc = hth_index_row_is_held(request->index, txn, dbs, id, &is_held);
+        if (rc == 0 && is_held)
             continue;
-        rc = hth_index_reserve_row(request->index, txn, dbs, id, request->deadline_s);
+        if (rc == 0)
+            rc = hth_index_reserve_row(request->index, txn, dbs, id, request->deadline_s);
         if (rc != 0)
             return rc;
         request->results[i] = HTH_RESERVED;
@@ -95,17 +94,15 @@ static int take_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
 {
     take_request *request = user_data;
     hth_index_totals totals;
-    hth_index_reservation r;
+    bool is_held;
     int rc;
 
     if (request->result == HTH_RESERVED)
         hth_index_held_remove(request->index, request->id); /* the transaction began anew */
     request->result = HTH_RESERVE_TAKEN;
     request->was_known = false;
-    rc = hth_index_reservation_get(txn, dbs, request->id, &r);
-    if (rc == 0 && hth_index_reservation_holds(request->index, request->id, &r))
-        return 0;
-    if (rc != 0 && rc != MDB_NOTFOUND)
+    rc = hth_index_row_is_held(request->index, txn, dbs, request->id, &is_held);
+    if (rc != 0 || is_held)
         return rc;
     rc = hth_index_row_get(txn, dbs, request->id, &request->meta);
     if (rc == 0) {
@@ -142,6 +139,16 @@ hearth_status hth_index_take(hth_index *index, const hth_row_id *id, uint32_t de
     return HEARTH_OK;
 }
 
+static int release_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+{
+    row_change *change = user_data;
+    int rc = 0;
+
+    for (size_t i = 0; i < change->n && rc == 0; i++)
+        rc = hth_index_reservation_drop(change->index, txn, dbs, change->ids ? &change->ids[i] : &change->rows[i].id);
+    return rc;
+}
+
 static int publish_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
 {
     row_change *change = user_data;
@@ -161,6 +168,8 @@ hearth_status hth_index_publish(hth_index *index, const hth_row_meta *rows, size
     row_change change = { .index = index, .rows = rows, .n = n };
     hearth_status status = hth_index_write_rows(index, publish_body, &change, "publish rows", err);
 
+    if (status != HEARTH_OK) /* so that others need not wait for the deadlines; where this fails, too, they do */
+        (void)hth_index_write_rows(index, release_body, &change, "release reservations", NULL);
     for (size_t i = 0; i < n; i++)
         hth_index_held_remove(index, &rows[i].id);
     hth_bell_ring(index->bell);
@@ -178,17 +187,14 @@ static int adopt_row(row_change *change, MDB_txn *txn, const hth_index_dbs *dbs,
                      hth_index_totals *totals)
 {
     hth_row_meta known;
-    hth_index_reservation r;
+    bool is_held;
     int rc = hth_index_row_get(txn, dbs, &meta->id, &known);
 
     if (rc == MDB_NOTFOUND) {
-        rc = hth_index_reservation_get(txn, dbs, &meta->id, &r);
-        if (rc == 0 && hth_index_reservation_holds(change->index, &meta->id, &r))
-            return 0;
-        if (change->confirm && !change->confirm(&meta->id, change->user_data))
-            return rc == MDB_NOTFOUND ? 0 : rc;
-        if (rc == 0 || rc == MDB_NOTFOUND)
-            rc = hth_index_row_put(txn, dbs, meta, totals);
+        rc = hth_index_row_is_held(change->index, txn, dbs, &meta->id, &is_held);
+        if (rc != 0 || is_held || (change->confirm && !change->confirm(&meta->id, change->user_data)))
+            return rc;
+        rc = hth_index_row_put(txn, dbs, meta, totals);
         if (rc == 0)
             change->n_done++;
     }
@@ -217,16 +223,6 @@ hearth_status hth_index_adopt(hth_index *index, const hth_row_meta *rows, size_t
     if (status == HEARTH_OK && adopted_out)
         *adopted_out = change.n_done;
     return status;
-}
-
-static int release_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
-{
-    row_change *change = user_data;
-    int rc = 0;
-
-    for (size_t i = 0; i < change->n && rc == 0; i++)
-        rc = hth_index_reservation_drop(change->index, txn, dbs, &change->ids[i]);
-    return rc;
 }
 
 hearth_status hth_index_release(hth_index *index, const hth_row_id *ids, size_t n, hearth_error *err)

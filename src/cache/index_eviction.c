@@ -67,7 +67,8 @@ static int evict_leaves(evict_request *request, MDB_txn *txn, const hth_index_db
                 hth_index_decode_id((const uint8_t *)key.mv_data + 8, HTH_INDEX_ID_BYTES, &id) != 0)
                 return MDB_CORRUPTED;
             if ((rc = hth_index_must_be_there(hth_index_row_get(txn, dbs, &id, &meta))) != 0 ||
-                (rc = hth_index_bears_rows(txn, dbs, &meta, &is_needed)) != 0)
+                (rc = hth_index_bears_rows(txn, dbs, &meta, &is_needed)) != 0 ||
+                (!is_needed && (rc = hth_index_row_is_held(request->index, txn, dbs, &id, &is_needed)) != 0))
                 return rc;
             if (!is_needed && request->is_needed)
                 is_needed = request->is_needed(&meta, request->user_data);

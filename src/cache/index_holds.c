@@ -1,6 +1,12 @@
 /*
  * index_holds.c - reservations, and which of them a thread of this process stands behind
+ *
+ * A reservation in the index tells other processes. Between threads of one process the list of what it holds decides
+ * alone, whatever the index says: a transaction that was to drop a reservation may have failed, and an environment may
+ * have been replaced by one that knows of none. A hold has one holder; nobody gets a row that is held, so whoever gives
+ * up a hold, also because the transaction failed that was to reserve the row, gives up its own.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -67,27 +73,26 @@ bool hth_index_held_has(hth_index *index, const hth_row_id *id)
     return has;
 }
 
-/* 0 or ENOMEM. */
+/* A row that is not held. 0 or ENOMEM. */
 static int held_add(hth_index *index, const hth_row_id *id)
 {
     int rc = 0;
 
     pthread_mutex_lock(&index->held_lock);
-    if (held_find_locked(index, id) == index->n_held) {
-        if (index->n_held == index->held_capacity) {
-            size_t capacity = 2 * index->held_capacity + 64;
-            hth_row_id *larger = realloc(index->held, capacity * sizeof(*larger));
+    assert(held_find_locked(index, id) == index->n_held);
+    if (index->n_held == index->held_capacity) {
+        size_t capacity = 2 * index->held_capacity + 64;
+        hth_row_id *larger = realloc(index->held, capacity * sizeof(*larger));
 
-            if (larger) {
-                index->held = larger;
-                index->held_capacity = capacity;
-            } else {
-                rc = ENOMEM;
-            }
+        if (larger) {
+            index->held = larger;
+            index->held_capacity = capacity;
+        } else {
+            rc = ENOMEM;
         }
-        if (rc == 0)
-            index->held[index->n_held++] = *id;
     }
+    if (rc == 0)
+        index->held[index->n_held++] = *id;
     pthread_mutex_unlock(&index->held_lock);
     return rc;
 }
@@ -103,15 +108,24 @@ void hth_index_held_remove(hth_index *index, const hth_row_id *id)
     pthread_mutex_unlock(&index->held_lock);
 }
 
-/*
- * Does somebody who lives hold it, in time? Of ours, whether a thread still holds it is known for certain; one that was
- * given up may be here still, because the transaction that was to drop it failed.
- */
-bool hth_index_reservation_holds(hth_index *index, const hth_row_id *id, const hth_index_reservation *r)
+bool hth_index_reservation_is_foreign(const hth_index *index, const hth_index_reservation *r)
 {
-    if (r->owner == hth_owner_token(index->owner))
-        return hth_index_held_has(index, id);
-    return r->deadline > now_s() && hth_owner_lives(index->owner, r->owner);
+    return r->owner != hth_owner_token(index->owner) && r->deadline > now_s() &&
+           hth_owner_lives(index->owner, r->owner);
+}
+
+int hth_index_row_is_held(hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id, bool *out)
+{
+    hth_index_reservation r;
+    int rc;
+
+    *out = hth_index_held_has(index, id);
+    if (*out)
+        return 0;
+    rc = hth_index_reservation_get(txn, dbs, id, &r);
+    if (rc == 0)
+        *out = hth_index_reservation_is_foreign(index, &r);
+    return rc == MDB_NOTFOUND ? 0 : rc;
 }
 
 /* Drop the reservation of a row when it is ours or its owner is dead. */

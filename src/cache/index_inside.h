@@ -38,10 +38,7 @@ struct hth_index {
     hth_index_env *env;
     hth_bell *bell;
 
-    /*
-     * Guards what this process holds reservations of, as it knows itself: one that is in the index and not here could
-     * not be dropped when it was given up. Innermost lock.
-     */
+    /* Guards the rows that threads of this process hold. Innermost lock. */
     pthread_mutex_t held_lock;
     hth_row_id *held;
     size_t n_held;
@@ -107,12 +104,11 @@ typedef struct hth_index_reservation {
 bool hth_index_held_has(hth_index *index, const hth_row_id *id);
 void hth_index_held_remove(hth_index *index, const hth_row_id *id);
 int hth_index_reservation_get(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id, hth_index_reservation *out);
-/*
- * Does somebody who lives hold it, in time? Of ours, whether a thread still holds it is known for certain; one that was
- * given up may be here still, because the transaction that was to drop it failed.
- */
-bool hth_index_reservation_holds(hth_index *index, const hth_row_id *id, const hth_index_reservation *r);
-/* Put in a reservation of ours that a thread of ours holds from now on. */
+/* Is it another process's, which lives, and in time? */
+bool hth_index_reservation_is_foreign(const hth_index *index, const hth_index_reservation *r);
+/* Does a thread of ours, or another process, hold the row? */
+int hth_index_row_is_held(hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id, bool *out);
+/* Put in a reservation of ours that a thread of ours holds from now on. The row is not held. */
 int hth_index_reserve_row(hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id,
                           uint32_t deadline_s);
 /* Drop the reservation of a row when it is ours or its owner is dead. */
