@@ -208,6 +208,7 @@ hearth_status hth_file_tier_open(const hth_file_tier_options *options, hth_file_
         status = hth_fail(err, HEARTH_MISUSE, "the path '%.200s...' is too long", options->index_directory);
         goto out;
     }
+    tier->is_shared_by_machines = strcmp(tier->index_directory, tier->directory) != 0;
     if (!hth_file_tier_notes_init(&tier->pending)) {
         status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the cache in '%s'", tier->directory);
         goto out;

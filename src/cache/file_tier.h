@@ -63,6 +63,13 @@ void hth_file_tier_settle(hth_file_tier *tier);
  */
 bool hth_file_tier_has(hth_file_tier *tier, const hth_row_id *id, hth_row_meta *out);
 /*
+ * The same for a thread that is not to wait for a device. Where the index is complete and the directory this machine's
+ * alone, the answer is the index's; a row that it does not know is looked for by its name by the next
+ * hth_file_tier_maintain, should it be there all the same. Elsewhere the file is looked for here as long as *n_names is
+ * not 0; each that is not there takes one from it.
+ */
+bool hth_file_tier_look(hth_file_tier *tier, const hth_row_id *id, hth_row_meta *out, unsigned *n_names);
+/*
  * The same for n rows at once, in one read transaction: found[i] and, when true, out[i]; returns how many were found.
  * Without a system call and without allocation for rows that the index knows; each of the others costs a look for its
  * file, so ask in pieces where the first missing row ends the search.
@@ -73,6 +80,9 @@ size_t hth_file_tier_has_many(hth_file_tier *tier, const hth_row_id *ids, size_t
  * timeout_ms are over. True: it is there. Woken, not polled, where the system can (bell.h). For threads that may block.
  */
 bool hth_file_tier_wait(hth_file_tier *tier, const hth_row_id *id, uint32_t timeout_ms);
+/* Show a search what the index knows; see hth_index_find_leaf and hth_index_tokens. No file is read. */
+void hth_file_tier_find_leaf(hth_file_tier *tier, hth_leaf_search *search);
+size_t hth_file_tier_tokens(hth_file_tier *tier, const hth_row_id *id, hearth_token *out, size_t capacity);
 /* Rows whose parent is that key; see hth_index_children. */
 size_t hth_file_tier_children(hth_file_tier *tier, const hth_key *parent, hth_row_meta *out, size_t capacity);
 
@@ -89,13 +99,6 @@ hearth_status hth_file_tier_read(hth_file_tier *tier, const hth_row_id *id, hth_
 /* Open a row's file for reading by the caller, who closes it with hth_fs_close. Statuses as hth_file_tier_read. */
 hearth_status hth_file_tier_open_file(hth_file_tier *tier, const hth_row_id *id, int *fd_out, size_t *n_bytes_out,
                                       hearth_error *err);
-
-/*
- * Read the first bytes of a row's file, at most capacity; *n_out how many, *file_bytes_out the size of the whole file.
- * For looking at a row's tokens without reading its payload. HEARTH_NOT_FOUND, HEARTH_IO.
- */
-hearth_status hth_file_tier_read_head(hth_file_tier *tier, const hth_row_id *id, uint8_t *bytes, size_t capacity,
-                                      size_t *n_out, uint64_t *file_bytes_out, hearth_error *err);
 
 /* Note a use of these rows; brought to the index by the next hth_file_tier_maintain. Never blocks on the index. */
 void hth_file_tier_touch(hth_file_tier *tier, const hth_row_id *ids, size_t n);

@@ -29,8 +29,11 @@ typedef struct hth_seen_file {
 typedef struct hth_file_tier_notes {
     hth_index_use *uses; /* [USES_MAX] */
     size_t n_uses;
-    hth_row_meta *found; /* [FOUND_MAX], rows that the index did not know */
+    hth_row_id *found; /* [FOUND_MAX], rows that the index did not know and that were found by their names */
     size_t n_found;
+    hth_row_id *missed; /* [MISSED_MAX], each in the place of its key: rows that were not looked for by their names */
+    bool *is_missed;    /* [MISSED_MAX] */
+    size_t n_missed;
     hth_row_id *lost; /* [LOST_MAX], rows whose file is gone */
     size_t n_lost;
     hth_index_sighting *sightings; /* [SIGHTINGS_MAX], beginnings of prompts that were kept */
@@ -45,6 +48,7 @@ struct hth_file_tier {
     uint64_t free_min;
     bool spares_rows;
     bool durable;
+    bool is_shared_by_machines; /* its rows; the index is this one's */
     hth_index_needed_fn is_needed;
     void *user_data;
     char directory[HTH_FILE_TIER_PATH_BYTES];
@@ -69,6 +73,7 @@ struct hth_file_tier {
     bool scanner_exists;  /* started and not joined yet */
     bool scanner_is_busy; /* started and not at its end yet */
     bool rebuild_wanted;
+    _Atomic bool is_scanning; /* as scanner_is_busy, for who has not the lock */
     _Atomic bool stop;
 
     _Atomic uint64_t bytes_known; /* in rows, when the index was last asked; for when it cannot be */
@@ -93,7 +98,9 @@ bool hth_file_tier_find_file(hth_file_tier *tier, const hth_row_id *id, hth_row_
 
 bool hth_file_tier_notes_init(hth_file_tier_notes *n);
 void hth_file_tier_notes_deinit(hth_file_tier_notes *n);
-void hth_file_tier_note_found(hth_file_tier *tier, const hth_row_meta *meta);
+void hth_file_tier_note_found(hth_file_tier *tier, const hth_row_id *id);
+/* A row that the index does not know, and whose file nobody has looked for. */
+void hth_file_tier_note_missed(hth_file_tier *tier, const hth_row_id *id);
 void hth_file_tier_note_lost(hth_file_tier *tier, const hth_row_id *id);
 /* Which file a row was read from. */
 void hth_file_tier_note_seen(hth_file_tier *tier, const hth_row_id *id, const hth_fs_stat *st);
@@ -110,6 +117,10 @@ void hth_file_tier_bring_notes(hth_file_tier *tier);
 hearth_status hth_file_tier_make_room(hth_file_tier *tier, const hth_row_meta *meta, size_t n_bytes, hearth_error *err);
 /* Evict for a row that the device refused though it had room by its own account; false: nothing went for it. */
 bool hth_file_tier_make_room_again(hth_file_tier *tier, const hth_row_meta *meta, size_t n_bytes);
+/*
+ * Count a row again that we hold and whose file stays, as what the file is now and with the uses that are known of it.
+ */
+void hth_file_tier_put_back(hth_file_tier *tier, const hth_row_meta *known);
 /* Remove what has a row's name, under its reservation. 0, -ENOENT or -errno. */
 int hth_file_tier_remove_file(hth_file_tier *tier, const hth_row_id *id, const char *path);
 

@@ -1,8 +1,9 @@
 /*
  * file_tier_notes.c - what readers noticed and a writer thread brings to the index
  *
- * Readers never write to the index. They note a use, a row that was found by its name only, or one that the index knows
- * and whose file is gone; the notes are bounded, and losing one costs a little order or another look at a file.
+ * Readers never write to the index. They note a use, a row that was found by its name only, one that the index did not
+ * know and that is to be looked for by its name, or one that the index knows and whose file is gone; the notes are
+ * bounded, and losing one costs a little order or another look at a file.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,21 +11,33 @@
 #include "base/os.h"
 #include "cache/file_tier_inside.h"
 
-enum { USES_MAX = 16384, FOUND_MAX = 1024, LOST_MAX = 1024, SIGHTINGS_MAX = 256 };
+enum {
+    USES_MAX = 16384,
+    FOUND_MAX = 1024,
+    MISSED_MAX = 256,
+    LOST_MAX = 1024,
+    SIGHTINGS_MAX = 256,
+    ADOPTED_MAX = 64, /* rows of one transaction */
+};
 
 bool hth_file_tier_notes_init(hth_file_tier_notes *n)
 {
+    *n = (hth_file_tier_notes){ .n_uses = 0 };
     n->uses = malloc(USES_MAX * sizeof(*n->uses));
     n->found = malloc(FOUND_MAX * sizeof(*n->found));
+    n->missed = malloc(MISSED_MAX * sizeof(*n->missed));
+    n->is_missed = calloc(MISSED_MAX, sizeof(*n->is_missed));
     n->lost = malloc(LOST_MAX * sizeof(*n->lost));
     n->sightings = malloc(SIGHTINGS_MAX * sizeof(*n->sightings));
-    return n->uses && n->found && n->lost && n->sightings;
+    return n->uses && n->found && n->missed && n->is_missed && n->lost && n->sightings;
 }
 
 void hth_file_tier_notes_deinit(hth_file_tier_notes *n)
 {
     free(n->uses);
     free(n->found);
+    free(n->missed);
+    free(n->is_missed);
     free(n->lost);
     free(n->sightings);
     *n = (hth_file_tier_notes){ .uses = NULL };
@@ -32,11 +45,22 @@ void hth_file_tier_notes_deinit(hth_file_tier_notes *n)
 
 /* ---- noting ---- */
 
-void hth_file_tier_note_found(hth_file_tier *tier, const hth_row_meta *meta)
+void hth_file_tier_note_found(hth_file_tier *tier, const hth_row_id *id)
 {
     pthread_mutex_lock(&tier->notes_lock);
     if (tier->pending.n_found < FOUND_MAX)
-        tier->pending.found[tier->pending.n_found++] = *meta;
+        tier->pending.found[tier->pending.n_found++] = *id;
+    pthread_mutex_unlock(&tier->notes_lock);
+}
+
+void hth_file_tier_note_missed(hth_file_tier *tier, const hth_row_id *id)
+{
+    size_t place = id->key.bytes[0] % MISSED_MAX;
+
+    pthread_mutex_lock(&tier->notes_lock);
+    tier->pending.n_missed += !tier->pending.is_missed[place];
+    tier->pending.is_missed[place] = true;
+    tier->pending.missed[place] = *id;
     pthread_mutex_unlock(&tier->notes_lock);
 }
 
@@ -166,23 +190,57 @@ static void bring_uses(hth_file_tier *tier, hth_index_use *uses, size_t n)
             set_last_used(tier, &uses[i].id, path, uses[i].last_used_time);
 }
 
-static void adopt_found(hth_file_tier *tier, const hth_row_meta *found, size_t n)
+/* Rows that are to be adopted together. */
+typedef struct adoption {
+    hth_row_head heads[ADOPTED_MAX];
+    size_t n;
+    bool synced[256]; /* folders: who linked a row may have died before it did this */
+} adoption;
+
+static void adopt(hth_file_tier *tier, adoption *a)
 {
     hth_row_files files = hth_file_tier_files(tier);
-    bool synced[256] = { false };
     size_t n_adopted = 0;
 
-    /* Who linked them may have died before it did this. */
-    for (size_t i = 0; i < n; i++) {
-        if (!synced[found[i].id.key.bytes[0]])
-            (void)hth_publish_sync_folder(&tier->publisher, &found[i].id); /* a row is not worth more */
-        synced[found[i].id.key.bytes[0]] = true;
-    }
-    if (n > 0 && hth_index_adopt(tier->index, found, n, hth_row_file_is_there, &files, &n_adopted, NULL) == HEARTH_OK)
+    if (a->n > 0 &&
+        hth_index_adopt(tier->index, a->heads, a->n, hth_row_file_is_there, &files, &n_adopted, NULL) == HEARTH_OK)
         atomic_fetch_add(&tier->n_rows_adopted, n_adopted);
     else
-        for (size_t i = 0; i < n; i++)
-            hth_file_tier_note_found(tier, &found[i]); /* for an index that works */
+        for (size_t i = 0; i < a->n; i++)
+            hth_file_tier_note_found(tier, &a->heads[i].meta.id); /* for an index that works */
+    a->n = 0;
+}
+
+/* Adopt a row if it has a file and the index does not know it by now. */
+static void adopt_by_name(hth_file_tier *tier, adoption *a, const hth_row_id *id)
+{
+    char path[HTH_FILE_TIER_PATH_BYTES];
+    bool is_known = false;
+
+    if ((hth_index_get(tier->index, id, NULL, &is_known, NULL) == HEARTH_OK && is_known) ||
+        !hth_file_tier_path(tier, id, path, sizeof(path)) ||
+        hth_row_file_head(tier->fs, path, id, &a->heads[a->n], NULL) != HEARTH_OK)
+        return;
+    if (!a->synced[id->key.bytes[0]])
+        (void)hth_publish_sync_folder(&tier->publisher, id); /* a row is not worth more than the attempt */
+    a->synced[id->key.bytes[0]] = true;
+    if (++a->n == ADOPTED_MAX)
+        adopt(tier, a);
+}
+
+static void bring_unknown(hth_file_tier *tier, const hth_file_tier_notes *noted)
+{
+    adoption *a = noted->n_found + noted->n_missed > 0 ? calloc(1, sizeof(*a)) : NULL;
+
+    if (!a)
+        return; /* without memory they are found, or missed, once more */
+    for (size_t i = 0; i < noted->n_found; i++)
+        adopt_by_name(tier, a, &noted->found[i]);
+    for (size_t i = 0; i < MISSED_MAX; i++)
+        if (noted->is_missed[i])
+            adopt_by_name(tier, a, &noted->missed[i]);
+    adopt(tier, a);
+    free(a);
 }
 
 void hth_file_tier_bring_notes(hth_file_tier *tier)
@@ -194,13 +252,12 @@ void hth_file_tier_bring_notes(hth_file_tier *tier)
         hth_file_tier_notes_deinit(&empty);
         return; /* what was noted stays for the next time */
     }
-    empty.n_uses = empty.n_found = empty.n_lost = empty.n_sightings = 0;
     pthread_mutex_lock(&tier->notes_lock);
     noted = tier->pending;
     tier->pending = empty;
     pthread_mutex_unlock(&tier->notes_lock);
 
-    adopt_found(tier, noted.found, noted.n_found);
+    bring_unknown(tier, &noted);
     if (noted.n_lost > 0) /* if it fails, the next read notes them again */
         (void)hth_index_remove_lost(tier->index, noted.lost, noted.n_lost, hth_row_file_is_gone, &files, NULL, NULL);
     if (noted.n_sightings > 0) /* if it fails, a later miss has one explanation less */
@@ -215,7 +272,8 @@ bool hth_file_tier_has_notes(hth_file_tier *tier, size_t n_uses_min)
 
     pthread_mutex_lock(&tier->notes_lock);
     has = tier->pending.n_uses >= n_uses_min || tier->pending.n_found > 0 || tier->pending.n_lost > 0 ||
-          tier->pending.n_sightings == SIGHTINGS_MAX || (n_uses_min == 1 && tier->pending.n_sightings > 0);
+          tier->pending.n_sightings == SIGHTINGS_MAX ||
+          (n_uses_min == 1 && (tier->pending.n_sightings > 0 || tier->pending.n_missed > 0));
     pthread_mutex_unlock(&tier->notes_lock);
     return has;
 }

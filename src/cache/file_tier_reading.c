@@ -21,7 +21,7 @@ bool hth_file_tier_find_file(hth_file_tier *tier, const hth_row_id *id, hth_row_
     if (!hth_file_tier_path(tier, id, path, sizeof(path)) ||
         hth_row_file_meta(tier->fs, path, id, out, NULL) != HEARTH_OK)
         return false;
-    hth_file_tier_note_found(tier, out);
+    hth_file_tier_note_found(tier, id);
     return true;
 }
 
@@ -36,6 +36,28 @@ bool hth_file_tier_has(hth_file_tier *tier, const hth_row_id *id, hth_row_meta *
     if (out)
         *out = meta;
     return true;
+}
+
+/* Does the index know every row that has a file? Not those of other machines, nor while files are gone through. */
+static bool knows_all(hth_file_tier *tier, bool is_complete)
+{
+    return is_complete && !tier->is_shared_by_machines && !atomic_load(&tier->is_scanning);
+}
+
+bool hth_file_tier_look(hth_file_tier *tier, const hth_row_id *id, hth_row_meta *out, unsigned *n_names)
+{
+    bool found = false, is_complete = false;
+
+    if (hth_index_look(tier->index, id, out, &found, &is_complete, NULL) == HEARTH_OK && found)
+        return true;
+    if (knows_all(tier, is_complete) || *n_names == 0) {
+        hth_file_tier_note_missed(tier, id);
+        return false;
+    }
+    if (hth_file_tier_find_file(tier, id, out))
+        return true;
+    (*n_names)--;
+    return false;
 }
 
 size_t hth_file_tier_has_many(hth_file_tier *tier, const hth_row_id *ids, size_t n, hth_row_meta *out, bool *found)
@@ -59,6 +81,16 @@ bool hth_file_tier_wait(hth_file_tier *tier, const hth_row_id *id, uint32_t time
     case HTH_WAIT_TIMEOUT: break;
     }
     return false;
+}
+
+void hth_file_tier_find_leaf(hth_file_tier *tier, hth_leaf_search *search)
+{
+    (void)hth_index_find_leaf(tier->index, search, NULL); /* an index that fails finds nothing */
+}
+
+size_t hth_file_tier_tokens(hth_file_tier *tier, const hth_row_id *id, hearth_token *out, size_t capacity)
+{
+    return hth_index_tokens(tier->index, id, out, capacity);
 }
 
 size_t hth_file_tier_children(hth_file_tier *tier, const hth_key *parent, hth_row_meta *out, size_t capacity)
@@ -127,25 +159,4 @@ hearth_status hth_file_tier_read(hth_file_tier *tier, const hth_row_id *id, hth_
 out:
     hth_fs_close(tier->fs, fd);
     return status;
-}
-
-hearth_status hth_file_tier_read_head(hth_file_tier *tier, const hth_row_id *id, uint8_t *bytes, size_t capacity,
-                                      size_t *n_out, uint64_t *file_bytes_out, hearth_error *err)
-{
-    char path[HTH_FILE_TIER_PATH_BYTES];
-    hearth_status status;
-    hth_fs_stat st = { .bytes = 0 };
-    size_t n = 0;
-    int fd = -1, rc;
-
-    status = open_row(tier, id, &fd, &st, path, err);
-    if (status != HEARTH_OK)
-        return status;
-    rc = hth_fs_read_full(tier->fs, fd, bytes, capacity < st.bytes ? capacity : (size_t)st.bytes, 0, &n);
-    hth_fs_close(tier->fs, fd);
-    if (rc != 0)
-        return hth_fail_errno(err, -rc, "cannot read the row '%s'", path);
-    *n_out = n;
-    *file_bytes_out = st.bytes;
-    return HEARTH_OK;
 }

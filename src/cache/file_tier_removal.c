@@ -57,24 +57,41 @@ static void end_gone(hth_file_tier *tier, const taken_row *row, const hth_gone *
         (void)hth_index_release(tier->index, row->id, 1, NULL);
 }
 
-/* Its file stays; it is counted as what it is now. */
-static void end_kept(hth_file_tier *tier, taken_row *row)
+/* The head of a row's file. */
+static bool read_head(hth_file_tier *tier, const hth_row_id *id, hth_row_head *out)
 {
-    hth_row_meta now;
+    char path[HTH_FILE_TIER_PATH_BYTES];
+
+    return hth_file_tier_path(tier, id, path, sizeof(path)) &&
+           hth_row_file_head(tier->fs, path, id, out, NULL) == HEARTH_OK;
+}
+
+void hth_file_tier_put_back(hth_file_tier *tier, const hth_row_meta *known)
+{
+    hth_row_head now;
+
+    if (read_head(tier, &known->id, &now)) {
+        now.meta.hit_count = known->hit_count;
+        now.meta.last_used_time = known->last_used_time;
+    } else {
+        now = (hth_row_head){ .meta = *known };
+    }
+    (void)hth_index_publish(tier->index, &now, 1, NULL); /* if not, it is found by its name */
+}
+
+/* Its file stays. */
+static void end_kept(hth_file_tier *tier, const taken_row *row)
+{
+    hth_row_head now;
 
     if (!row->is_reserved)
         return;
-    if (hth_row_file_meta(tier->fs, row->path, row->id, &now, NULL) == HEARTH_OK) {
-        if (row->was_known) {
-            now.hit_count = row->meta.hit_count;
-            now.last_used_time = row->meta.last_used_time;
-        }
-        row->meta = now;
-    } else if (!row->was_known) {
+    if (row->was_known)
+        hth_file_tier_put_back(tier, &row->meta);
+    else if (read_head(tier, row->id, &now))
+        (void)hth_index_publish(tier->index, &now, 1, NULL); /* likewise */
+    else
         end_gone(tier, row, NULL);
-        return;
-    }
-    (void)hth_index_publish(tier->index, &row->meta, 1, NULL); /* if not, it is found by its name */
 }
 
 typedef enum verdict {

@@ -19,7 +19,7 @@ static size_t remove_evicted(hth_file_tier *tier, hth_row_meta *rows, size_t n)
 {
     hth_row_id gone[EVICT_BATCH_ROWS];
     char path[HTH_FILE_TIER_PATH_BYTES];
-    size_t n_gone = 0, n_kept = 0;
+    size_t n_gone = 0;
 
     assert(n <= EVICT_BATCH_ROWS);
     for (size_t i = 0; i < n; i++) {
@@ -34,14 +34,11 @@ static size_t remove_evicted(hth_file_tier *tier, hth_row_meta *rows, size_t n)
         if (rc == 0 || rc == -ENOENT) {
             gone[n_gone++] = rows[i].id;
         } else {
-            rows[n_kept] = rows[i];
-            rows[n_kept++].last_used_time = hth_os_unix_seconds();
+            rows[i].last_used_time = hth_os_unix_seconds();
+            hth_file_tier_put_back(tier, &rows[i]);
         }
     }
-    /* Where these fail, the rows are ours to take again, or are found by their names. */
-    if (n_kept > 0)
-        (void)hth_index_publish(tier->index, rows, n_kept, NULL);
-    if (n_gone > 0)
+    if (n_gone > 0) /* if it fails, the rows are ours to take again */
         (void)hth_index_release(tier->index, gone, n_gone, NULL);
     return n_gone;
 }

@@ -2,12 +2,16 @@
  * file_tier_scanner.c - one thread of the tier goes through files: at the start, and again when the index had to be
  * replaced
  */
-#include <string.h>
-
 #include "base/os.h"
 #include "cache/file_tier_inside.h"
 
 enum { FOREIGN_S = 24 * 60 * 60 }; /* after which a temporary file of another machine was left behind */
+
+static void set_busy_locked(hth_file_tier *tier, bool is_busy)
+{
+    tier->scanner_is_busy = is_busy;
+    atomic_store(&tier->is_scanning, is_busy);
+}
 
 static hth_scan scan_of(hth_file_tier *tier)
 {
@@ -18,7 +22,7 @@ static hth_scan scan_of(hth_file_tier *tier)
         .rows_directory = tier->rows,
         .temporary_directory = tier->temporary,
         .durable = tier->durable,
-        .foreign_s = strcmp(tier->index_directory, tier->directory) == 0 ? 0 : FOREIGN_S,
+        .foreign_s = tier->is_shared_by_machines ? FOREIGN_S : 0,
         .stop = &tier->stop,
     };
 }
@@ -82,7 +86,7 @@ bool hth_file_tier_rebuild_index(hth_file_tier *tier, hth_scan_progress_fn progr
     pthread_mutex_lock(&tier->scan_lock);
     while (tier->scanner_is_busy)
         pthread_cond_wait(&tier->scan_ended, &tier->scan_lock);
-    tier->scanner_is_busy = true;
+    set_busy_locked(tier, true);
     pthread_mutex_unlock(&tier->scan_lock);
 
     if (hth_index_clear(tier->index, NULL) == HEARTH_OK) {
@@ -93,7 +97,7 @@ bool hth_file_tier_rebuild_index(hth_file_tier *tier, hth_scan_progress_fn progr
     pthread_mutex_lock(&tier->scan_lock);
     if (tier->rebuild_wanted) { /* the index was replaced meanwhile */
         complete = false;
-        tier->scanner_is_busy = false;
+        set_busy_locked(tier, false);
         (void)hth_file_tier_start_scan_locked(
             tier, true); /* without a thread the index stays incomplete until the next start */
     } else {
@@ -101,7 +105,7 @@ bool hth_file_tier_rebuild_index(hth_file_tier *tier, hth_scan_progress_fn progr
             complete = hth_index_rebuilt(tier->index, NULL) == HEARTH_OK;
         else
             hth_index_rebuild_failed(tier->index);
-        tier->scanner_is_busy = false;
+        set_busy_locked(tier, false);
     }
     pthread_cond_broadcast(&tier->scan_ended);
     pthread_mutex_unlock(&tier->scan_lock);
@@ -124,7 +128,7 @@ static void *scan_files(void *context)
         scan_once(tier, rebuild);
         pthread_mutex_lock(&tier->scan_lock);
     } while (tier->rebuild_wanted && !atomic_load(&tier->stop));
-    tier->scanner_is_busy = false;
+    set_busy_locked(tier, false);
     pthread_cond_broadcast(&tier->scan_ended);
     pthread_mutex_unlock(&tier->scan_lock);
     return NULL;
@@ -139,10 +143,10 @@ int hth_file_tier_start_scan_locked(hth_file_tier *tier, bool rebuild)
         return 0;
     if (tier->scanner_exists)
         (void)pthread_join(tier->scanner, NULL); /* it let go of the lock for the last time: no wait */
-    tier->scanner_is_busy = true;
+    set_busy_locked(tier, true);
     failed = pthread_create(&tier->scanner, NULL, scan_files, tier);
     tier->scanner_exists = failed == 0;
-    tier->scanner_is_busy = failed == 0;
+    set_busy_locked(tier, failed == 0);
     return failed;
 }
 

@@ -243,6 +243,32 @@ hearth_status hth_index_get(hth_index *index, const hth_row_id *id, hth_row_meta
     return HEARTH_OK;
 }
 
+hearth_status hth_index_look(hth_index *index, const hth_row_id *id, hth_row_meta *out, bool *found_out,
+                             bool *is_complete_out, hearth_error *err)
+{
+    hearth_status status = hth_index_check_process(index, err);
+    hth_index_state s = { .complete = false };
+    hth_index_read read;
+    bool found = false;
+    int rc;
+
+    if (status != HEARTH_OK)
+        return status;
+    rc = hth_index_env_read_begin(index->env, &read);
+    if (rc == 0) {
+        rc = hth_index_row_get(read.txn, &read.dbs, id, out);
+        found = rc == 0;
+        if (rc == MDB_NOTFOUND) /* who finds the row asks for no more */
+            rc = hth_index_state_get(read.txn, &read.dbs, &s);
+        hth_index_env_read_end(index->env, &read, rc);
+    }
+    if (rc == 0) {
+        *found_out = found;
+        *is_complete_out = s.complete;
+    }
+    return hth_index_finish(index, rc, "look up a row", err);
+}
+
 hearth_status hth_index_get_many(hth_index *index, const hth_row_id *ids, size_t n, hth_row_meta *out, bool *found,
                                  hearth_error *err)
 {
@@ -280,15 +306,14 @@ static int collect_children(MDB_txn *txn, const hth_index_dbs *dbs, const hth_ke
     if (rc != 0)
         return rc;
     *n_out = 0;
-    for (rc = mdb_cursor_get(cursor, &key, &value, MDB_SET); rc == 0;
+    for (rc = mdb_cursor_get(cursor, &key, &value, MDB_SET); rc == 0 && *n_out < capacity;
          rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT_DUP)) {
-        hth_row_meta meta;
-        hth_row_id id;
+        hth_index_child child;
 
-        if ((rc = hth_index_decode_id(value.mv_data, value.mv_size, &id)) != 0 ||
-            (rc = hth_index_must_be_there(hth_index_row_get(txn, dbs, &id, &meta))) != 0)
+        if ((rc = hth_index_decode_child(&value, &child)) != 0 ||
+            (rc = hth_index_must_be_there(hth_index_row_get(txn, dbs, &child.id, &out[*n_out]))) != 0)
             break;
-        *n_out = hth_row_insert_by_age(out, *n_out, capacity, &meta);
+        (*n_out)++;
     }
     mdb_cursor_close(cursor);
     return rc == MDB_NOTFOUND ? 0 : rc;
@@ -312,6 +337,73 @@ hearth_status hth_index_children(hth_index *index, const hth_key *parent, hth_ro
     if (rc == 0)
         *n_out = n;
     return hth_index_finish(index, rc, "list rows", err);
+}
+
+static int search_leaf(MDB_txn *txn, const hth_index_dbs *dbs, hth_leaf_search *search)
+{
+    hth_key parent = search->boundary;
+    MDB_val key = hth_index_value(parent.bytes, HTH_KEY_BYTES), value;
+    MDB_cursor *cursor;
+    size_t n = 0;
+    int rc = mdb_cursor_open(txn, dbs->children, &cursor);
+
+    if (rc != 0)
+        return rc;
+    for (rc = mdb_cursor_get(cursor, &key, &value, MDB_SET); rc == 0 && !hth_leaf_search_is_done(search);
+         rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT_DUP)) {
+        hth_index_child child;
+        const uint8_t *tokens;
+
+        search->is_cut = search->is_cut || n == search->n_rows_max;
+        if (n++ == search->n_rows_max)
+            break;
+        if ((rc = hth_index_decode_child(&value, &child)) != 0)
+            break;
+        if (!hth_leaf_search_wants(search, &child.id, child.first_position, child.n_tokens))
+            continue;
+        rc = hth_index_tokens_get(txn, dbs, &child.id, child.n_tokens, &tokens);
+        if (rc == 0 && hth_leaf_search_compare(search, tokens, child.n_tokens))
+            rc = hth_index_must_be_there(hth_index_row_get(txn, dbs, &child.id, &search->row));
+        if (rc != 0 && rc != MDB_NOTFOUND)
+            break;
+    }
+    mdb_cursor_close(cursor);
+    return rc == MDB_NOTFOUND ? 0 : rc;
+}
+
+size_t hth_index_tokens(hth_index *index, const hth_row_id *id, hearth_token *out, size_t capacity)
+{
+    const uint8_t *tokens;
+    hth_index_read read;
+    hth_row_meta meta;
+    size_t n = 0;
+    int rc;
+
+    if (hth_index_check_process(index, NULL) != HEARTH_OK || hth_index_env_read_begin(index->env, &read) != 0)
+        return 0;
+    rc = hth_index_row_get(read.txn, &read.dbs, id, &meta);
+    if (rc == 0)
+        rc = hth_index_tokens_get(read.txn, &read.dbs, id, meta.n_tokens, &tokens);
+    for (; rc == 0 && n < meta.n_tokens && n < capacity; n++)
+        out[n] = (hearth_token)hth_get_u32(tokens + 4 * n);
+    hth_index_env_read_end(index->env, &read, rc);
+    return n;
+}
+
+hearth_status hth_index_find_leaf(hth_index *index, hth_leaf_search *search, hearth_error *err)
+{
+    hearth_status status = hth_index_check_process(index, err);
+    hth_index_read read;
+    int rc;
+
+    if (status != HEARTH_OK)
+        return status;
+    rc = hth_index_env_read_begin(index->env, &read);
+    if (rc == 0) {
+        rc = search_leaf(read.txn, &read.dbs, search);
+        hth_index_env_read_end(index->env, &read, rc);
+    }
+    return hth_index_finish(index, rc, "compare rows", err);
 }
 
 hearth_status hth_index_totals_get(hth_index *index, hth_index_totals *out, hearth_error *err)

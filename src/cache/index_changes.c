@@ -8,7 +8,7 @@
 /* What a write transaction is to do to how many rows, and how many it did something to. */
 typedef struct row_change {
     hth_index *index;
-    const hth_row_meta *rows; /* or */
+    const hth_row_head *rows; /* or */
     const hth_row_id *ids;
     hth_index_confirm_fn confirm; /* may be NULL */
     void *user_data;
@@ -145,7 +145,8 @@ static int release_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
     int rc = 0;
 
     for (size_t i = 0; i < change->n && rc == 0; i++)
-        rc = hth_index_reservation_drop(change->index, txn, dbs, change->ids ? &change->ids[i] : &change->rows[i].id);
+        rc = hth_index_reservation_drop(change->index, txn, dbs,
+                                        change->ids ? &change->ids[i] : &change->rows[i].meta.id);
     return rc;
 }
 
@@ -158,12 +159,12 @@ static int publish_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
     for (size_t i = 0; i < change->n && rc == 0; i++) {
         rc = hth_index_row_put(txn, dbs, &change->rows[i], &totals);
         if (rc == 0)
-            rc = hth_index_reservation_drop(change->index, txn, dbs, &change->rows[i].id);
+            rc = hth_index_reservation_drop(change->index, txn, dbs, &change->rows[i].meta.id);
     }
     return rc ? rc : hth_index_totals_write(txn, dbs, &totals);
 }
 
-hearth_status hth_index_publish(hth_index *index, const hth_row_meta *rows, size_t n, hearth_error *err)
+hearth_status hth_index_publish(hth_index *index, const hth_row_head *rows, size_t n, hearth_error *err)
 {
     row_change change = { .index = index, .rows = rows, .n = n };
     hearth_status status = hth_index_write_rows(index, publish_body, &change, "publish rows", err);
@@ -171,7 +172,7 @@ hearth_status hth_index_publish(hth_index *index, const hth_row_meta *rows, size
     if (status != HEARTH_OK) /* so that others need not wait for the deadlines; where this fails, too, they do */
         (void)hth_index_write_rows(index, release_body, &change, "release reservations", NULL);
     for (size_t i = 0; i < n; i++)
-        hth_index_held_remove(index, &rows[i].id);
+        hth_index_held_remove(index, &rows[i].meta.id);
     hth_bell_ring(index->bell);
     return status;
 }
@@ -183,22 +184,23 @@ static int drop_unheld(hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs,
 }
 
 /* Put in one row that was found as a file, unless somebody else sees to it. */
-static int adopt_row(row_change *change, MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_meta *meta,
+static int adopt_row(row_change *change, MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_head *head,
                      hth_index_totals *totals)
 {
+    const hth_row_id *id = &head->meta.id;
     hth_row_meta known;
     bool is_held;
-    int rc = hth_index_row_get(txn, dbs, &meta->id, &known);
+    int rc = hth_index_row_get(txn, dbs, id, &known);
 
     if (rc == MDB_NOTFOUND) {
-        rc = hth_index_row_is_held(change->index, txn, dbs, &meta->id, &is_held);
-        if (rc != 0 || is_held || (change->confirm && !change->confirm(&meta->id, change->user_data)))
+        rc = hth_index_row_is_held(change->index, txn, dbs, id, &is_held);
+        if (rc != 0 || is_held || (change->confirm && !change->confirm(id, change->user_data)))
             return rc;
-        rc = hth_index_row_put(txn, dbs, meta, totals);
+        rc = hth_index_row_put(txn, dbs, head, totals);
         if (rc == 0)
             change->n_done++;
     }
-    return rc ? rc : drop_unheld(change->index, txn, dbs, &meta->id);
+    return rc ? rc : drop_unheld(change->index, txn, dbs, id);
 }
 
 static int adopt_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
@@ -213,7 +215,7 @@ static int adopt_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
     return rc ? rc : hth_index_totals_write(txn, dbs, &totals);
 }
 
-hearth_status hth_index_adopt(hth_index *index, const hth_row_meta *rows, size_t n, hth_index_confirm_fn is_there,
+hearth_status hth_index_adopt(hth_index *index, const hth_row_head *rows, size_t n, hth_index_confirm_fn is_there,
                               void *user_data, size_t *adopted_out, hearth_error *err)
 {
     row_change change = { .index = index, .rows = rows, .confirm = is_there, .user_data = user_data, .n = n };
@@ -405,8 +407,8 @@ static int clear_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
     int rc;
 
     if ((rc = hth_index_state_get(txn, dbs, &s)) != 0 || (rc = mdb_drop(txn, dbs->rows, 0)) != 0 ||
-        (rc = mdb_drop(txn, dbs->children, 0)) != 0 || (rc = mdb_drop(txn, dbs->lru, 0)) != 0 ||
-        (rc = hth_index_totals_write(txn, dbs, &none)) != 0)
+        (rc = mdb_drop(txn, dbs->children, 0)) != 0 || (rc = mdb_drop(txn, dbs->tokens, 0)) != 0 ||
+        (rc = mdb_drop(txn, dbs->lru, 0)) != 0 || (rc = hth_index_totals_write(txn, dbs, &none)) != 0)
         return rc;
     /* Reservations stay: others are writing rows, which must not be lost for it. */
     s.complete = false;

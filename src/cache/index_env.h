@@ -22,6 +22,7 @@ typedef struct hth_index_dbs {
     MDB_dbi lru;
     MDB_dbi reservations;
     MDB_dbi meta;
+    MDB_dbi tokens;
     MDB_dbi past;
     MDB_dbi past_order;
 } hth_index_dbs;

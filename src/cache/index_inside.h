@@ -64,6 +64,15 @@ int hth_index_decode_row(const hth_row_id *id, const MDB_val *value, hth_row_met
 /* The key of a row in lru. */
 void hth_index_encode_age(const hth_row_meta *meta, uint8_t bytes[HTH_INDEX_AGE_BYTES]);
 
+/* A row as its parent's record knows it. */
+typedef struct hth_index_child {
+    hth_row_id id;
+    uint32_t first_position;
+    uint32_t n_tokens;
+} hth_index_child;
+
+int hth_index_decode_child(const MDB_val *value, hth_index_child *out);
+
 typedef struct hth_index_state {
     bool complete;
     uint64_t rebuilder;
@@ -77,7 +86,13 @@ int hth_index_must_be_there(int rc);
 
 int hth_index_row_get(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id, hth_row_meta *out);
 /* Put a row in, in the place of the one that is there. */
-int hth_index_row_put(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_meta *meta, hth_index_totals *totals);
+int hth_index_row_put(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_head *head, hth_index_totals *totals);
+/*
+ * The tokens of a row that has so many, u32 little-endian; they are the transaction's memory. MDB_NOTFOUND: of what can
+ * be no leaf, or of a row whose file could not be read when it was put in.
+ */
+int hth_index_tokens_get(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id, uint32_t n_tokens,
+                         const uint8_t **out);
 /* Take out a row that is there, as meta. */
 int hth_index_row_remove(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_meta *meta, hth_index_totals *totals);
 /* Write a row that is there with another time or hit count. */

@@ -4,19 +4,23 @@
  *   database      key                                        value
  *   rows          key 32, kind 1                             parent 32, first_position u32, n_tokens u32, bytes u64,
  *                                                            last_used_time u64, hit_count u32, save_reason u8
- *   children      parent 32                                  key 32, kind 1 (sorted duplicates)
+ *   tokens        key 32, kind 1                             the row's own tokens, u32 each; where they are known
+ *   children      parent 32                                  ~last_used_time u64 big-endian, key 32, kind 1,
+ *                                                            first_position u32, n_tokens u32 (sorted duplicates: the
+ *                                                            most recently used first)
  *   lru           last_used_time u64 big-endian, key, kind   nothing
  *   reservations  key 32, kind 1                             owner token u64, deadline u64 (monotonic seconds)
  *   meta          "state"                                    complete u8, rebuilder's token u64, quota u64
  *                 "totals"                                   rows u64, bytes u64, rows by kind 5 x u64
  *   past, past_order   see index_past.h
  *
- * Integers are little-endian but for the one that orders lru. Databases live in one boot of one machine only, so the
+ * Integers are little-endian but for those that order lru and children. Databases live in one boot of one machine only, so the
  * monotonic clock means the same to all who read them; the version is in the environment's name (index_env.c).
  *
- * Every entry of children and lru and every total follows from rows and is changed in the same transaction. What does
- * not fit together is damage (MDB_CORRUPTED), and damage costs a rebuild.
+ * Every entry of children and lru and every total follows from rows and is changed in the same transaction; tokens come
+ * and go with their row. What does not fit together is damage (MDB_CORRUPTED), and damage costs a rebuild.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "base/bytes.h"
@@ -25,6 +29,7 @@
 
 enum {
     ROW_BYTES = HTH_KEY_BYTES + 4 + 4 + 8 + 8 + 4 + 1,
+    CHILD_BYTES = 8 + HTH_INDEX_ID_BYTES + 4 + 4,
     STATE_BYTES = 17,
     TOTALS_BYTES = 16 + 8 * HTH_ROW_KINDS,
 };
@@ -79,12 +84,36 @@ int hth_index_decode_row(const hth_row_id *id, const MDB_val *value, hth_row_met
     return 0;
 }
 
-/* The key of a row in lru. */
-void hth_index_encode_age(const hth_row_meta *meta, uint8_t bytes[HTH_INDEX_AGE_BYTES])
+static void put_big_endian(uint8_t bytes[8], uint64_t number)
 {
     for (int i = 0; i < 8; i++)
-        bytes[i] = (uint8_t)(meta->last_used_time >> (56 - 8 * i));
+        bytes[i] = (uint8_t)(number >> (56 - 8 * i));
+}
+
+void hth_index_encode_age(const hth_row_meta *meta, uint8_t bytes[HTH_INDEX_AGE_BYTES])
+{
+    put_big_endian(bytes, meta->last_used_time);
     hth_index_encode_id(&meta->id, bytes + 8);
+}
+
+/* A row as a child of its parent. */
+static void encode_child(const hth_row_meta *meta, uint8_t bytes[CHILD_BYTES])
+{
+    put_big_endian(bytes, ~meta->last_used_time);
+    hth_index_encode_id(&meta->id, bytes + 8);
+    hth_put_u32(bytes + 8 + HTH_INDEX_ID_BYTES, meta->first_position);
+    hth_put_u32(bytes + 12 + HTH_INDEX_ID_BYTES, meta->n_tokens);
+}
+
+int hth_index_decode_child(const MDB_val *value, hth_index_child *out)
+{
+    const uint8_t *bytes = value->mv_data;
+
+    if (value->mv_size != CHILD_BYTES)
+        return MDB_CORRUPTED;
+    out->first_position = hth_get_u32(bytes + 8 + HTH_INDEX_ID_BYTES);
+    out->n_tokens = hth_get_u32(bytes + 12 + HTH_INDEX_ID_BYTES);
+    return hth_index_decode_id(bytes + 8, HTH_INDEX_ID_BYTES, &out->id);
 }
 
 /* ---- inside a transaction ---- */
@@ -171,7 +200,6 @@ int hth_index_totals_write(MDB_txn *txn, const hth_index_dbs *dbs, const hth_ind
     return mdb_put(txn, dbs->meta, &key, &value, 0);
 }
 
-/* What is missing here although rows says that it is there was damaged. */
 int hth_index_must_be_there(int rc)
 {
     return rc == MDB_NOTFOUND ? MDB_CORRUPTED : rc;
@@ -195,19 +223,78 @@ static int age_remove(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_meta
     return hth_index_must_be_there(mdb_del(txn, dbs->lru, &key, NULL));
 }
 
-/* Take out a row that is there, as meta. */
-int hth_index_row_remove(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_meta *meta, hth_index_totals *totals)
+static int child_put(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_meta *meta)
 {
     hth_key parent = meta->parent;
+    uint8_t child[CHILD_BYTES];
+    MDB_val key = hth_index_value(parent.bytes, HTH_KEY_BYTES), value = hth_index_value(child, CHILD_BYTES);
+
+    encode_child(meta, child);
+    return mdb_put(txn, dbs->children, &key, &value, 0);
+}
+
+static int child_remove(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_meta *meta)
+{
+    hth_key parent = meta->parent;
+    uint8_t child[CHILD_BYTES];
+    MDB_val key = hth_index_value(parent.bytes, HTH_KEY_BYTES), value = hth_index_value(child, CHILD_BYTES);
+
+    encode_child(meta, child);
+    return hth_index_must_be_there(mdb_del(txn, dbs->children, &key, &value));
+}
+
+int hth_index_tokens_get(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id, uint32_t n_tokens,
+                         const uint8_t **out)
+{
     uint8_t id_bytes[HTH_INDEX_ID_BYTES];
-    MDB_val id = hth_index_value(id_bytes, HTH_INDEX_ID_BYTES),
-            parent_key = hth_index_value(parent.bytes, HTH_KEY_BYTES);
+    MDB_val key = hth_index_value(id_bytes, HTH_INDEX_ID_BYTES), value;
+    int rc;
+
+    hth_index_encode_id(id, id_bytes);
+    rc = mdb_get(txn, dbs->tokens, &key, &value);
+    if (rc == 0 && value.mv_size != 4 * (size_t)n_tokens)
+        return MDB_CORRUPTED;
+    if (rc == 0)
+        *out = value.mv_data;
+    return rc;
+}
+
+static int tokens_put(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_head *head)
+{
+    uint8_t id_bytes[HTH_INDEX_ID_BYTES], tokens[4 * HTH_BLOCK_TOKENS];
+    MDB_val key = hth_index_value(id_bytes, HTH_INDEX_ID_BYTES);
+    MDB_val value = hth_index_value(tokens, 4 * (size_t)head->meta.n_tokens);
+
+    if (!head->has_tokens)
+        return 0;
+    assert(hth_row_can_be_leaf(&head->meta.id, head->meta.n_tokens));
+    hth_index_encode_id(&head->meta.id, id_bytes);
+    for (size_t i = 0; i < head->meta.n_tokens; i++)
+        hth_put_u32(tokens + 4 * i, (uint32_t)head->tokens[i]);
+    return mdb_put(txn, dbs->tokens, &key, &value, 0);
+}
+
+static int tokens_remove(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_meta *meta)
+{
+    uint8_t id_bytes[HTH_INDEX_ID_BYTES];
+    MDB_val key = hth_index_value(id_bytes, HTH_INDEX_ID_BYTES);
+    int rc;
+
+    hth_index_encode_id(&meta->id, id_bytes);
+    rc = mdb_del(txn, dbs->tokens, &key, NULL);
+    return rc == MDB_NOTFOUND ? 0 : rc;
+}
+
+int hth_index_row_remove(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_meta *meta, hth_index_totals *totals)
+{
+    uint8_t id_bytes[HTH_INDEX_ID_BYTES];
+    MDB_val id = hth_index_value(id_bytes, HTH_INDEX_ID_BYTES);
     int rc;
 
     hth_index_encode_id(&meta->id, id_bytes);
     if ((rc = hth_index_must_be_there(mdb_del(txn, dbs->rows, &id, NULL))) != 0 ||
-        (rc = hth_index_must_be_there(mdb_del(txn, dbs->children, &parent_key, &id))) != 0 ||
-        (rc = age_remove(txn, dbs, meta)) != 0)
+        (rc = child_remove(txn, dbs, meta)) != 0 || (rc = age_remove(txn, dbs, meta)) != 0 ||
+        (rc = tokens_remove(txn, dbs, meta)) != 0)
         return rc;
     if (totals->rows == 0 || totals->bytes < meta->bytes || totals->rows_by_kind[meta->id.kind] == 0)
         return MDB_CORRUPTED;
@@ -217,13 +304,11 @@ int hth_index_row_remove(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_m
     return 0;
 }
 
-/* Put a row in, in the place of the one that is there. */
-int hth_index_row_put(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_meta *meta, hth_index_totals *totals)
+int hth_index_row_put(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_head *head, hth_index_totals *totals)
 {
-    hth_key parent = meta->parent;
+    const hth_row_meta *meta = &head->meta;
     uint8_t id_bytes[HTH_INDEX_ID_BYTES], row[ROW_BYTES];
     MDB_val id = hth_index_value(id_bytes, HTH_INDEX_ID_BYTES), value = hth_index_value(row, ROW_BYTES);
-    MDB_val parent_key = hth_index_value(parent.bytes, HTH_KEY_BYTES);
     hth_row_meta old;
     int rc = hth_index_row_get(txn, dbs, &meta->id, &old);
 
@@ -236,8 +321,8 @@ int hth_index_row_put(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_meta
 
     hth_index_encode_id(&meta->id, id_bytes);
     encode_row(meta, row);
-    if ((rc = mdb_put(txn, dbs->rows, &id, &value, 0)) != 0 ||
-        (rc = mdb_put(txn, dbs->children, &parent_key, &id, 0)) != 0 || (rc = age_put(txn, dbs, meta)) != 0 ||
+    if ((rc = mdb_put(txn, dbs->rows, &id, &value, 0)) != 0 || (rc = child_put(txn, dbs, meta)) != 0 ||
+        (rc = age_put(txn, dbs, meta)) != 0 || (rc = tokens_put(txn, dbs, head)) != 0 ||
         (rc = hth_index_past_forget_gone(txn, dbs, &meta->id)) != 0)
         return rc;
     totals->rows++;
@@ -246,7 +331,6 @@ int hth_index_row_put(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_meta
     return 0;
 }
 
-/* Write a row that is there with another time or hit count. */
 int hth_index_row_update(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_meta *old, const hth_row_meta *meta)
 {
     uint8_t id_bytes[HTH_INDEX_ID_BYTES], row[ROW_BYTES];
@@ -256,9 +340,10 @@ int hth_index_row_update(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_m
     hth_index_encode_id(&meta->id, id_bytes);
     encode_row(meta, row);
     if (old->last_used_time != meta->last_used_time) {
-        rc = age_remove(txn, dbs, old);
-        if (rc == 0)
-            rc = age_put(txn, dbs, meta);
+        if ((rc = age_remove(txn, dbs, old)) != 0 || (rc = child_remove(txn, dbs, old)) != 0 ||
+            (rc = age_put(txn, dbs, meta)) != 0)
+            return rc;
+        rc = child_put(txn, dbs, meta);
     }
     return rc ? rc : mdb_put(txn, dbs->rows, &id, &value, 0);
 }
@@ -279,11 +364,9 @@ int hth_index_bears_rows(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_m
         return rc;
     for (rc = mdb_cursor_get(cursor, &key, &value, MDB_SET); rc == 0 && !*out;
          rc = *out ? 0 : mdb_cursor_get(cursor, &key, &value, MDB_NEXT_DUP)) {
-        hth_row_meta child;
-        hth_row_id id;
+        hth_index_child child;
 
-        if ((rc = hth_index_decode_id(value.mv_data, value.mv_size, &id)) != 0 ||
-            (rc = hth_index_must_be_there(hth_index_row_get(txn, dbs, &id, &child))) != 0)
+        if ((rc = hth_index_decode_child(&value, &child)) != 0)
             break;
         *out = child.first_position >= end;
     }

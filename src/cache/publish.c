@@ -507,14 +507,17 @@ named:
 /* Step 4. Should it fail, the next reader adopts the row by its name. */
 static void announce(passage *p, const hth_row_meta *placed)
 {
+    hth_row_head head = { .meta = *placed };
     hth_index *index = p->publisher->index;
     hth_row_files files = { .fs = p->publisher->fs, .rows_directory = p->publisher->rows_directory };
 
+    /* The row's tokens are those of our image, whether that was written or found to be there. */
+    hth_row_file_tokens_of(&p->info, &head);
     /* Without a reservation of our own somebody else's, who may be taking the file away, comes first. */
     if (p->is_reserved)
-        (void)hth_index_publish(index, placed, 1, NULL);
+        (void)hth_index_publish(index, &head, 1, NULL);
     else
-        (void)hth_index_adopt(index, placed, 1, hth_row_file_is_there, &files, NULL, NULL);
+        (void)hth_index_adopt(index, &head, 1, hth_row_file_is_there, &files, NULL, NULL);
     p->is_reserved = false; /* given up, whatever came of it */
 }
 

@@ -14,6 +14,7 @@
 #include "cache/file_tier.h"
 #include "support/child.h"
 #include "support/row_image.h"
+#include "support/index_rows.h"
 #include "support/support.h"
 
 typedef struct fixture {
@@ -161,7 +162,7 @@ static void a_row_that_a_thread_has_reserved_stays_reserved_in_a_new_environment
     lose_environment(f);
     assert_int_equal(reserve(f, &row), HTH_RESERVE_TAKEN);
     assert_int_equal(take(f, &row), HTH_RESERVE_TAKEN);
-    assert_int_equal(hth_index_adopt(f->index, &row, 1, NULL, NULL, &n_adopted, NULL), HEARTH_OK);
+    assert_int_equal(test_index_adopt(f->index, &row, 1, &n_adopted), HEARTH_OK);
     assert_int_equal(n_adopted, 0);
     assert_int_equal(hth_index_wait(f->index, &row.id, 0), HTH_WAIT_TIMEOUT);
     assert_int_equal(hth_index_release(f->index, &row.id, 1, NULL), HEARTH_OK);
@@ -175,7 +176,7 @@ static void publish_elsewhere(void *context)
     hth_row_meta rows[] = { row_at(1), row_at(2) };
 
     open_index(f);
-    require(hth_index_publish(f->index, rows, 2, NULL) == HEARTH_OK);
+    require(test_index_publish(f->index, rows, 2) == HEARTH_OK);
     hth_index_close(f->index);
 }
 
@@ -219,7 +220,7 @@ static void what_a_failed_commit_was_to_reserve_is_free(void **state)
     hth_reserve_result result;
     bool was_known;
 
-    assert_int_equal(hth_index_publish(f->index, &kept, 1, NULL), HEARTH_OK);
+    assert_int_equal(test_index_publish(f->index, &kept, 1), HEARTH_OK);
     f->n_commits_to_fail = UINT32_MAX;
     assert_int_not_equal(hth_index_reserve(f->index, &row.id, 1, 60, &result, NULL), HEARTH_OK);
     assert_int_not_equal(hth_index_take(f->index, &row.id, 60, &result, &was_known, &meta, NULL), HEARTH_OK);
