@@ -7,6 +7,7 @@
  * and of one in a lookup of a 30,000-token prompt, each as the median of several rounds, and the index's bytes a row.
  * As many rows of a page each are then put into a RAM tier; what the heap grew by is what they cost beside the arena.
  */
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,14 +60,17 @@ static hth_file_tier *open_tier(const char *directory)
 
 static void fill(hth_file_tier *tier, uint64_t n_rows)
 {
-    static hth_row_meta rows[BATCH];
+    static hth_row_head rows[BATCH];
     hearth_error err = { .message = "" };
 
     for (uint64_t i = 0; i < n_rows; i += BATCH) {
         size_t n = n_rows - i < BATCH ? (size_t)(n_rows - i) : BATCH;
 
-        for (size_t k = 0; k < n; k++)
-            rows[k] = row_at(i + k);
+        for (size_t k = 0; k < n; k++) {
+            rows[k] = (hth_row_head){ .meta = row_at(i + k), .has_tokens = true };
+            for (size_t t = 0; t < HTH_BLOCK_TOKENS; t++)
+                rows[k].tokens[t] = (hearth_token)((i + k) * HTH_BLOCK_TOKENS + t);
+        }
         if (hth_index_publish(hth_file_tier_index(tier), rows, n, &err) != HEARTH_OK)
             die("cannot fill the index", &err);
     }
@@ -104,13 +108,18 @@ static double time_prompt(hth_file_tier *tier, const hth_row_id *ids, size_t n)
 
 static uint64_t index_bytes(const char *directory)
 {
-    char boot[64], path[8192];
+    char pattern[8192];
+    uint64_t n_bytes = 0;
     struct stat st;
+    glob_t found;
 
-    if (!hth_os_boot_id(boot, sizeof(boot)))
+    (void)snprintf(pattern, sizeof(pattern), "%s/index/v*/data.mdb", directory);
+    if (glob(pattern, 0, NULL, &found) != 0)
         return 0;
-    (void)snprintf(path, sizeof(path), "%s/index/v1-%s/data.mdb", directory, boot);
-    return stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
+    if (stat(found.gl_pathv[0], &st) == 0)
+        n_bytes = (uint64_t)st.st_size;
+    globfree(&found);
+    return n_bytes;
 }
 
 /* ---- the RAM tier ---- */

@@ -7,9 +7,13 @@
  * in files only. A probe is the question for one row: each block, the tail, the logits. Its time is that of the lookup
  * less that of hashing alone, which is measured in turn. Hashing is told by itself, too, and once more by this program
  * run again without the processor's SHA instructions. Lookups one right after the other find what they need in the
- * processor's caches; what they cost after a restore has been through those is told beside it, without a target. Last, all
- * rows are evicted, and why they are not found is asked.
+ * processor's caches; what they cost after a restore has been through those is told beside it, without a target.
+ *
+ * Then many prompts are saved that share most of their only block: a new one among them is looked up, and one that was
+ * seen before and whose tail a longer row has superseded, with the rows in files only. How many files are opened for that
+ * is counted. Last, all rows are evicted, and why they are not found is asked.
  */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,12 +25,18 @@
 #include "measure.h"
 #include "report.h"
 
+/* Prompts that share their first tokens; more than a lookup compares for a new prompt. */
+enum { SIBLINGS = 4000, SHARED_TOKENS = 200, SIBLING_TOKENS = 220 };
+
 enum { ROUNDS = 200, PAYLOAD_BYTES = 512, COLD_BYTES = 64 << 20, FLUSH_MS = 600000, NEXT_TURN_TOKENS = 50 };
 
 /* OpenSSL's mask of what the processor can do: the second word without SHA. Only x86 has it. */
 #define WITHOUT_SHA ":~0x20000000"
 
 typedef struct bench {
+    hth_fs fs; /* the system's, which counts for the thread that looks up */
+    uint64_t n_opens;
+    pthread_t thread;
     hth_report report;
     size_t n_tokens;
     const char *directory;
@@ -38,9 +48,19 @@ typedef struct bench {
     hth_copy copy; /* empties the processor's caches */
 } bench;
 
+static int count_open(void *context, const char *path, hth_fs_mode mode)
+{
+    bench *b = context;
+
+    if (pthread_equal(b->thread, pthread_self()))
+        b->n_opens++;
+    return hth_fs_system()->open(hth_fs_system()->context, path, mode);
+}
+
 static void open_cache(bench *b)
 {
     hth_cache_options options = {
+        .fs = &b->fs,
         .ram_bytes_max = UINT64_C(64) << 20,
         .ram_memory_fd = -1,
         .directory = b->directory,
@@ -50,6 +70,10 @@ static void open_cache(bench *b)
     };
     hearth_error err = { .message = "" };
 
+    b->fs = *hth_fs_system();
+    b->fs.context = b; /* the system's own operations have none */
+    b->fs.open = count_open;
+    b->thread = pthread_self();
     hth_report_check(hth_cache_open(&options, &b->cache, &err), &err);
 }
 
@@ -145,6 +169,80 @@ static void measure_probes(bench *b, hearth_tier tier, size_t n_rows, bool is_co
     hth_report_detail(&b->report, "lookup %.4f ms, of that hashing %.4f ms; lookups %.4f .. %.4f ms",
                       hth_samples_median(&with), hth_samples_median(&keys), hth_samples_min(&with),
                       hth_samples_max(&with));
+}
+
+/* ---- siblings ---- */
+
+/* Tokens of prompt number i of those that share their first ones. */
+static void make_sibling(hearth_token *tokens, unsigned i)
+{
+    for (unsigned k = 0; k < SIBLING_TOKENS; k++)
+        tokens[k] = (hearth_token)(k < SHARED_TOKENS ? 1000000 + k : 2000000 + i * 100 + k);
+}
+
+static void save_siblings(bench *b)
+{
+    hearth_token tokens[SIBLING_TOKENS];
+    hth_key none;
+
+    hth_key_stream_reset(b->stream);
+    hth_key_stream_key(b->stream, &none);
+    for (unsigned i = 0; i < SIBLINGS; i++) {
+        hth_save row = { .id.kind = HTH_ROW_TAIL, .parent = none, .tokens = tokens, .n_tokens = SIBLING_TOKENS };
+
+        make_sibling(tokens, i);
+        hth_key_stream_reset(b->stream);
+        hth_key_stream_push(b->stream, tokens, SIBLING_TOKENS - 5);
+        hth_key_stream_key(b->stream, &row.id.key);
+        save(b, &(hth_save){ .id = { .key = row.id.key, .kind = HTH_ROW_LOGITS },
+                             .parent = row.id.key,
+                             .first_position = SIBLING_TOKENS - 5 });
+        hth_key_stream_push(b->stream, tokens + SIBLING_TOKENS - 5, 5);
+        hth_key_stream_key(b->stream, &row.id.key);
+        save(b, &row);
+    }
+    if (!hth_cache_flush(b->cache, FLUSH_MS))
+        hth_report_die("the rows were not written in time");
+}
+
+/* Look up the first n_tokens of sibling i, of which n_expected must be found. */
+static void measure_sibling(bench *b, const char *what, unsigned i, uint32_t n_tokens, uint32_t n_expected)
+{
+    static hth_samples lookups;
+    hth_lookup_options options = { .way = HTH_LOOKUP_CELLS, .n_limit = n_tokens };
+    hearth_token tokens[SIBLING_TOKENS];
+    hearth_error err = { .message = "" };
+    char name[128];
+
+    lookups.n = 0;
+    make_sibling(tokens, i);
+    b->n_opens = 0;
+    for (unsigned round = 0; round < b->n_rounds; round++) {
+        uint64_t begin = hth_os_monotonic_ns();
+        hth_lookup lookup;
+
+        hth_report_check(hth_lookup_init(&lookup, b->cache, &b->keyspace, b->stream, &options, tokens, n_tokens, &err),
+                         &err);
+        hth_samples_add(&lookups, hth_ms_since(begin));
+        if (lookup.n_cached != n_expected)
+            hth_report_die("the lookup found %u tokens of %u", lookup.n_cached, n_expected);
+        hth_lookup_deinit(&lookup);
+    }
+    (void)snprintf(name, sizeof(name), "lookup of %s among %d siblings in files", what, SIBLINGS);
+    hth_report_number(&b->report, name, hth_samples_median(&lookups) * 1e3, "µs", HTH_NO_BOUND, 0);
+    hth_report_number(&b->report, "likewise, files opened for one", (double)b->n_opens / b->n_rounds, "", HTH_NO_BOUND,
+                      0);
+}
+
+static void measure_siblings(bench *b)
+{
+    hearth_error err = { .message = "" };
+    uint64_t freed;
+
+    save_siblings(b);
+    hth_report_check(hth_cache_evict(b->cache, UINT64_MAX, HEARTH_EVICT_RAM, &freed, &err), &err);
+    measure_sibling(b, "a new prompt", SIBLINGS, SIBLING_TOKENS, SHARED_TOKENS);
+    measure_sibling(b, "a prompt seen before", 0, SIBLING_TOKENS - 5, SIBLING_TOKENS - 5);
 }
 
 /* Microseconds of one answer, which must be that one. */
@@ -278,6 +376,7 @@ int main(int n_arguments, char **arguments)
         measure_probes(&b, HEARTH_TIER_DISK, n_rows, false);
         measure_probes(&b, HEARTH_TIER_DISK, n_rows, true);
         hth_copy_deinit(&b.copy);
+        measure_siblings(&b);
         measure_answers(&b);
         hth_cache_close(b.cache, FLUSH_MS);
     }

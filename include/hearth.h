@@ -117,13 +117,13 @@ typedef struct hearth_runtime_options {
     int ram_memory_fd;              /* keep the RAM tier in this memfd and adopt what is in it; -1 (default): private */
     const char *ram_file_directory; /* memory-file tier, a folder on tmpfs; NULL: no such tier */
     uint64_t ram_file_bytes_max;    /* 0: half of what is free there */
-    uint64_t ram_file_free_min;     /* leave at least this much of it free; default 16 MiB */
+    uint64_t ram_file_free_min;     /* leave at least this much of it free, rows go for it; default 16 MiB */
     const char *cache_directory;    /* disk tier; NULL: $HEARTH_CACHE, else hearth/kv in the user's cache folder */
     const char *const *more_directories; /* further roots of the disk tier, on other devices; [n_more_directories] */
     size_t n_more_directories;           /* at most 15 */
     const char *index_directory;     /* where the disk tier's index is; NULL: beside the rows. For NFS: a local one */
     uint64_t disk_bytes_max;         /* disk tier, an equal part for each root; 0: 32 GiB */
-    uint64_t disk_free_min;          /* leave at least this much of each device free; default 1 GiB */
+    uint64_t disk_free_min;          /* leave so much of each device free, rows go for it; default 1 GiB */
     uint32_t n_writer_threads;       /* that bring rows to files; 1 .. 16, default 2 */
     uint32_t write_queue_rows_max;   /* rows waiting to be written; beyond it saves are dropped; default 65536 */
     uint64_t write_queue_bytes_max;  /* likewise, in bytes; default 1 GiB */

@@ -91,15 +91,26 @@ static bool is_bad(const hth_row_id *id, const uint8_t *bytes, size_t n_bytes, v
     return true; /* whatever it looks like */
 }
 
+/* Is it anywhere, also where only its name tells? */
+static bool is_there(hth_cache *cache, const hth_row_id *id)
+{
+    bool found = hth_ram_tier_has(cache->ram, id, NULL);
+
+    for (size_t i = 0; i < cache->n_levels && !found; i++)
+        found = !hth_rejected_has(&cache->rejected, id, cache->levels[i].tier) &&
+                hth_file_tier_set_has(cache->levels[i].files, id, NULL);
+    return found;
+}
+
 bool hth_cache_quarantine(hth_cache *cache, const hth_row_id *id, const char *reason)
 {
-    if (hth_cache_find(cache, id, NULL) == HEARTH_TIER_NONE)
+    if (!is_there(cache, id))
         return true;
     say_rejected(cache, id, reason);
     hth_ram_tier_remove(cache->ram, id);
     for (size_t i = 0; i < cache->n_levels; i++)
         hth_file_tier_set_quarantine_if(cache->levels[i].files, id, is_bad, NULL, reason);
-    return hth_cache_find(cache, id, NULL) == HEARTH_TIER_NONE;
+    return !is_there(cache, id);
 }
 
 void hth_cache_forget(hth_cache *cache, const hth_row_id *id)
@@ -279,68 +290,4 @@ void hth_cache_return(hth_cache *cache, hth_borrowed_row *row)
 {
     hth_histogram_add(cache->counters, HTH_PATH_UNPACK, hth_os_monotonic_ns() - row->lent_ns);
     hth_cache_return_unused(cache, row);
-}
-
-/* ---- a look at a row's tokens ---- */
-
-/* The head of a block row is a little over 1 KiB; rows with more before their payload are not worth peeking into. */
-enum { PEEK_BYTES = 8192 };
-
-static size_t copy_tokens(const hth_kvc_info *info, hearth_token *tokens, size_t capacity)
-{
-    size_t n = hth_kvc_n_tokens(info);
-
-    if (n > capacity)
-        n = capacity;
-    for (size_t i = 0; i < n; i++)
-        tokens[i] = hth_kvc_token(info, i);
-    return n;
-}
-
-/* Look into the file of one tier; one whose head is not sound is set aside. */
-static size_t peek_into_file(hth_cache *cache, size_t level, const hth_row_id *id, hearth_token *tokens,
-                             size_t capacity)
-{
-    uint8_t head[PEEK_BYTES];
-    size_t n_head = 0, need = 0;
-    uint64_t file_bytes = 0;
-    hth_kvc_info info;
-    hth_kvc_fault fault = { .reason = HTH_KVC_OK };
-    hearth_status status;
-
-    if (hth_rejected_has(&cache->rejected, id, cache->levels[level].tier))
-        return 0;
-    status =
-        hth_file_tier_set_read_head(cache->levels[level].files, id, head, sizeof(head), &n_head, &file_bytes, NULL);
-    if (status == HEARTH_OK && hth_kvc_parse_meta(head, n_head, file_bytes, &info, &fault, &need) && info.has_own_key &&
-        hth_key_equal(&info.own_key, &id->key))
-        return copy_tokens(&info, tokens, capacity);
-    if (status == HEARTH_CORRUPT || (status == HEARTH_OK && need == 0)) {
-        const char *wrong =
-            fault.reason != HTH_KVC_OK ? hth_kvc_reason_name(fault.reason) : "it is not the row of its name";
-
-        say_rejected(cache, id, wrong);
-        reject_file(cache, level, id, wrong);
-    }
-    return 0;
-}
-
-size_t hth_cache_peek_tokens(hth_cache *cache, const hth_row_id *id, hearth_token *tokens, size_t capacity)
-{
-    hth_ram_row *row = hth_ram_tier_pin(cache->ram, id);
-    size_t n = 0;
-
-    if (row) {
-        hth_kvc_info info;
-        hth_kvc_fault fault;
-        size_t n_bytes = hth_ram_row_bytes(row);
-
-        if (hth_kvc_parse_meta(hth_ram_row_image(row), n_bytes, n_bytes, &info, &fault, NULL))
-            n = copy_tokens(&info, tokens, capacity);
-        hth_ram_tier_unpin(cache->ram, row);
-        return n;
-    }
-    for (size_t i = 0; i < cache->n_levels && n == 0; i++)
-        n = peek_into_file(cache, i, id, tokens, capacity);
-    return n;
 }

@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -254,22 +255,62 @@ bool hth_cache_is_durable(const hth_cache *cache)
 
 /* ---- finding ---- */
 
-hearth_tier hth_cache_find(hth_cache *cache, const hth_row_id *id, hth_row_meta *out)
+hearth_tier hth_cache_look(hth_cache *cache, const hth_row_id *id, hth_row_meta *out, unsigned *n_names)
 {
-    hth_row_meta meta;
-
     if (hth_ram_tier_has(cache->ram, id, out))
         return HEARTH_TIER_RAM;
     for (size_t i = 0; i < cache->n_levels; i++) {
         const hth_level *level = &cache->levels[i];
 
-        if (!hth_rejected_has(&cache->rejected, id, level->tier) && hth_file_tier_set_has(level->files, id, &meta)) {
-            if (out)
-                *out = meta;
+        if (!hth_rejected_has(&cache->rejected, id, level->tier) &&
+            hth_file_tier_set_look(level->files, id, out, n_names))
             return level->tier;
-        }
     }
     return HEARTH_TIER_NONE;
+}
+
+hearth_tier hth_cache_find(hth_cache *cache, const hth_row_id *id, hth_row_meta *out)
+{
+    unsigned n_names = UINT_MAX;
+    hth_row_meta meta;
+
+    return hth_cache_look(cache, id, out ? out : &meta, &n_names);
+}
+
+/* For a search: rows of a level that were rejected. */
+typedef struct rejected_rows {
+    hth_rejected *rejected;
+    hearth_tier tier;
+} rejected_rows;
+
+static bool is_rejected(const hth_row_id *id, void *user_data)
+{
+    const rejected_rows *rows = user_data;
+
+    return hth_rejected_has(rows->rejected, id, rows->tier);
+}
+
+void hth_cache_find_leaf(hth_cache *cache, hth_leaf_search *search)
+{
+    hth_ram_tier_find_leaf(cache->ram, search);
+    for (size_t i = 0; i < cache->n_levels && !hth_leaf_search_is_done(search); i++) {
+        rejected_rows rows = { .rejected = &cache->rejected, .tier = cache->levels[i].tier };
+
+        search->is_out = is_rejected;
+        search->user_data = &rows;
+        hth_file_tier_set_find_leaf(cache->levels[i].files, search);
+        search->is_out = NULL;
+    }
+}
+
+size_t hth_cache_tokens(hth_cache *cache, const hth_row_id *id, hearth_token *tokens, size_t capacity)
+{
+    size_t n = hth_ram_tier_tokens(cache->ram, id, tokens, capacity);
+
+    for (size_t i = 0; i < cache->n_levels && n == 0; i++)
+        if (!hth_rejected_has(&cache->rejected, id, cache->levels[i].tier))
+            n = hth_file_tier_set_tokens(cache->levels[i].files, id, tokens, capacity);
+    return n;
 }
 
 static bool is_listed(const hth_row_meta *rows, size_t n, const hth_row_id *id)

@@ -52,8 +52,19 @@ bool hth_cache_flush(hth_cache *cache, uint32_t timeout_ms);
 
 /* ---- finding ---- */
 
+/*
+ * To look is not to use: what is found keeps its place in the order of eviction, is not pinned and is not verified; that
+ * is for the borrow. Nothing waits for a device where an index knows all rows, which is the rule: see hth_file_tier_look.
+ */
+
 /* The tier that holds a row (HEARTH_TIER_NONE: none does); *out (may be NULL) what it is. */
 hearth_tier hth_cache_find(hth_cache *cache, const hth_row_id *id, hth_row_meta *out);
+/* The same for who asks for many: *n_names bounds how many files are looked for in vain. */
+hearth_tier hth_cache_look(hth_cache *cache, const hth_row_id *id, hth_row_meta *out, unsigned *n_names);
+/* Show a search the rows of every tier, the fastest first, until there is nothing better to be found. */
+void hth_cache_find_leaf(hth_cache *cache, hth_leaf_search *search);
+/* The row's own tokens, at most capacity of them; 0 where it is not there or no leaf (row.h). */
+size_t hth_cache_tokens(hth_cache *cache, const hth_row_id *id, hearth_token *tokens, size_t capacity);
 /* Rows whose parent is that key, over all tiers, each once; at most capacity. */
 size_t hth_cache_children(hth_cache *cache, const hth_key *parent, hth_row_meta *out, size_t capacity);
 
@@ -104,11 +115,6 @@ void hth_cache_supersede(hth_cache *cache, const hth_row_id *id, const hth_row_i
  * A row that the index knows has lost its file: it counts as not there until it is saved again.
  */
 void hth_cache_note_gone(hth_cache *cache, const hth_row_id *id);
-/*
- * The row's own tokens, at most capacity of them; returns how many, 0 when the row is gone or its head does not verify.
- * Reads a file's head only. For choosing rows; a borrow checks everything.
- */
-size_t hth_cache_peek_tokens(hth_cache *cache, const hth_row_id *id, hearth_token *tokens, size_t capacity);
 /* Note that these rows served a request. */
 void hth_cache_touch(hth_cache *cache, const hth_row_id *ids, size_t n);
 

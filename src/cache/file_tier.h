@@ -33,7 +33,8 @@ typedef struct hth_file_tier_options {
     const char *directory;
     uint64_t bytes_max;    /* quota; rows are evicted beyond it. UINT64_MAX: none, and the noted one stays */
     bool with_noted_quota; /* the one that was noted holds, bytes_max only where none was */
-    uint64_t free_min;     /* a write that would leave less free on the device is HEARTH_FULL */
+    uint64_t free_min;     /* rows go for a write that would leave less free on the device */
+    bool spares_rows;      /* no row goes for free_min, such a write is HEARTH_FULL: for those who only guess it */
     bool durable;          /* sync files and directories; false for tmpfs */
     const hth_fs *fs;      /* NULL: the system's */
     const hth_log *log;
@@ -62,6 +63,13 @@ void hth_file_tier_settle(hth_file_tier *tier);
  */
 bool hth_file_tier_has(hth_file_tier *tier, const hth_row_id *id, hth_row_meta *out);
 /*
+ * The same for a thread that is not to wait for a device. Where the index is complete and the directory this machine's
+ * alone, the answer is the index's; a row that it does not know is looked for by its name by the next
+ * hth_file_tier_maintain, should it be there all the same. Elsewhere the file is looked for here as long as *n_names is
+ * not 0; each that is not there takes one from it.
+ */
+bool hth_file_tier_look(hth_file_tier *tier, const hth_row_id *id, hth_row_meta *out, unsigned *n_names);
+/*
  * The same for n rows at once, in one read transaction: found[i] and, when true, out[i]; returns how many were found.
  * Without a system call and without allocation for rows that the index knows; each of the others costs a look for its
  * file, so ask in pieces where the first missing row ends the search.
@@ -72,6 +80,9 @@ size_t hth_file_tier_has_many(hth_file_tier *tier, const hth_row_id *ids, size_t
  * timeout_ms are over. True: it is there. Woken, not polled, where the system can (bell.h). For threads that may block.
  */
 bool hth_file_tier_wait(hth_file_tier *tier, const hth_row_id *id, uint32_t timeout_ms);
+/* Show a search what the index knows; see hth_index_find_leaf and hth_index_tokens. No file is read. */
+void hth_file_tier_find_leaf(hth_file_tier *tier, hth_leaf_search *search);
+size_t hth_file_tier_tokens(hth_file_tier *tier, const hth_row_id *id, hearth_token *out, size_t capacity);
 /* Rows whose parent is that key; see hth_index_children. */
 size_t hth_file_tier_children(hth_file_tier *tier, const hth_key *parent, hth_row_meta *out, size_t capacity);
 
@@ -89,13 +100,6 @@ hearth_status hth_file_tier_read(hth_file_tier *tier, const hth_row_id *id, hth_
 hearth_status hth_file_tier_open_file(hth_file_tier *tier, const hth_row_id *id, int *fd_out, size_t *n_bytes_out,
                                       hearth_error *err);
 
-/*
- * Read the first bytes of a row's file, at most capacity; *n_out how many, *file_bytes_out the size of the whole file.
- * For looking at a row's tokens without reading its payload. HEARTH_NOT_FOUND, HEARTH_IO.
- */
-hearth_status hth_file_tier_read_head(hth_file_tier *tier, const hth_row_id *id, uint8_t *bytes, size_t capacity,
-                                      size_t *n_out, uint64_t *file_bytes_out, hearth_error *err);
-
 /* Note a use of these rows; brought to the index by the next hth_file_tier_maintain. Never blocks on the index. */
 void hth_file_tier_touch(hth_file_tier *tier, const hth_row_id *ids, size_t n);
 
@@ -106,8 +110,8 @@ void hth_file_tier_note_beginning(hth_file_tier *tier, const hth_index_sighting 
 
 /*
  * Publish a complete KVC image under its id, by the protocol of publish.h. *published_out (may be NULL): false when the
- * row was there already or another living process is writing it, which is success too. HEARTH_FULL when quota (after
- * evicting what may be evicted) or free space do not allow it.
+ * row was there already or another living process is writing it, which is success too. HEARTH_FULL when quota or free
+ * space do not allow it after evicting what may be evicted.
  */
 hearth_status hth_file_tier_publish(hth_file_tier *tier, const hth_row_meta *meta, const uint8_t *bytes, size_t n_bytes,
                                     bool *published_out, hearth_error *err);

@@ -192,6 +192,31 @@ bool hth_file_tier_set_has(hth_file_tier_set *set, const hth_row_id *id, hth_row
     return find_root(set, id, out) < set->n || find_by_name(set, id, out);
 }
 
+bool hth_file_tier_set_look(hth_file_tier_set *set, const hth_row_id *id, hth_row_meta *out, unsigned *n_names)
+{
+    if (set->n > 1 && find_root(set, id, out) < set->n)
+        return true;
+    for (size_t i = 0; i < set->n; i++)
+        if (hth_file_tier_look(set->roots[i], id, out, n_names))
+            return true;
+    return false;
+}
+
+void hth_file_tier_set_find_leaf(hth_file_tier_set *set, hth_leaf_search *search)
+{
+    for (size_t i = 0; i < set->n && !hth_leaf_search_is_done(search); i++)
+        hth_file_tier_find_leaf(set->roots[i], search);
+}
+
+size_t hth_file_tier_set_tokens(hth_file_tier_set *set, const hth_row_id *id, hearth_token *out, size_t capacity)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < set->n && n == 0; i++)
+        n = hth_file_tier_tokens(set->roots[i], id, out, capacity);
+    return n;
+}
+
 size_t hth_file_tier_set_has_many(hth_file_tier_set *set, const hth_row_id *ids, size_t n, hth_row_meta *out,
                                   bool *found)
 {
@@ -310,28 +335,6 @@ hearth_status hth_file_tier_set_read(hth_file_tier_set *set, const hth_row_id *i
             return result;
         }
         /* That a row is not in the others says less than what is wrong with it where it is. */
-        if (i == 0 || status == HEARTH_NOT_FOUND) {
-            status = result;
-            if (err)
-                *err = why;
-        }
-    }
-    return status;
-}
-
-hearth_status hth_file_tier_set_read_head(hth_file_tier_set *set, const hth_row_id *id, uint8_t *bytes, size_t capacity,
-                                          size_t *n_out, uint64_t *file_bytes_out, hearth_error *err)
-{
-    hearth_status status = HEARTH_NOT_FOUND;
-    size_t order[ROOTS_MAX], n = reading_order(set, id, order);
-
-    for (size_t i = 0; i < n; i++) {
-        hearth_error why = { .message = "" };
-        hearth_status result =
-            hth_file_tier_read_head(set->roots[order[i]], id, bytes, capacity, n_out, file_bytes_out, &why);
-
-        if (result == HEARTH_OK)
-            return HEARTH_OK;
         if (i == 0 || status == HEARTH_NOT_FOUND) {
             status = result;
             if (err)

@@ -5,8 +5,8 @@
  * without sync: when the boot id changed, the version is another one, or it is damaged or missing, it is emptied and
  * filled again from the files (scan.c does that) while lookups fall back to the files.
  *
- * Databases: rows ((key, kind) -> meta), children (parent key -> (key, kind), duplicates), lru ((last_used, key,
- * kind)), reservations ((key, kind) -> (owner token, deadline)), meta (version, totals), and what is remembered of rows
+ * Databases: rows ((key, kind) -> meta), tokens ((key, kind) -> a row's own tokens), children (parent key -> rows, the
+ * most recently used first), lru ((last_used, key, kind)), reservations ((key, kind) -> (owner token, deadline)), meta (version, totals), and what is remembered of rows
  * that went (index_past.h). Totals are kept in the same transaction as the rows.
  *
  * Reads are lock-free LMDB read transactions and may come from any thread. Functions that open a write transaction say
@@ -19,6 +19,7 @@
 
 #include "base/fs.h"
 #include "base/log.h"
+#include "cache/leaf.h"
 #include "cache/past.h"
 #include "cache/row.h"
 
@@ -67,6 +68,9 @@ bool hth_index_claim_rebuild(hth_index *index);
 /* *found_out and, when true, *out. */
 hearth_status hth_index_get(hth_index *index, const hth_row_id *id, hth_row_meta *out, bool *found_out,
                             hearth_error *err);
+/* The same and, where it is not found, whether the index is complete (hth_index_totals). */
+hearth_status hth_index_look(hth_index *index, const hth_row_id *id, hth_row_meta *out, bool *found_out,
+                             bool *is_complete_out, hearth_error *err);
 /*
  * The same for n rows at once, in one transaction: found[i] and, when true, out[i] (out may be NULL). About half a
  * microsecond a row; no system call, no allocation.
@@ -78,6 +82,13 @@ hearth_status hth_index_has_children(hth_index *index, const hth_row_meta *meta,
 /* Rows whose parent is that key, at most capacity into out, the most recently used first; *n_out how many. */
 hearth_status hth_index_children(hth_index *index, const hth_key *parent, hth_row_meta *out, size_t capacity,
                                  size_t *n_out, hearth_error *err);
+/* The row's own tokens, at most capacity; 0 for one that is not there or is no leaf (row.h). Not verified: see leaf.h. */
+size_t hth_index_tokens(hth_index *index, const hth_row_id *id, hearth_token *out, size_t capacity);
+/*
+ * Show a search the rows whose parent is its boundary, the most recently used first, at most n_rows_max of them. About a
+ * microsecond a row that is compared; no system call.
+ */
+hearth_status hth_index_find_leaf(hth_index *index, hth_leaf_search *search, hearth_error *err);
 hearth_status hth_index_totals_get(hth_index *index, hth_index_totals *out, hearth_error *err);
 /* Call visit for every row, in key order or least recently used first, until it returns false. */
 typedef bool (*hth_index_visit_fn)(const hth_row_meta *meta, void *user_data);
@@ -129,16 +140,19 @@ typedef enum hth_reserve_result {
 
 /*
  * Reserve ids[i] for this process until now + deadline_s; results into results[i]. A reservation of another process
- * whose owner died (its lock is free) or whose deadline passed is taken over. Of this process's own, those count that
- * somebody here still holds: what was given up by hth_index_publish or hth_index_release is free, even where these
- * failed. One transaction.
+ * whose owner died (its lock is free) or whose deadline passed is taken over. What a thread of
+ * this process holds is taken whatever the index says; what was given up by hth_index_publish or hth_index_release is
+ * free, even where these failed. One transaction.
  */
 hearth_status hth_index_reserve(hth_index *index, const hth_row_id *ids, size_t n, uint32_t deadline_s,
                                 hth_reserve_result *results, hearth_error *err);
 /* Is the reservation still ours? A read. */
 hearth_status hth_index_reservation_is_ours(hth_index *index, const hth_row_id *id, bool *ours_out, hearth_error *err);
-/* Put rows in and drop our reservations of them; a row that is there is replaced. One transaction. */
-hearth_status hth_index_publish(hth_index *index, const hth_row_meta *rows, size_t n, hearth_error *err);
+/*
+ * Put rows in and drop our reservations of them; a row that is there is replaced. For whoever holds the rows; others use
+ * hth_index_adopt. One transaction.
+ */
+hearth_status hth_index_publish(hth_index *index, const hth_row_head *rows, size_t n, hearth_error *err);
 /*
  * Reserve one row whatever the index knows of it, for changing its file: a row that is there is taken out, *was_known_out
  * and *meta_out say so. End with hth_index_publish when it stays, with hth_index_release when it is gone. *result_out is
@@ -157,9 +171,9 @@ typedef bool (*hth_index_confirm_fn)(const hth_row_id *id, void *user_data);
  * removing are left to it, those that is_there (may be NULL) denies are skipped. *adopted_out (may be NULL) how many
  * were put in. One transaction.
  */
-hearth_status hth_index_adopt(hth_index *index, const hth_row_meta *rows, size_t n, hth_index_confirm_fn is_there,
+hearth_status hth_index_adopt(hth_index *index, const hth_row_head *rows, size_t n, hth_index_confirm_fn is_there,
                               void *user_data, size_t *adopted_out, hearth_error *err);
-/* Drop our reservations and those of dead owners. One transaction. */
+/* Drop the caller's reservations and those of dead owners. One transaction. */
 hearth_status hth_index_release(hth_index *index, const hth_row_id *ids, size_t n, hearth_error *err);
 /* The same with one row that was taken and whose file is gone now, and remember why. One transaction. */
 hearth_status hth_index_release_gone(hth_index *index, const hth_row_meta *meta, const hth_gone *gone,

@@ -2,7 +2,7 @@
  * index_env.c - which environment is open, and who may use it when
  *
  *   <directory>/lock                  held while an environment is opened, closed or dropped
- *   <directory>/v2-<boot id>/         the environment of this boot and version: data.mdb, lock.mdb
+ *   <directory>/v3-<boot id>/         the environment of this boot and version: data.mdb, lock.mdb
  *   <directory>/unclean               one byte for every process that ended without closing, since one last closed
  *   <directory>/dropped-<n>/          being removed
  *
@@ -44,7 +44,7 @@
 #define MAP_BYTES_MAX ((size_t)64 << 30)
 
 enum {
-    N_DBS = 7,
+    N_DBS = 8,
     POOL_MAX = 64, /* read transactions of this process */
     READERS_MAX = 128 * POOL_MAX,
     LOCK_ATTEMPTS_MAX = 200, /* 10 ms apart */
@@ -172,7 +172,7 @@ static void drop_environment(hth_index_env *env)
         remove_environment(env->fs, env->path);
 }
 
-/* "v2-..." and "dropped-...", as this file makes them; whatever else lies here is not ours to remove. */
+/* "v3-..." and "dropped-...", as this file makes them; whatever else lies here is not ours to remove. */
 static bool is_environment_name(const char *name, bool is_dropped)
 {
     const char *digits = name + (is_dropped ? strlen("dropped-") : 1);
@@ -209,13 +209,10 @@ static int open_dbs(MDB_txn *txn, unsigned flags, hth_index_dbs *out)
         MDB_dbi *dbi;
         unsigned flags;
     } dbs[N_DBS] = {
-        { "rows", &out->rows, 0 },
-        { "children", &out->children, MDB_DUPSORT | MDB_DUPFIXED },
-        { "lru", &out->lru, 0 },
-        { "reservations", &out->reservations, 0 },
-        { "meta", &out->meta, 0 },
-        { "past", &out->past, 0 },
-        { "past_order", &out->past_order, 0 },
+        { "rows", &out->rows, 0 }, { "children", &out->children, MDB_DUPSORT | MDB_DUPFIXED },
+        { "lru", &out->lru, 0 },   { "reservations", &out->reservations, 0 },
+        { "meta", &out->meta, 0 }, { "tokens", &out->tokens, 0 },
+        { "past", &out->past, 0 }, { "past_order", &out->past_order, 0 },
     };
 
     for (size_t i = 0; i < N_DBS; i++) {
@@ -446,7 +443,7 @@ hearth_status hth_index_env_open(const char *directory, const char *boot_id, siz
     env->fs = fs;
     if (log)
         env->log = *log;
-    (void)snprintf(env->name, sizeof(env->name), "v2-%.100s", boot_id);
+    (void)snprintf(env->name, sizeof(env->name), "v3-%.100s", boot_id);
     if (snprintf(env->directory, PATH_BYTES, "%s", directory) >= PATH_BYTES ||
         !join(env->path, env->directory, env->name)) {
         free(env);

@@ -1,7 +1,7 @@
 /*
  * index_env.h - the LMDB environment under the index: opened, grown, replaced, and never trusted
  *
- * What index.c needs to know of LMDB's life: here is a read transaction, here is a write transaction that commits. That
+ * What the index needs to know of LMDB's life: here is a read transaction, here is a write transaction that commits. That
  * the map grows, that another process grew or replaced it, that a file is damaged or cannot be opened is dealt with
  * here.
  */
@@ -22,6 +22,7 @@ typedef struct hth_index_dbs {
     MDB_dbi lru;
     MDB_dbi reservations;
     MDB_dbi meta;
+    MDB_dbi tokens;
     MDB_dbi past;
     MDB_dbi past_order;
 } hth_index_dbs;

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 
 enum {
-    CANDIDATES_MAX = 128, /* children of one prefix that are compared token by token */
+    CANDIDATES_MAX = 128, /* children of one prefix that a tier compares token by token */
     ENDS_MAX = 4096,      /* likewise, where a prompt that was seen before must end in one of them */
-    TIERS_MAX = 4,        /* that share the room for them, and may list the same */
-    LEAF_TOKENS_MIN = 16  /* a shorter overlap is cheaper to compute than to read */
+    LEAF_TOKENS_MIN = 16, /* a shorter overlap is cheaper to compute than to read */
+    NAMES_MAX = 8,        /* files that are looked for in vain, where an index does not know all rows */
 };
 
 /* Told of each block boundary of a prompt in order, with the stream standing there. */
@@ -47,107 +47,57 @@ static bool is_block_at(const hth_row_meta *meta, size_t position)
     return meta->first_position == position && meta->n_tokens == HTH_BLOCK_TOKENS;
 }
 
-/* How many of the row's tokens the prompt shares from position on. */
-static uint32_t shared_tokens(hth_cache *cache, const hth_row_meta *meta, const hearth_token *tokens, size_t n_tokens)
+static void take_leaf(hth_lookup *lookup, const hth_row_meta *row, uint32_t n_shared, size_t rest)
 {
-    hearth_token theirs[HTH_BLOCK_TOKENS];
-    size_t n = hth_cache_peek_tokens(cache, &meta->id, theirs, HTH_BLOCK_TOKENS);
-    uint32_t shared = 0;
-
-    if (n != meta->n_tokens)
-        return 0;
-    while (shared < n && shared < n_tokens && theirs[shared] == tokens[shared])
-        shared++;
-    return shared;
-}
-
-/* Can the first n_use tokens of a row be used alone? Its window cells must reach back to its first token. */
-static bool is_divisible(const hth_row_meta *meta, uint32_t n_use, uint32_t n_window)
-{
-    return n_use == meta->n_tokens || n_window == 0 || meta->n_tokens <= n_window;
-}
-
-typedef struct leaf {
-    const hth_row_meta *row; /* NULL: none */
-    uint32_t n_shared;
-} leaf;
-
-/* The one of the candidates that covers most of the rest of the prompt after position. */
-static leaf find_longest(hth_lookup *lookup, hth_cache *cache, const hth_lookup_options *options,
-                         const hearth_token *tokens, const hth_row_meta *candidates, size_t n)
-{
-    size_t position = lookup->n_cached;
-    size_t rest = options->n_limit - position;
-    leaf best = { .row = NULL };
-
-    for (size_t i = 0; i < n && best.n_shared < rest; i++) {
-        const hth_row_meta *candidate = &candidates[i];
-        uint32_t shared;
-
-        if ((candidate->id.kind != HTH_ROW_TAIL && candidate->id.kind != HTH_ROW_BLOCK) ||
-            candidate->first_position != position || candidate->n_tokens > HTH_BLOCK_TOKENS ||
-            candidate->n_tokens <= best.n_shared)
-            continue;
-        shared = shared_tokens(cache, candidate, tokens + position, rest);
-        if (lookup->n_agreed < position + shared)
-            lookup->n_agreed = (uint32_t)position + shared;
-        if (shared > best.n_shared && is_divisible(candidate, shared, options->n_window))
-            best = (leaf){ .row = candidate, .n_shared = shared };
-    }
-    return best;
-}
-
-static void take_leaf(hth_lookup *lookup, const leaf *best, size_t rest)
-{
-    if (!best->row)
-        return;
-    if (best->row->id.kind == HTH_ROW_TAIL && best->n_shared == best->row->n_tokens) {
+    if (row->id.kind == HTH_ROW_TAIL && n_shared == row->n_tokens) {
         lookup->has_tail = true;
-        lookup->tail = *best->row;
+        lookup->tail = *row;
     }
-    if (best->n_shared >= LEAF_TOKENS_MIN || best->n_shared == rest)
-        append_row(lookup, best->row, best->n_shared);
+    if (n_shared >= LEAF_TOKENS_MIN || n_shared == rest)
+        append_row(lookup, row, n_shared);
 }
 
 /* Cover what follows the last block as far as any leaf goes. */
 static void find_leaf(hth_lookup *lookup, hth_cache *cache, const hth_lookup_options *options,
-                      const hearth_token *tokens)
+                      const hearth_token *tokens, unsigned *n_names)
 {
-    size_t position = lookup->n_cached;
+    uint32_t position = lookup->n_cached;
     size_t rest = options->n_limit - position;
     bool to_the_end = position + rest == lookup->n_tokens && rest < HTH_BLOCK_TOKENS;
-    const hth_key *boundary_key = &lookup->boundary_keys[position / HTH_BLOCK_TOKENS];
     hth_row_id exact = { .key = lookup->prompt_key, .kind = HTH_ROW_TAIL };
     hth_row_id logits = { .key = lookup->prompt_key, .kind = HTH_ROW_LOGITS };
-    hth_row_meta candidates[CANDIDATES_MAX];
-    hth_row_meta *all = NULL;
+    hth_leaf_search search = {
+        .boundary = lookup->boundary_keys[position / HTH_BLOCK_TOKENS],
+        .position = position,
+        .tokens = tokens + position,
+        .n_tokens = rest,
+        .n_window = options->n_window,
+        .n_rows_max = CANDIDATES_MAX,
+    };
     hth_row_meta meta;
-    leaf best;
-    size_t n;
 
     if (rest == 0)
         return;
-    if (to_the_end && hth_cache_find(cache, &exact, &meta) != HEARTH_TIER_NONE && meta.first_position == position &&
-        meta.n_tokens == rest) {
-        take_leaf(lookup, &(leaf){ .row = &meta, .n_shared = (uint32_t)rest }, rest);
+    if (to_the_end && hth_cache_look(cache, &exact, &meta, n_names) != HEARTH_TIER_NONE &&
+        meta.first_position == position && meta.n_tokens == rest) {
+        take_leaf(lookup, &meta, (uint32_t)rest, rest);
         return;
     }
-    n = hth_cache_children(cache, boundary_key, candidates, CANDIDATES_MAX);
-    best = find_longest(lookup, cache, options, tokens, candidates, n);
+    hth_cache_find_leaf(cache, &search);
     /* The prompt was seen before, and a longer row has superseded its tail: that one is worth a longer search. */
-    if (best.n_shared < rest && to_the_end && n >= CANDIDATES_MAX / TIERS_MAX &&
-        hth_cache_find(cache, &logits, NULL) != HEARTH_TIER_NONE)
-        all = malloc(ENDS_MAX * sizeof(*all));
-    if (all) {
-        n = hth_cache_children(cache, boundary_key, all, ENDS_MAX);
-        best = find_longest(lookup, cache, options, tokens, all, n);
+    if (search.is_cut && search.n_shared < rest && to_the_end &&
+        hth_cache_look(cache, &logits, &meta, n_names) != HEARTH_TIER_NONE) {
+        search.n_rows_max = ENDS_MAX;
+        hth_cache_find_leaf(cache, &search);
     }
-    take_leaf(lookup, &best, rest);
-    free(all);
+    if (lookup->n_agreed < position + search.n_agreed)
+        lookup->n_agreed = position + search.n_agreed;
+    if (search.n_shared > 0)
+        take_leaf(lookup, &search.row, search.n_shared, rest);
 }
 
 static void find_blocks(hth_lookup *lookup, hth_cache *cache, const hth_lookup_options *options,
-                        const hearth_token *tokens)
+                        const hearth_token *tokens, unsigned *n_names)
 {
     size_t n_blocks = options->n_limit / HTH_BLOCK_TOKENS;
 
@@ -155,13 +105,13 @@ static void find_blocks(hth_lookup *lookup, hth_cache *cache, const hth_lookup_o
         hth_row_id id = { .key = lookup->boundary_keys[i + 1], .kind = HTH_ROW_BLOCK };
         hth_row_meta meta;
 
-        if (hth_cache_find(cache, &id, &meta) == HEARTH_TIER_NONE || !is_block_at(&meta, i * HTH_BLOCK_TOKENS))
+        if (hth_cache_look(cache, &id, &meta, n_names) == HEARTH_TIER_NONE || !is_block_at(&meta, i * HTH_BLOCK_TOKENS))
             break;
         /* The parent is known here for certain, whatever the index says of a row that it adopted by name. */
         meta.parent = lookup->boundary_keys[i];
         append_row(lookup, &meta, HTH_BLOCK_TOKENS);
     }
-    find_leaf(lookup, cache, options, tokens);
+    find_leaf(lookup, cache, options, tokens, n_names);
 }
 
 /* ---- states ---- */
@@ -171,6 +121,7 @@ typedef struct state_search {
     hth_cache *cache;
     const hth_lookup_options *options;
     const hearth_token *tokens;
+    unsigned *n_names;
     hth_key_stream *inside; /* walks from a boundary into the block */
     bool is_broken;         /* a block is missing: nothing above can be restored */
     size_t n_blocks;        /* found so far; their rows lead lookup->rows */
@@ -188,8 +139,8 @@ static bool find_at(const state_search *search, const hth_key *key, hth_row_kind
 {
     hth_row_id id = { .key = *key, .kind = kind };
 
-    if (hth_cache_find(search->cache, &id, out) == HEARTH_TIER_NONE || out->first_position != position ||
-        out->n_tokens != n_tokens)
+    if (hth_cache_look(search->cache, &id, out, search->n_names) == HEARTH_TIER_NONE ||
+        out->first_position != position || out->n_tokens != n_tokens)
         return false;
     out->parent = *parent;
     return true;
@@ -321,9 +272,9 @@ static void take_found(hth_lookup *lookup, const state_search *search)
 
 static hearth_status find_states(hth_lookup *lookup, hth_cache *cache, const hth_keyspace *keyspace,
                                  hth_key_stream *stream, const hth_lookup_options *options, const hearth_token *tokens,
-                                 hearth_error *err)
+                                 unsigned *n_names, hearth_error *err)
 {
-    state_search search = { .cache = cache, .options = options, .tokens = tokens };
+    state_search search = { .cache = cache, .options = options, .tokens = tokens, .n_names = n_names };
 
     search.inside = hth_key_stream_new(keyspace);
     if (!search.inside)
@@ -343,6 +294,7 @@ hearth_status hth_lookup_init(hth_lookup *out, hth_cache *cache, const hth_keysp
     hth_lookup_way way = cache ? options->way : HTH_LOOKUP_KEYS;
     hth_lookup lookup = { .way = way, .n_tokens = n_tokens };
     hearth_status status = HEARTH_OK;
+    unsigned n_names = NAMES_MAX;
 
     assert(n_tokens > 0);
     assert(options->n_limit <= n_tokens);
@@ -353,7 +305,7 @@ hearth_status hth_lookup_init(hth_lookup *out, hth_cache *cache, const hth_keysp
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for looking up a prompt of %zu tokens", n_tokens);
     }
     if (way == HTH_LOOKUP_STATES || way == HTH_LOOKUP_CELLS_AND_STATES)
-        status = find_states(&lookup, cache, keyspace, stream, options, tokens, err);
+        status = find_states(&lookup, cache, keyspace, stream, options, tokens, &n_names, err);
     else
         compute_keys(&lookup, stream, tokens, NULL, NULL);
     if (status != HEARTH_OK) {
@@ -361,11 +313,12 @@ hearth_status hth_lookup_init(hth_lookup *out, hth_cache *cache, const hth_keysp
         return status;
     }
     if (way == HTH_LOOKUP_CELLS)
-        find_blocks(&lookup, cache, options, tokens);
+        find_blocks(&lookup, cache, options, tokens, &n_names);
     if (way != HTH_LOOKUP_KEYS && lookup.n_cached == n_tokens) {
         hth_row_id logits = { .key = lookup.prompt_key, .kind = HTH_ROW_LOGITS };
+        hth_row_meta meta;
 
-        lookup.logits_tier = hth_cache_find(cache, &logits, NULL);
+        lookup.logits_tier = hth_cache_look(cache, &logits, &meta, &n_names);
     }
     *out = lookup;
     return HEARTH_OK;

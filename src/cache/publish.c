@@ -491,7 +491,6 @@ static hearth_status place(passage *p, hth_row_meta *meta_out, hth_publish_resul
     if (p->is_reserved && hth_index_reservation_is_ours(publisher->index, &p->meta->id, &ours, NULL) == HEARTH_OK &&
         !ours) {
         temporary_discard(publisher->fs, &t);
-        p->is_reserved = false;
         *result_out = HTH_PUBLISH_TAKEN;
         return HEARTH_OK;
     }
@@ -503,6 +502,23 @@ named:
     hth_fs_step(publisher->fs, "named");
     rc = settle_folder(publisher, &p->meta->id, p->folder_inode);
     return rc == 0 ? HEARTH_OK : hth_fail_errno(err, -rc, "cannot make the name '%s' durable", p->path);
+}
+
+/* Step 4. Should it fail, the next reader adopts the row by its name. */
+static void announce(passage *p, const hth_row_meta *placed)
+{
+    hth_row_head head = { .meta = *placed };
+    hth_index *index = p->publisher->index;
+    hth_row_files files = { .fs = p->publisher->fs, .rows_directory = p->publisher->rows_directory };
+
+    /* The row's tokens are those of our image, whether that was written or found to be there. */
+    hth_row_file_tokens_of(&p->info, &head);
+    /* Without a reservation of our own somebody else's, who may be taking the file away, comes first. */
+    if (p->is_reserved)
+        (void)hth_index_publish(index, &head, 1, NULL);
+    else
+        (void)hth_index_adopt(index, &head, 1, hth_row_file_is_there, &files, NULL, NULL);
+    p->is_reserved = false; /* given up, whatever came of it */
 }
 
 /* Is the image the row that meta says? Checked before it can reach a durable tier, as it is after it is read. */
@@ -551,9 +567,7 @@ hearth_status hth_publish(hth_publisher *publisher, const hth_row_meta *meta, co
     status = place(&p, &placed, &result, err);
     if (status == HEARTH_OK && result != HTH_PUBLISH_TAKEN) {
         hth_fs_step(publisher->fs, "placed");
-        /* Should this fail, the next reader adopts the row by its name. */
-        if (hth_index_publish(publisher->index, &placed, 1, NULL) == HEARTH_OK)
-            p.is_reserved = false;
+        announce(&p, &placed);
     }
     if (p.is_reserved)
         (void)hth_index_release(publisher->index, &meta->id, 1, NULL); /* else its deadline does */

@@ -16,6 +16,7 @@ struct hth_ram_row {
     uint8_t *image;
     size_t bytes; /* of the image; the slab is whole pages */
     hth_row_meta meta;
+    uint32_t tokens_at; /* where in the image its own tokens are; 0: it is no leaf, or no row of ours */
 
     atomic_bool stored;
 

@@ -24,6 +24,7 @@
 
 #include <utlist.h>
 
+#include "base/bytes.h"
 #include "cache/arena.h"
 #include "cache/kvc_signature.h"
 #include "cache/ram_directory.h"
@@ -215,8 +216,19 @@ static int by_use(const void *a, const void *b)
     return x->slot < y->slot ? -1 : 1;
 }
 
-/* What the head of an image says that it is; false when it is no row of ours. */
-static bool read_head(const uint8_t *image, size_t n_bytes, hth_row_meta *out)
+/* Where in an image of so many tokens they are; 0: it cannot be a leaf. */
+static uint32_t tokens_at(const hth_kvc_info *info, const uint8_t *image, const hth_row_meta *meta)
+{
+    if (!hth_row_can_be_leaf(&meta->id, meta->n_tokens) || hth_kvc_n_tokens(info) != meta->n_tokens)
+        return 0;
+    return (uint32_t)(info->tokens.data - image); /* behind the payload there is nothing */
+}
+
+/*
+ * What the head of an image says that it is; false when it is no row of ours. Its checksum covers all of the head, so
+ * what is read of it now stays inside the image whatever becomes of the memory.
+ */
+static bool read_head(const uint8_t *image, size_t n_bytes, hth_row_meta *out, uint32_t *tokens_at_out)
 {
     hth_kvc_info info;
     hth_kvc_fault fault;
@@ -226,7 +238,10 @@ static bool read_head(const uint8_t *image, size_t n_bytes, hth_row_meta *out)
         !info.has_head_crc)
         return false;
     id = (hth_row_id){ .key = info.own_key, .kind = (hth_row_kind)info.kind };
-    return hth_row_file_meta_of(&info, &id, n_bytes, 0, out);
+    if (!hth_row_file_meta_of(&info, &id, n_bytes, 0, out))
+        return false;
+    *tokens_at_out = tokens_at(&info, image, out);
+    return true;
 }
 
 /* Make a row of an entry, unless something is wrong with it or a later entry was the same row. */
@@ -234,7 +249,7 @@ static void adopt_locked(hth_ram_tier *tier, const hth_ram_entry *entry, uint64_
 {
     uint8_t *image = hth_arena_claim(tier->arena, entry->offset, entry->bytes);
     hth_ram_row *row = image ? calloc(1, sizeof(*row)) : NULL;
-    bool sound = row && read_head(image, (size_t)entry->bytes, &row->meta);
+    bool sound = row && read_head(image, (size_t)entry->bytes, &row->meta, &row->tokens_at);
 
     if (!sound || hth_ram_table_find(&tier->table, &row->meta.id)) {
         tier->rows_adopted_dropped += !sound;
@@ -285,8 +300,10 @@ static bool verifies(const hth_ram_tier *tier, const hth_ram_row *row)
     hth_kvc_info info;
     hth_kvc_fault fault;
     hth_row_meta meta;
+    uint32_t at;
 
-    return hth_kvc_parse(row->image, row->bytes, NULL, &info, &fault) && read_head(row->image, row->bytes, &meta) &&
+    return hth_kvc_parse(row->image, row->bytes, NULL, &info, &fault) &&
+           read_head(row->image, row->bytes, &meta, &at) && at == row->tokens_at &&
            hth_row_id_equal(&meta.id, &row->meta.id) && hth_key_equal(&meta.parent, &row->meta.parent) &&
            meta.first_position == row->meta.first_position && meta.n_tokens == row->meta.n_tokens &&
            (!tier->key || hth_kvc_verify_signature(row->image, row->bytes, &info, tier->key, &fault));
@@ -500,8 +517,13 @@ void hth_ram_row_set_stored(hth_ram_row *row, bool stored)
 hth_ram_row *hth_ram_tier_insert(hth_ram_tier *tier, hth_ram_row *row, const hth_row_meta *meta)
 {
     hth_ram_row *there;
+    hth_kvc_info info;
+    hth_kvc_fault fault;
 
     row->meta = *meta; /* nobody else sees it yet */
+    row->tokens_at = hth_kvc_parse_meta(row->image, row->bytes, row->bytes, &info, &fault, NULL)
+                       ? tokens_at(&info, row->image, meta)
+                       : 0;
     pthread_mutex_lock(&tier->lock);
     assert(!row->visible);
     assert(row->pins == 1);
@@ -559,6 +581,48 @@ bool hth_ram_tier_has(hth_ram_tier *tier, const hth_row_id *id, hth_row_meta *ou
         *out = known_meta_locked(row);
     pthread_mutex_unlock(&tier->lock);
     return row != NULL;
+}
+
+bool hth_ram_tier_is_stored(hth_ram_tier *tier, const hth_row_id *id, bool *stored_out)
+{
+    const hth_ram_row *row;
+
+    pthread_mutex_lock(&tier->lock);
+    row = hth_ram_table_find(&tier->table, id);
+    if (row)
+        *stored_out = hth_ram_row_is_stored(row);
+    pthread_mutex_unlock(&tier->lock);
+    return row != NULL;
+}
+
+size_t hth_ram_tier_tokens(hth_ram_tier *tier, const hth_row_id *id, hearth_token *out, size_t capacity)
+{
+    const hth_ram_row *row;
+    size_t n = 0;
+
+    pthread_mutex_lock(&tier->lock);
+    row = hth_ram_table_find(&tier->table, id);
+    if (row && row->tokens_at > 0)
+        for (; n < row->meta.n_tokens && n < capacity; n++)
+            out[n] = (hearth_token)hth_get_u32(row->image + row->tokens_at + 4 * n);
+    pthread_mutex_unlock(&tier->lock);
+    return n;
+}
+
+void hth_ram_tier_find_leaf(hth_ram_tier *tier, hth_leaf_search *search)
+{
+    const hth_ram_row *row;
+    size_t n = 0;
+
+    pthread_mutex_lock(&tier->lock);
+    for (row = hth_ram_table_children(&tier->table, &search->boundary);
+         row && n < search->n_rows_max && !hth_leaf_search_is_done(search); row = row->older, n++)
+        if (row->tokens_at > 0 &&
+            hth_leaf_search_wants(search, &row->meta.id, row->meta.first_position, row->meta.n_tokens) &&
+            hth_leaf_search_compare(search, row->image + row->tokens_at, row->meta.n_tokens))
+            search->row = known_meta_locked(row);
+    search->is_cut = search->is_cut || (row && !hth_leaf_search_is_done(search));
+    pthread_mutex_unlock(&tier->lock);
 }
 
 hth_ram_row *hth_ram_tier_pin(hth_ram_tier *tier, const hth_row_id *id)

@@ -17,6 +17,7 @@
 #ifndef HTH_CACHE_RAM_TIER_H
 #define HTH_CACHE_RAM_TIER_H
 
+#include "cache/leaf.h"
 #include "cache/past.h"
 #include "cache/row.h"
 #include "cache/signing_key.h"
@@ -74,6 +75,13 @@ void hth_ram_row_set_stored(hth_ram_row *row, bool stored);
 
 /* Is a row of that id here, and what is it (out may be NULL)? Neither pins, nor marks, nor checks it. */
 bool hth_ram_tier_has(hth_ram_tier *tier, const hth_row_id *id, hth_row_meta *out);
+/*
+ * Looks, which pin nothing, mark no use and verify nothing: whether a row is in a file (false: no such row here), its own
+ * tokens, at most capacity (0: it is not here, or no leaf), and what a search wants to see.
+ */
+bool hth_ram_tier_is_stored(hth_ram_tier *tier, const hth_row_id *id, bool *stored_out);
+size_t hth_ram_tier_tokens(hth_ram_tier *tier, const hth_row_id *id, hearth_token *out, size_t capacity);
+void hth_ram_tier_find_leaf(hth_ram_tier *tier, hth_leaf_search *search);
 /*
  * The row of that id, pinned and marked as just used; NULL when it is not here. The first pin of an adopted row reads it
  * whole; a damaged one, or with a key one that is not signed with it, is dropped and not here.

@@ -38,6 +38,19 @@ typedef struct hth_row_meta {
     uint8_t save_reason; /* hearth_save_reason */
 } hth_row_meta;
 
+/* Can a prompt that goes on from the row's parent be covered by a part of it? Then its tokens are worth knowing. */
+static inline bool hth_row_can_be_leaf(const hth_row_id *id, uint32_t n_tokens)
+{
+    return (id->kind == HTH_ROW_BLOCK || id->kind == HTH_ROW_TAIL) && n_tokens > 0 && n_tokens <= HTH_BLOCK_TOKENS;
+}
+
+/* What a row's head says: what it is and, of one that can be a leaf, its own tokens. */
+typedef struct hth_row_head {
+    hth_row_meta meta;
+    bool has_tokens;
+    hearth_token tokens[HTH_BLOCK_TOKENS]; /* [meta.n_tokens] */
+} hth_row_head;
+
 /* "block", "tail", "snapshot", "state", "logits"; "unknown" for other values. A static string. */
 const char *hth_row_kind_name(hth_row_kind kind);
 

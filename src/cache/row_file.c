@@ -135,9 +135,26 @@ bool hth_row_file_meta_of(const hth_kvc_info *info, const hth_row_id *id, uint64
     return true;
 }
 
+void hth_row_file_tokens_of(const hth_kvc_info *info, hth_row_head *head)
+{
+    head->has_tokens =
+        hth_row_can_be_leaf(&head->meta.id, head->meta.n_tokens) && hth_kvc_n_tokens(info) == head->meta.n_tokens;
+    for (size_t i = 0; head->has_tokens && i < head->meta.n_tokens; i++)
+        head->tokens[i] = hth_kvc_token(info, i);
+}
+
+bool hth_row_file_head_of(const hth_kvc_info *info, const hth_row_id *id, uint64_t file_bytes, uint64_t mtime,
+                          hth_row_head *out)
+{
+    if (!hth_row_file_meta_of(info, id, file_bytes, mtime, &out->meta))
+        return false;
+    hth_row_file_tokens_of(info, out);
+    return true;
+}
+
 /* Read and parse the head of an open file. Two reads at most: the first tells how long a long head is. */
-static hearth_status read_meta(const hth_fs *fs, int fd, const char *path, const hth_row_id *id, const hth_fs_stat *st,
-                               hth_row_meta *out, hearth_error *err)
+static hearth_status read_head(const hth_fs *fs, int fd, const char *path, const hth_row_id *id, const hth_fs_stat *st,
+                               hth_row_head *out, hearth_error *err)
 {
     uint8_t first[HEAD_BYTES], *longer = NULL;
     const uint8_t *head = first;
@@ -177,14 +194,14 @@ static hearth_status read_meta(const hth_fs *fs, int fd, const char *path, const
         head = longer;
         n = need;
     }
-    if (!hth_row_file_meta_of(&info, id, st->bytes, st->mtime, out))
+    if (!hth_row_file_head_of(&info, id, st->bytes, st->mtime, out))
         status = hth_fail(err, HEARTH_CORRUPT, "the file '%s' is not the row of its name", path);
 out:
     free(longer);
     return status;
 }
 
-hearth_status hth_row_file_meta(const hth_fs *fs, const char *path, const hth_row_id *id, hth_row_meta *out,
+hearth_status hth_row_file_head(const hth_fs *fs, const char *path, const hth_row_id *id, hth_row_head *out,
                                 hearth_error *err)
 {
     hth_fs_stat st = { .bytes = 0 };
@@ -194,7 +211,18 @@ hearth_status hth_row_file_meta(const hth_fs *fs, const char *path, const hth_ro
     status = hth_row_file_open(fs, path, &fd, &st, err);
     if (status != HEARTH_OK)
         return status;
-    status = read_meta(fs, fd, path, id, &st, out, err);
+    status = read_head(fs, fd, path, id, &st, out, err);
     hth_fs_close(fs, fd);
+    return status;
+}
+
+hearth_status hth_row_file_meta(const hth_fs *fs, const char *path, const hth_row_id *id, hth_row_meta *out,
+                                hearth_error *err)
+{
+    hth_row_head head;
+    hearth_status status = hth_row_file_head(fs, path, id, &head, err);
+
+    if (status == HEARTH_OK)
+        *out = head.meta;
     return status;
 }

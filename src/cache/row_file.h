@@ -42,14 +42,21 @@ hearth_status hth_row_file_open(const hth_fs *fs, const char *path, int *fd_out,
                                 hearth_error *err);
 
 /*
- * What the head of the file says of the row id. The payload is not read. HEARTH_CORRUPT when the head is not sound or
+ * What the head of the file says of the row id; *out is undefined on failure. The payload is not read. HEARTH_CORRUPT when the head is not sound or
  * is another row's; otherwise as hth_row_file_open, and HEARTH_NO_MEMORY.
  */
+hearth_status hth_row_file_head(const hth_fs *fs, const char *path, const hth_row_id *id, hth_row_head *out,
+                                hearth_error *err);
+/* The same without the tokens. */
 hearth_status hth_row_file_meta(const hth_fs *fs, const char *path, const hth_row_id *id, hth_row_meta *out,
                                 hearth_error *err);
 
 /* The same for a head that was parsed already; false when it is another row's. file_bytes and mtime are the file's. */
+bool hth_row_file_head_of(const hth_kvc_info *info, const hth_row_id *id, uint64_t file_bytes, uint64_t mtime,
+                          hth_row_head *out);
 bool hth_row_file_meta_of(const hth_kvc_info *info, const hth_row_id *id, uint64_t file_bytes, uint64_t mtime,
                           hth_row_meta *out);
+/* Fill in the tokens of a head whose meta is known. */
+void hth_row_file_tokens_of(const hth_kvc_info *info, hth_row_head *head);
 
 #endif

@@ -24,12 +24,15 @@ struct hth_save_slot {
 
 bool hth_cache_is_saved(hth_cache *cache, const hth_row_id *id)
 {
-    hth_ram_row *row = hth_ram_tier_pin(cache->ram, id);
+    bool is_stored = false;
+    hth_ram_row *row;
 
+    if (hth_ram_tier_is_stored(cache->ram, id, &is_stored) && is_stored)
+        return true;
+    row = hth_ram_tier_pin(cache->ram, id);
     if (!row)
         return hth_cache_find(cache, id, NULL) != HEARTH_TIER_NONE;
-    if (!hth_ram_row_is_stored(row))
-        hth_cache_store(cache, row);
+    hth_cache_store(cache, row);
     hth_ram_tier_unpin(cache->ram, row);
     return true;
 }

@@ -63,29 +63,39 @@ static hth_row_files files_of(const hth_scan *scan)
     return (hth_row_files){ .fs = scan->fs, .rows_directory = scan->rows_directory };
 }
 
+/* Which of these rows are there, into found[n]. Their owners may have died before they made the names durable. */
+static size_t read_heads(const hth_scan *scan, const hth_row_id *ids, size_t n, hth_row_head *found)
+{
+    char path[PATH_BYTES], folder[PATH_BYTES];
+    size_t n_found = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (!hth_row_file_path(scan->rows_directory, &ids[i], path, sizeof(path)) ||
+            hth_row_file_head(scan->fs, path, &ids[i], &found[n_found], NULL) != HEARTH_OK)
+            continue;
+        if (scan->durable && hth_row_file_folder(scan->rows_directory, &ids[i], folder, sizeof(folder)))
+            (void)hth_fs_sync_directory(scan->fs, folder); /* a row is not worth more than the attempt */
+        n_found++;
+    }
+    return n_found;
+}
+
 /* Adopt what a dead owner linked, and drop its reservation in any case. */
 static bool recover_rows(hth_scan *scan, const hth_row_id *ids, size_t n)
 {
     hth_row_files files = files_of(scan);
-    hth_row_meta found[BATCH_ROWS];
-    size_t n_found = 0, n_adopted = 0;
-    char path[PATH_BYTES];
+    hth_row_head *found = malloc(n * sizeof(*found));
+    size_t n_adopted = 0, n_found;
+    bool adopted;
 
-    for (size_t i = 0; i < n; i++)
-        if (hth_row_file_path(scan->rows_directory, &ids[i], path, sizeof(path)) &&
-            hth_row_file_meta(scan->fs, path, &ids[i], &found[n_found], NULL) == HEARTH_OK) {
-            char folder[PATH_BYTES];
-
-            /* Its owner may have died before it did this. */
-            if (scan->durable && hth_row_file_folder(scan->rows_directory, &ids[i], folder, sizeof(folder)))
-                (void)hth_fs_sync_directory(scan->fs, folder); /* a row is not worth more than the attempt */
-            n_found++;
-        }
-    if (n_found > 0 &&
-        hth_index_adopt(scan->index, found, n_found, hth_row_file_is_there, &files, &n_adopted, NULL) != HEARTH_OK)
-        return false;
+    if (!found)
+        return false; /* the next start tries again */
+    n_found = read_heads(scan, ids, n, found);
+    adopted = n_found == 0 || hth_index_adopt(scan->index, found, n_found, hth_row_file_is_there, &files, &n_adopted,
+                                              NULL) == HEARTH_OK;
+    free(found);
     scan->n_adopted += n_adopted;
-    return hth_index_release_dead(scan->index, ids, n, NULL) == HEARTH_OK;
+    return adopted && hth_index_release_dead(scan->index, ids, n, NULL) == HEARTH_OK;
 }
 
 void hth_scan_recover(hth_scan *scan)
@@ -106,7 +116,7 @@ void hth_scan_recover(hth_scan *scan)
 typedef struct rebuild {
     hth_scan *scan;
     const char *folder; /* its name, two digits */
-    hth_row_meta batch[BATCH_ROWS];
+    hth_row_head batch[BATCH_ROWS];
     size_t n_batch;
     uint64_t n_rows;
     unsigned n_folders;
@@ -162,9 +172,9 @@ static bool rebuild_file(const char *name, void *user_data)
         note_foreign(r, path);
         return true;
     }
-    status = hth_row_file_meta(r->scan->fs, path, &id, &r->batch[r->n_batch], NULL);
+    status = hth_row_file_head(r->scan->fs, path, &id, &r->batch[r->n_batch], NULL);
     if (status == HEARTH_OK) {
-        r->scan->bytes += r->batch[r->n_batch].bytes;
+        r->scan->bytes += r->batch[r->n_batch].meta.bytes;
         r->n_rows++;
         if (++r->n_batch == BATCH_ROWS) {
             flush_batch(r);

@@ -162,24 +162,19 @@ static size_t last_known_block(question *q)
 static void compare_children(question *q, size_t i)
 {
     uint32_t begin = (uint32_t)i * HTH_BLOCK_TOKENS;
-    hth_row_meta children[CHILDREN_MAX];
-    size_t n;
+    hth_leaf_search search = {
+        .boundary = q->lookup->boundary_keys[i],
+        .position = begin,
+        .tokens = q->prompt + begin,
+        .n_tokens = q->n_prompt - begin,
+        .n_rows_max = CHILDREN_MAX,
+    };
 
-    if (q->lookup->way != HTH_LOOKUP_CELLS_AND_STATES)
+    if (q->lookup->way != HTH_LOOKUP_CELLS_AND_STATES || begin == q->n_prompt)
         return;
-    n = hth_cache_children(q->cache, &q->lookup->boundary_keys[i], children, CHILDREN_MAX);
-    for (size_t j = 0; j < n; j++) {
-        hearth_token theirs[HTH_BLOCK_TOKENS];
-        size_t n_theirs, n_shared = 0;
-
-        if (children[j].first_position != begin || begin + children[j].n_tokens <= q->left_at)
-            continue;
-        n_theirs = hth_cache_peek_tokens(q->cache, &children[j].id, theirs, HTH_BLOCK_TOKENS);
-        while (n_shared < n_theirs && begin + n_shared < q->n_prompt && theirs[n_shared] == q->prompt[begin + n_shared])
-            n_shared++;
-        if (q->left_at < begin + n_shared)
-            q->left_at = begin + (uint32_t)n_shared;
-    }
+    hth_cache_find_leaf(q->cache, &search);
+    if (q->left_at < begin + search.n_agreed)
+        q->left_at = begin + search.n_agreed;
 }
 
 typedef struct lost_ends {

@@ -79,6 +79,7 @@ static hearth_status plan_root(const hth_cache_command_options *options, const c
         .bytes_max = UINT64_MAX,
         .with_noted_quota = purpose == HTH_CACHE_TO_ADD,
         .free_min = purpose == HTH_CACHE_TO_ADD ? FREE_MIN : 0,
+        .spares_rows = true, /* how much servers leave free is not known here */
         .durable = true,
         .log = options->n_more_directories > 0 ? &log_of_several : NULL,
     };

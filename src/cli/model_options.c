@@ -190,7 +190,7 @@ static const hth_option cache_rows[] = {
       .offset = AT(runtime.ram_file_bytes_max), .low = 1 << 20, .key = "ram_file_bytes_max" },
     { "disk", 0, HTH_OPTION_SIZE, "SIZE", "disk space for rows, of all processes on this directory (default 32G)",
       .offset = AT(runtime.disk_bytes_max), .low = 1 << 20, .key = "disk_bytes_max" },
-    { "disk-free", 0, HTH_OPTION_SIZE, "SIZE", "leave so much of the device free (default 1G)",
+    { "disk-free", 0, HTH_OPTION_SIZE, "SIZE", "leave so much of the device free; rows go for it (default 1G)",
       .offset = AT(runtime.disk_free_min), .low = 1 << 20, .key = "disk_free_min" },
     { "more-cache", 0, HTH_OPTION_OWN, "DIR", "one more directory for rows, on another device; may be given 15 times",
       .read = add_directory, .repeats = true, .key = "more_directories", .is_path = true, .write = write_directory },

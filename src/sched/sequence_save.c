@@ -94,7 +94,7 @@ static bool is_in_longer(const hth_sequence *sequence, uint32_t begin)
 
     if (!sequence->has_longer || sequence->longer_begin != begin || !hth_sequence_can_be_shortened(sequence))
         return false;
-    return hth_cache_peek_tokens(sequence->place->cache, &sequence->longer, theirs, HTH_BLOCK_TOKENS) > n_tokens &&
+    return hth_cache_tokens(sequence->place->cache, &sequence->longer, theirs, HTH_BLOCK_TOKENS) > n_tokens &&
            memcmp(theirs, sequence->tokens + begin, n_tokens * sizeof(*theirs)) == 0;
 }
 

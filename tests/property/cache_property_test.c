@@ -289,7 +289,7 @@ static void peek(worker *w)
 {
     const test_forest_row *row = draw_row(w);
     hearth_token tokens[HTH_BLOCK_TOKENS];
-    size_t n = hth_cache_peek_tokens(w->cache, &row->meta.id, tokens, HTH_BLOCK_TOKENS);
+    size_t n = hth_cache_tokens(w->cache, &row->meta.id, tokens, HTH_BLOCK_TOKENS);
 
     MUST(n == 0 || (n == row->meta.n_tokens && memcmp(tokens, row->tokens, n * sizeof(*tokens)) == 0),
          "other tokens than were saved");

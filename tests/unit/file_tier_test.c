@@ -473,24 +473,52 @@ static void a_file_of_senseless_size_is_corrupt_and_a_lack_of_memory_is_said(voi
     test_row_free(&row);
 }
 
-static void the_head_of_a_row_can_be_read_alone(void **state)
+static void assert_tokens_are_known(fixture *f, const test_row *row)
+{
+    hearth_token tokens[HTH_BLOCK_TOKENS];
+    hth_kvc_fault fault;
+    hth_kvc_info info;
+
+    assert_true(hth_kvc_parse_meta(row->bytes, row->n_bytes, row->n_bytes, &info, &fault, NULL));
+    assert_int_equal(hth_file_tier_tokens(f->tier, &row->meta.id, tokens, HTH_BLOCK_TOKENS), row->meta.n_tokens);
+    for (size_t i = 0; i < row->meta.n_tokens; i++)
+        assert_int_equal(tokens[i], hth_kvc_token(&info, i));
+    assert_int_equal(hth_file_tier_tokens(f->tier, &row->meta.id, tokens, 3), 3);
+}
+
+/* However it came into the index: published, adopted, put back, or found when that was made anew. */
+static void the_tokens_of_a_row_are_known_without_its_file(void **state)
 {
     fixture *f = *state;
-    test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
-    uint8_t head[100], all[8192];
-    uint64_t file_bytes = 0;
-    size_t n = 0;
+    test_row row = test_row_make(1, 0, PAYLOAD_BYTES), logits = test_row_make_logits(1, 0, PAYLOAD_BYTES);
+    hearth_token tokens[HTH_BLOCK_TOKENS];
 
     assert_published(f, &row);
-    assert_int_equal(hth_file_tier_read_head(f->tier, &row.meta.id, head, sizeof(head), &n, &file_bytes, NULL),
-                     HEARTH_OK);
-    assert_int_equal(n, 100);
-    assert_int_equal(file_bytes, row.n_bytes);
-    assert_memory_equal(head, row.bytes, 100);
-    assert_int_equal(hth_file_tier_read_head(f->tier, &row.meta.id, all, sizeof(all), &n, &file_bytes, NULL),
-                     HEARTH_OK);
-    assert_int_equal(n, row.n_bytes);
+    assert_published(f, &logits);
+    assert_tokens_are_known(f, &row);
+    assert_int_equal(hth_file_tier_tokens(f->tier, &logits.meta.id, tokens, HTH_BLOCK_TOKENS), 0);
+
+    assert_int_equal(hth_index_remove(hth_file_tier_index(f->tier), &row.meta.id, 1, NULL), HEARTH_OK);
+    assert_int_equal(hth_file_tier_tokens(f->tier, &row.meta.id, tokens, HTH_BLOCK_TOKENS), 0);
+    assert_true(hth_file_tier_has(f->tier, &row.meta.id, NULL)); /* by its name */
+    hth_file_tier_maintain(f->tier);
+    assert_tokens_are_known(f, &row);
+
+    f->step.fail_only = "remove";
+    f->step.fail_errnum = EIO;
+    f->step.fail_from_then_on = true;
+    atomic_store(&f->step.fail_at, 1);
+    assert_int_equal(hth_file_tier_evict_to(f->tier, 0, NULL, NULL), HEARTH_IO);
+    atomic_store(&f->step.fail_at, 0);
+    f->step.fail_only = NULL;
+    assert_tokens_are_known(f, &row);
+
+    close_tier(f);
+    lose_index(f);
+    open_tier(f);
+    assert_tokens_are_known(f, &row);
     test_row_free(&row);
+    test_row_free(&logits);
 }
 
 static void a_row_can_be_removed_once(void **state)
@@ -903,7 +931,7 @@ static void without_a_working_index_everything_goes_on_by_names(void **state)
     assert_int_equal(mkdir(f->cache, 0700), 0);
     assert_int_equal(mkdir(below(f, "index"), 0700), 0);
     assert_true(hth_os_boot_id(boot, sizeof(boot)));
-    (void)snprintf(path, sizeof(path), "%s/index/v2-%s", f->cache, boot);
+    (void)snprintf(path, sizeof(path), "%s/index/v3-%s", f->cache, boot);
     write_new(path, "x", 1);
     open_tier(f);
     assert_int_equal(f->n_warnings, 1);
@@ -941,7 +969,7 @@ static void the_quota_holds_without_an_index_too(void **state)
     lose_index(f);
     assert_int_equal(mkdir(below(f, "index"), 0700), 0);
     assert_true(hth_os_boot_id(boot, sizeof(boot)));
-    (void)snprintf(path, sizeof(path), "%s/index/v2-%s", f->cache, boot);
+    (void)snprintf(path, sizeof(path), "%s/index/v3-%s", f->cache, boot);
     write_new(path, "x", 1);
     options.bytes_max = a.n_bytes + 100;
     assert_int_equal(hth_file_tier_open(&options, &f->tier, NULL), HEARTH_OK);
@@ -1120,10 +1148,11 @@ static void short_reads_and_writes_are_no_matter(void **state)
  */
 static void publish_with_each_step_failing(fixture *f, int errnum, bool from_then_on)
 {
-    uint64_t n_last = 0;
+    uint64_t n_last = 0, n_evicted = 0; /* rows that went because a device had no room for another one */
 
     for (uint64_t n = 1;; n++) {
         test_row row = test_row_make((uint32_t)n, 0, PAYLOAD_BYTES);
+        hth_file_tier_counts counts;
         hearth_error err = { .message = "" };
         hearth_status status;
         bool published = false;
@@ -1146,11 +1175,14 @@ static void publish_with_each_step_failing(fixture *f, int errnum, bool from_the
         assert_int_equal(publish(f, &row, &published), HEARTH_OK);
         assert_reads_back(f, &row);
         test_row_free(&row);
-        assert_int_equal(index_rows(f), n);
+        hth_file_tier_counts_get(f->tier, &counts);
+        n_evicted += counts.rows_evicted;
+        assert_true(n_evicted == 0 || errnum == ENOSPC);
+        assert_int_equal(index_rows(f), n - n_evicted);
         close_tier(f);
         open_tier(f);
         assert_int_equal(n_files(f, "temporary"), 0);
-        assert_int_equal(n_files(f, "rows"), n);
+        assert_int_equal(n_files(f, "rows"), n - n_evicted);
         close_tier(f);
         if (n_last < n)
             break;
@@ -1359,7 +1391,7 @@ int main(void)
         OPEN(a_row_found_by_its_name_is_adopted_by_the_next_maintenance),
         OPEN(a_row_whose_file_was_removed_is_a_miss_and_can_be_published_again),
         OPEN(a_file_of_senseless_size_is_corrupt_and_a_lack_of_memory_is_said),
-        OPEN(the_head_of_a_row_can_be_read_alone),
+        OPEN(the_tokens_of_a_row_are_known_without_its_file),
         OPEN(a_row_can_be_removed_once),
         CLOSED(a_full_tier_evicts_the_least_recently_used_leaf),
         CLOSED(a_row_larger_than_the_quota_is_refused_and_evicts_nothing),

@@ -22,6 +22,7 @@
 #include "base/os.h"
 #include "cache/index.h"
 #include "cache/owner.h"
+#include "support/index_rows.h"
 #include "support/support.h"
 
 typedef struct fixture {
@@ -109,7 +110,7 @@ static hth_row_meta row_at(uint32_t chain, uint32_t i)
 
 static void publish(hth_index *index, const hth_row_meta *meta)
 {
-    assert_int_equal(hth_index_publish(index, meta, 1, NULL), HEARTH_OK);
+    assert_int_equal(test_index_publish(index, meta, 1), HEARTH_OK);
 }
 
 static bool has(hth_index *index, const hth_row_meta *meta)
@@ -234,7 +235,7 @@ static void children_come_most_recently_used_first(void **state)
         rows[i].parent = row_at(9, 0).parent;
         rows[i].last_used_time = 100 + (i * 3) % 5;
     }
-    assert_int_equal(hth_index_publish(index, rows, 5, NULL), HEARTH_OK);
+    assert_int_equal(test_index_publish(index, rows, 5), HEARTH_OK);
     assert_int_equal(hth_index_children(index, &rows[0].parent, found, 3, &n, NULL), HEARTH_OK);
     assert_int_equal(n, 3);
     assert_int_equal(found[0].last_used_time, 104);
@@ -290,7 +291,7 @@ static void a_use_of_a_leaf_is_a_use_of_what_it_stands_on(void **state)
 
     for (uint32_t i = 0; i < 4; i++)
         rows[i] = row_at(1, i);
-    assert_int_equal(hth_index_publish(index, rows, 4, NULL), HEARTH_OK);
+    assert_int_equal(test_index_publish(index, rows, 4), HEARTH_OK);
     use.id = rows[2].id;
     assert_int_equal(hth_index_touch(index, &use, 1, NULL), HEARTH_OK);
     for (uint32_t i = 0; i < 4; i++) {
@@ -539,7 +540,7 @@ static void an_adopted_row_does_not_displace_the_one_that_is_known(void **state)
 
     known.hit_count = 5;
     publish(index, &known);
-    assert_int_equal(hth_index_adopt(index, rows, 2, NULL, NULL, &n_adopted, NULL), HEARTH_OK);
+    assert_int_equal(test_index_adopt(index, rows, 2, &n_adopted), HEARTH_OK);
     assert_int_equal(n_adopted, 1);
     assert_int_equal(hth_index_get(index, &known.id, &found, &is_there, NULL), HEARTH_OK);
     assert_int_equal(found.hit_count, 5);
@@ -554,7 +555,7 @@ static void a_row_that_somebody_is_writing_is_not_adopted(void **state)
     size_t n_adopted = 9;
 
     assert_int_equal(reserve(index, &meta, 600), HTH_RESERVED);
-    assert_int_equal(hth_index_adopt(index, &meta, 1, NULL, NULL, &n_adopted, NULL), HEARTH_OK);
+    assert_int_equal(test_index_adopt(index, &meta, 1, &n_adopted), HEARTH_OK);
     assert_int_equal(n_adopted, 0);
     assert_false(has(index, &meta));
     hth_index_close(index);
@@ -595,7 +596,7 @@ static void an_index_of_another_boot_is_made_anew(void **state)
     assert_true(rebuild);
     assert_false(has(index, &meta));
     hth_index_close(index);
-    (void)snprintf(path, sizeof(path), "%s/v2-boot-1", f->index);
+    (void)snprintf(path, sizeof(path), "%s/v3-boot-1", f->index);
     assert_int_equal(access(path, F_OK), -1);
 }
 
@@ -636,7 +637,7 @@ static void damage(const fixture *f, off_t offset, size_t n_bytes)
     FILE *found;
     int fd;
 
-    (void)snprintf(command, sizeof(command), "ls -d %s/v2-*", f->index);
+    (void)snprintf(command, sizeof(command), "ls -d %s/v3-*", f->index);
     found = popen(command, "r");
     assert_non_null(found);
     assert_non_null(fgets(path, sizeof(path) - 16, found));
@@ -681,7 +682,7 @@ static void use_damaged(fixture *f)
     index = open_boot(f, NULL, NULL);
     (void)hth_index_get(index, &meta.id, found, &is_there, NULL);
     (void)hth_index_children(index, &meta.parent, found, 4, &n, NULL);
-    (void)hth_index_publish(index, &meta, 1, NULL);
+    (void)test_index_publish(index, &meta, 1);
     (void)hth_index_maintain(index);
     hth_index_close(index);
 }
@@ -694,7 +695,7 @@ static void an_index_full_of_noise_is_given_up_after_a_few_crashes_at_most(void 
 
     for (uint32_t i = 0; i < 200; i++)
         rows[i] = row_at(1, i);
-    assert_int_equal(hth_index_publish(index, rows, 200, NULL), HEARTH_OK);
+    assert_int_equal(test_index_publish(index, rows, 200), HEARTH_OK);
     hth_index_close(index);
     damage(f, 8192, 49152); /* all but the two meta pages */
     for (int i = 0; i < 4; i++)
@@ -712,7 +713,7 @@ static void zero_pages(const fixture *f, off_t from)
 {
     char command[9000];
 
-    (void)snprintf(command, sizeof(command), "truncate -s %ld %s/v2-*/data.mdb", (long)from, f->index);
+    (void)snprintf(command, sizeof(command), "truncate -s %ld %s/v3-*/data.mdb", (long)from, f->index);
     assert_int_equal(system(command), 0);
 }
 
@@ -727,7 +728,7 @@ static void an_index_that_lost_its_end_is_replaced_at_the_first_sign_of_damage(v
 
     for (uint32_t i = 0; i < 100; i++)
         rows[i] = row_at(2, i);
-    assert_int_equal(hth_index_publish(index, rows, 100, NULL), HEARTH_OK);
+    assert_int_equal(test_index_publish(index, rows, 100), HEARTH_OK);
     hth_index_close(index);
     zero_pages(f, 8192); /* only the two meta pages are left */
 
@@ -755,13 +756,13 @@ static void a_file_in_the_place_of_the_index_leaves_one_warning_and_statuses(voi
 
     assert_int_equal(mkdir(f->index, 0700), 0);
     assert_true(hth_os_boot_id(boot, sizeof(boot)));
-    (void)snprintf(path, sizeof(path), "%s/v2-%s", f->index, boot);
+    (void)snprintf(path, sizeof(path), "%s/v3-%s", f->index, boot);
     assert_true(close(open(path, O_CREAT | O_WRONLY, 0600)) == 0);
 
     index = open_boot(f, NULL, &rebuild);
     assert_false(rebuild);
     assert_int_equal(hth_index_get(index, &meta.id, NULL, &found, NULL), HEARTH_IO);
-    assert_int_equal(hth_index_publish(index, &meta, 1, NULL), HEARTH_IO);
+    assert_int_equal(test_index_publish(index, &meta, 1), HEARTH_IO);
     assert_int_equal(hth_index_reserve(index, &meta.id, 1, 60, &result, NULL), HEARTH_IO);
     assert_int_equal(f->n_warnings, 1);
     /* Once the cause is gone, it works. */
@@ -780,7 +781,7 @@ static void an_index_that_another_process_replaced_is_followed(void **state)
     char command[9000];
 
     publish(index, &meta);
-    (void)snprintf(command, sizeof(command), "rm -r %s/v2-*", f->index);
+    (void)snprintf(command, sizeof(command), "rm -r %s/v3-*", f->index);
     assert_int_equal(system(command), 0);
     assert_true(has(index, &meta)); /* the old one, which is no harm */
     assert_true(hth_index_maintain(index));
@@ -827,7 +828,7 @@ static void use_index_of_parent(fixture *f)
     bool found;
 
     if (hth_index_get(index_of_parent, &meta.id, NULL, &found, NULL) != HEARTH_MISUSE ||
-        hth_index_publish(index_of_parent, &meta, 1, NULL) != HEARTH_MISUSE || hth_index_maintain(index_of_parent))
+        test_index_publish(index_of_parent, &meta, 1) != HEARTH_MISUSE || hth_index_maintain(index_of_parent))
         _exit(1);
     own = open_complete(f);
     if (own == index_of_parent || !has(own, &meta))
@@ -860,7 +861,7 @@ static void fill(hth_index *index, uint32_t chain)
     for (uint32_t batch = 0; batch < GROWTH_BATCHES; batch++) {
         for (uint32_t i = 0; i < GROWTH_BATCH_ROWS; i++)
             rows[i] = row_at(chain, batch * GROWTH_BATCH_ROWS + i);
-        assert_int_equal(hth_index_publish(index, rows, GROWTH_BATCH_ROWS, NULL), HEARTH_OK);
+        assert_int_equal(test_index_publish(index, rows, GROWTH_BATCH_ROWS), HEARTH_OK);
     }
     free(rows);
 }

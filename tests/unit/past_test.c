@@ -8,6 +8,7 @@
 
 #include "cache/index.h"
 #include "support/cmocka_all.h"
+#include "support/index_rows.h"
 #include "support/support.h"
 
 static void a_map_that_is_full_forgets_the_oldest(void **state)
@@ -167,7 +168,7 @@ static void evict_rows(fixture *f, uint32_t begin, uint32_t n)
         rows[i] = row_of(begin + i);
         ids[i] = rows[i].id;
     }
-    assert_int_equal(hth_index_publish(f->index, rows, n, NULL), HEARTH_OK);
+    assert_int_equal(test_index_publish(f->index, rows, n), HEARTH_OK);
     assert_int_equal(hth_index_evict(f->index, 0, NULL, NULL, rows, AT_ONCE, &n_evicted, NULL), HEARTH_OK);
     assert_int_equal(n_evicted, n);
     assert_int_equal(hth_index_release(f->index, ids, n, NULL), HEARTH_OK);
@@ -193,7 +194,7 @@ static void a_row_that_is_published_again_is_no_longer_gone(void **state)
 
     evict_rows(f, 0, 10);
     assert_true(is_remembered(f, 3));
-    assert_int_equal(hth_index_publish(f->index, &meta, 1, NULL), HEARTH_OK);
+    assert_int_equal(test_index_publish(f->index, &meta, 1), HEARTH_OK);
     assert_false(is_remembered(f, 3));
     assert_true(is_remembered(f, 4));
     hth_index_close(f->index);

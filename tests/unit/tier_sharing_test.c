@@ -363,7 +363,7 @@ static void a_process_stopped_with_the_directorys_lock_blocks_no_reader(void **s
     (void)assert_stops(child);
 
     /* Somebody dropped the index, so it is to be opened anew, and the lock is wanted for that. */
-    (void)snprintf(command, sizeof(command), "rm -r %s/index/v2-*", f->directory);
+    (void)snprintf(command, sizeof(command), "rm -r %s/index/v3-*", f->directory);
     assert_int_equal(system(command), 0);
     atomic_store(&f->n_locks_tried, 0);
     assert_int_equal(pthread_create(&writer, NULL, maintain, f->tier), 0);

@@ -14,6 +14,7 @@
 
 #include "cache/upkeep.h"
 #include "support/row_image.h"
+#include "support/index_rows.h"
 #include "support/support.h"
 
 enum { PAYLOAD_BYTES = 1000, CHAIN_ROWS = 5 };
@@ -286,7 +287,7 @@ static void repair_makes_the_index_what_the_files_are(void **state)
     hth_row_meta meta;
 
     wrong.bytes = 7;
-    assert_int_equal(hth_index_publish(index, &wrong, 1, NULL), HEARTH_OK);
+    assert_int_equal(test_index_publish(index, &wrong, 1), HEARTH_OK);
     assert_int_equal(hth_index_remove(index, &f->chain[1].meta.id, 1, NULL), HEARTH_OK);
     assert_int_equal(unlink(path_of(f, &f->chain[4].meta.id)), 0);
     assert_int_equal(hth_file_tier_repair(f->tier, keep_progress, f, NULL), HEARTH_OK);

@@ -1,0 +1,132 @@
+/*
+ * index_inside.h - what the files of the index share
+ *
+ *   index.c            opening, and reads
+ *   index_records.c    what is in the databases; rows in and out of them inside a transaction
+ *   index_holds.c      reservations, and which of them a thread of this process stands behind
+ *   index_changes.c    the write transactions of publishing and taking away
+ *   index_eviction.c   which rows go, and the uses that decide it
+ *   index_env.c        the environment; index_past.c: what is remembered of rows that went
+ */
+#ifndef HTH_CACHE_INDEX_INSIDE_H
+#define HTH_CACHE_INDEX_INSIDE_H
+
+#include <pthread.h>
+#include <sys/types.h>
+
+#include "cache/bell.h"
+#include "cache/index.h"
+#include "cache/index_env.h"
+#include "cache/owner.h"
+
+enum {
+    HTH_INDEX_ID_BYTES = HTH_KEY_BYTES + 1,
+    HTH_INDEX_AGE_BYTES = 8 + HTH_INDEX_ID_BYTES,
+    HTH_INDEX_RESERVATION_BYTES = 16,
+};
+
+struct hth_index {
+    hth_index *next; /* in the registry */
+    uint64_t device;
+    uint64_t inode;
+    size_t n_refs;
+
+    pid_t pid;
+    unsigned n_forks; /* as it was at the opening */
+    const hth_fs *fs;
+    hth_owner *owner;
+    hth_index_env *env;
+    hth_bell *bell;
+
+    /* Guards the rows that threads of this process hold. Innermost lock. */
+    pthread_mutex_t held_lock;
+    hth_row_id *held;
+    size_t n_held;
+    size_t held_capacity;
+};
+
+/* ---- common to all calls ---- */
+
+/* HEARTH_MISUSE in the child of a fork. */
+hearth_status hth_index_check_process(const hth_index *index, hearth_error *err);
+/* What a transaction ended with, as a status. */
+hearth_status hth_index_finish(hth_index *index, int rc, const char *what, hearth_error *err);
+/* Run body in a write transaction. */
+hearth_status hth_index_write_rows(hth_index *index, hth_index_body_fn body, void *user_data, const char *what,
+                                   hearth_error *err);
+
+/* ---- records ---- */
+
+MDB_val hth_index_value(void *bytes, size_t n_bytes);
+void hth_index_encode_id(const hth_row_id *id, uint8_t bytes[HTH_INDEX_ID_BYTES]);
+int hth_index_decode_id(const uint8_t *bytes, size_t n_bytes, hth_row_id *out);
+int hth_index_decode_row(const hth_row_id *id, const MDB_val *value, hth_row_meta *out);
+/* The key of a row in lru. */
+void hth_index_encode_age(const hth_row_meta *meta, uint8_t bytes[HTH_INDEX_AGE_BYTES]);
+
+/* A row as its parent's record knows it. */
+typedef struct hth_index_child {
+    hth_row_id id;
+    uint32_t first_position;
+    uint32_t n_tokens;
+} hth_index_child;
+
+int hth_index_decode_child(const MDB_val *value, hth_index_child *out);
+
+typedef struct hth_index_state {
+    bool complete;
+    uint64_t rebuilder;
+    uint64_t quota;
+} hth_index_state;
+
+/* ---- inside a transaction: 0, an LMDB code or an errno ---- */
+
+/* What is missing here although rows says that it is there was damaged. */
+int hth_index_must_be_there(int rc);
+
+int hth_index_row_get(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id, hth_row_meta *out);
+/* Put a row in, in the place of the one that is there. */
+int hth_index_row_put(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_head *head, hth_index_totals *totals);
+/*
+ * The tokens of a row that has so many, u32 little-endian; they are the transaction's memory. MDB_NOTFOUND: of what can
+ * be no leaf, or of a row whose file could not be read when it was put in.
+ */
+int hth_index_tokens_get(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id, uint32_t n_tokens,
+                         const uint8_t **out);
+/* Take out a row that is there, as meta. */
+int hth_index_row_remove(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_meta *meta, hth_index_totals *totals);
+/* Write a row that is there with another time or hit count. */
+int hth_index_row_update(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_meta *old, const hth_row_meta *meta);
+/*
+ * Does a row stand on this one? A child begins where its parent ends, so positions only grow along a chain and no loop
+ * of forged rows can keep itself alive. Rows without tokens bear nothing; a snapshot stands on nothing.
+ */
+int hth_index_bears_rows(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_meta *meta, bool *out);
+
+int hth_index_state_get(MDB_txn *txn, const hth_index_dbs *dbs, hth_index_state *out);
+int hth_index_state_put(MDB_txn *txn, const hth_index_dbs *dbs, const hth_index_state *s);
+int hth_index_totals_read(MDB_txn *txn, const hth_index_dbs *dbs, hth_index_totals *out);
+int hth_index_totals_write(MDB_txn *txn, const hth_index_dbs *dbs, const hth_index_totals *totals);
+
+/* ---- reservations ---- */
+
+typedef struct hth_index_reservation {
+    uint64_t owner;
+    uint64_t deadline;
+} hth_index_reservation;
+
+/* Does a thread of this process hold it? */
+bool hth_index_held_has(hth_index *index, const hth_row_id *id);
+void hth_index_held_remove(hth_index *index, const hth_row_id *id);
+int hth_index_reservation_get(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id, hth_index_reservation *out);
+/* Is it another process's, which lives, and in time? */
+bool hth_index_reservation_is_foreign(const hth_index *index, const hth_index_reservation *r);
+/* Does a thread of ours, or another process, hold the row? */
+int hth_index_row_is_held(hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id, bool *out);
+/* Put in a reservation of ours that a thread of ours holds from now on. The row is not held. */
+int hth_index_reserve_row(hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id,
+                          uint32_t deadline_s);
+/* Drop the reservation of a row when it is ours or its owner is dead. */
+int hth_index_reservation_drop(hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id);
+
+#endif

@@ -1,0 +1,147 @@
+/*
+ * lying_index_test.c - what an index says of a row's tokens is a proposal: a row that turns out to be another one is not
+ * used, and the reply is that of a cold cache
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cache/file_tier.h"
+#include "support/api.h"
+#include "support/cmocka_all.h"
+#include "support/support.h"
+
+/* The other prompt is longer than what the index says that it shares. */
+enum { PROMPT_BYTES = 700, OTHER_BYTES = 740, PART_AT = 600, BLOCKS = 2 * (int)HTH_BLOCK_TOKENS, REPLY_TOKENS = 20 };
+
+typedef struct fixture {
+    char *directory;
+    char *other_directory;
+} fixture;
+
+static int set_up(void **state)
+{
+    fixture *f = calloc(1, sizeof(*f));
+
+    assert_non_null(f);
+    f->directory = hth_test_directory_new();
+    f->other_directory = hth_test_directory_new();
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    fixture *f = *state;
+
+    hth_test_directory_remove(f->directory);
+    hth_test_directory_remove(f->other_directory);
+    free(f);
+    return 0;
+}
+
+/* One request in a runtime of its own. */
+static hearth_result ask(const char *directory, const char *prompt)
+{
+    hearth_runtime_options options = hth_test_runtime_options(directory);
+    hearth_runtime *runtime = hth_test_runtime_open(&options);
+    hearth_model *model = hth_test_model_load(runtime, "stub:", NULL);
+    hearth_request request = hth_test_greedy(prompt, REPLY_TOKENS);
+    hearth_result result = hth_test_complete(model, &request);
+
+    hearth_model_unref(model);
+    hth_test_flush(runtime);
+    hearth_runtime_close(runtime);
+    return result;
+}
+
+static hth_file_tier *open_tier(const char *directory)
+{
+    hth_file_tier_options options = { .directory = directory, .bytes_max = UINT64_MAX };
+    hth_file_tier *tier = NULL;
+
+    assert_int_equal(hth_file_tier_open(&options, &tier, NULL), HEARTH_OK);
+    hth_file_tier_settle(tier);
+    return tier;
+}
+
+/* The leaves that begin after the blocks. */
+typedef struct leaves {
+    hth_row_meta rows[8];
+    size_t n;
+} leaves;
+
+static bool collect_leaf(const hth_row_meta *meta, void *user_data)
+{
+    leaves *l = user_data;
+
+    if (hth_row_can_be_leaf(&meta->id, meta->n_tokens) && meta->first_position == BLOCKS && l->n < 8)
+        l->rows[l->n++] = *meta;
+    return true;
+}
+
+static leaves leaves_of(hth_file_tier *tier)
+{
+    leaves l = { .n = 0 };
+
+    assert_int_equal(hth_index_visit(hth_file_tier_index(tier), false, collect_leaf, &l, NULL), HEARTH_OK);
+    assert_true(l.n > 0);
+    return l;
+}
+
+/* Let the index of one directory say that its leaves have the tokens of the other one's. */
+static void let_it_lie(const char *directory, const char *other_directory)
+{
+    hth_file_tier *tier = open_tier(other_directory);
+    leaves theirs = leaves_of(tier), ours;
+    hearth_token tokens[HTH_BLOCK_TOKENS];
+    size_t n = hth_file_tier_tokens(tier, &theirs.rows[0].id, tokens, HTH_BLOCK_TOKENS);
+
+    hth_file_tier_close(tier);
+    tier = open_tier(directory);
+    ours = leaves_of(tier);
+    for (size_t i = 0; i < ours.n; i++) {
+        hth_row_head head = { .meta = ours.rows[i], .has_tokens = true };
+
+        assert_true(head.meta.n_tokens <= n);
+        memcpy(head.tokens, tokens, head.meta.n_tokens * sizeof(*tokens));
+        assert_int_equal(hth_index_publish(hth_file_tier_index(tier), &head, 1, NULL), HEARTH_OK);
+    }
+    hth_file_tier_close(tier);
+}
+
+static void a_row_that_the_index_describes_wrongly_is_not_used(void **state)
+{
+    fixture *f = *state;
+    char *prompt = hth_test_prompt(PROMPT_BYTES, 0), *other = hth_test_prompt(OTHER_BYTES, 0);
+    hearth_result cold, warm, result;
+
+    for (size_t i = PART_AT; i < OTHER_BYTES; i++)
+        other[i] = other[i] == 'x' ? 'y' : 'x';
+    result = ask(f->directory, prompt);
+    hearth_result_free(&result);
+    cold = ask(f->other_directory, other);
+    let_it_lie(f->directory, f->other_directory);
+
+    warm = ask(f->directory, other);
+    assert_string_equal(warm.text, cold.text);
+    assert_int_equal(warm.stats.cached_tokens, BLOCKS);
+    assert_true(warm.stats.hit != HEARTH_HIT_EXACT);
+    hearth_result_free(&warm);
+    warm = ask(f->directory, other); /* what was computed instead is kept */
+    assert_string_equal(warm.text, cold.text);
+    assert_int_equal(warm.stats.hit, HEARTH_HIT_EXACT);
+    hearth_result_free(&warm);
+    hearth_result_free(&cold);
+    free(prompt);
+    free(other);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_row_that_the_index_describes_wrongly_is_not_used, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
