@@ -2,6 +2,7 @@
 //
 //   fresh      a new question                         repeat    one that was asked before
 //   turn       the next turn of a conversation        burst     one question three times at once
+//   crush      more different ones at once than a context holds, of different priorities
 //   cancel     gone before the reply's end            slow      read in small pieces, with pauses
 //   tooLong    more than the context                  bad       what the server has to refuse
 //
@@ -106,10 +107,10 @@ export const startClients = (n, { seed, thinkMs, front, questions, judge, onWron
 
   const client = async (index) => {
     const draw = drawer(seed * 7919 + index)
-    const agent = new http.Agent({ keepAlive: true, maxSockets: 4 })
+    const agent = new http.Agent({ keepAlive: true, maxSockets: 8 })
     let conversation = null
     let nConversations = 0
-    const kinds = ['fresh', 'fresh', 'fresh', 'repeat', 'repeat', 'repeat', 'turn', 'turn', 'turn', 'burst', 'cancel', 'cancel', 'slow', 'tooLong', 'bad']
+    const kinds = ['fresh', 'fresh', 'fresh', 'repeat', 'repeat', 'repeat', 'turn', 'turn', 'turn', 'burst', 'crush', 'cancel', 'cancel', 'slow', 'tooLong', 'bad']
     // A repeated question of a model whose bits depend on where its cells lie is compared as the crowd's are, so it has to be greedy.
     const again = () => {
       const question = pool.length > 0 && draw.pick(pool)
@@ -130,6 +131,9 @@ export const startClients = (n, { seed, thinkMs, front, questions, judge, onWron
         const question = questions.fresh(draw)
         if (question.isExact && !question.isAlwaysExact) continue // three at once are no first time
         await Promise.all([0, 1, 2].map(() => settle(agent, kind, question)))
+      } else if (kind === 'crush') {
+        const model = questions.crowd(draw)
+        await Promise.all([-5, 5, 0, 10, 20].map((priority) => settle(agent, kind, questions.ofCrowd(draw, model, { priority }))))
       } else if (kind === 'cancel') await settle(agent, kind, draw.chance(50) ? questions.fresh(draw) : again(), { cancelMs: draw.pick([0, 5, 30, 100, 300]) })
       else if (kind === 'tooLong') await settle(agent, kind, questions.tooLong(draw))
       else if (kind === 'bad') await settle(agent, kind, questions.bad(draw))

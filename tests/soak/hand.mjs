@@ -33,7 +33,7 @@ const rowsOf = (directory) => {
   }
 }
 
-export const startHand = ({ seed, pauseMs, program, front, directories, reload, note }) => {
+export const startHand = ({ seed, pauseMs, program, front, directories, reload }) => {
   const draw = drawer(seed ^ 0x4a4d)
   const counts = { reload: 0, damage: 0, stat: 0, verify: 0, gc: 0 }
   const damaged = new Set() // names of files, without their folders
@@ -70,7 +70,6 @@ export const startHand = ({ seed, pauseMs, program, front, directories, reload, 
   const once = async () => {
     const kind = draw.pick(['reload', 'damage', 'damage', 'damage', 'damage', 'stat', 'verify', 'verify', 'gc'])
     const directory = draw.pick(directories)
-    note(kind)
     if (kind === 'reload') {
       if (front.isDown) return
       reload(counts.reload++)

@@ -27,13 +27,16 @@ const isOfGrammar = (text) => /^[a-z]+( [a-z]+)*( ?|\.\n([a-z]+( [a-z]+)*( ?|\.\
 const makeCrowd = (seed) => {
   const shared = drawer(seed ^ 0xc40d)
   const beginnings = Array.from({ length: 8 }, (_, i) => sentences(shared, [0, 20, 40, 80, 120, 180, 240, 300][i]))
-  return (draw, model) => {
-    const prompt = `${draw.pick(beginnings)} ${sentences(draw, 3 + draw.next(40))}`.trim()
+  return (draw, model, more) => {
+    const prompt = `${draw.pick(more ? beginnings.slice(-3) : beginnings)} ${sentences(draw, 3 + draw.next(40))}`.trim()
     const stream = draw.chance(60)
     const limit = 4 + draw.next(MAX_TOKENS)
     const common = { model, stream, temperature: 0 }
-    if (draw.chance(30)) common.session_id = `session ${draw.next(12)}`
-    if (draw.chance(40)) common.priority = draw.next(11) - 5
+    if (more) Object.assign(common, more)
+    else {
+      if (draw.chance(30)) common.session_id = `session ${draw.next(12)}`
+      if (draw.chance(40)) common.priority = draw.next(11) - 5
+    }
     const kind = draw.pick(['chat', 'chat', 'completion', 'message', 'native'])
     if (kind === 'chat') {
       const body = { ...common, max_tokens: limit, messages: [{ role: 'user', content: prompt }] }
@@ -113,6 +116,8 @@ export const makeQuestions = (seed, { alone, stub, crowds }) => {
       if (model === stub) return { ...ofStub(nStub++), model, isExact: true, isAlwaysExact: true }
       return { ...ofCrowd(draw, model), model }
     },
+    crowd: (draw) => draw.pick(crowds),
+    ofCrowd: (draw, model, more) => ({ ...ofCrowd(draw, model, more), model }), // a long one, with `more` in its body
     conversation: (draw, name) => ({ model: draw.pick(crowds), isMessages: draw.chance(30), session: draw.chance(50) ? name : undefined, messages: [], turns: 2 + draw.next(6) }),
     turn: (draw, conversation) => ({ ...makeTurn(draw, conversation), model: conversation.model }),
     tooLong: (draw) => makeTooLong(draw, draw.pick([alone, stub, ...crowds])),

@@ -11,7 +11,7 @@
 // does the worker of `steady`, which nobody torments: whether these two grow is judged (watch.mjs). With less than ten
 // minutes there is too little to judge, and growth is only told.
 //
-// Ends with 0 where no reply was different or failed, nothing has grown, no file was left, and nothing is damaged that was
+// SIGINT and SIGTERM end it early, in order. Ends with 0 where no reply was different or failed, nothing has grown, no file was left, and nothing is damaged that was
 // not damaged on purpose. `summary` has what is printed at the end, `samples` a line of JSON each sample.
 import { appendFileSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -169,6 +169,7 @@ const widths = (gaps) => {
 let reference, clients, hand, tormentor, sampling
 try {
   mkdirSync(options.work, { recursive: true })
+  rmSync(place('samples'), { force: true })
   settings('reference', { isReference: true })
   settings('soak', {})
   reference = await serve('reference')
@@ -184,12 +185,13 @@ try {
     isMeant: (pid) => isWorkerOf(pid, ['alone', 'stub', 'crowd']),
   })
   hand = startHand({
-    seed: options.seed, pauseMs: options['trouble-ms'], program: options.hearth, front, directories: Object.values(directories), note: () => {},
+    seed: options.seed, pauseMs: options['trouble-ms'], program: options.hearth, front, directories: Object.values(directories),
     reload: (i) => settings('soak', { tick: i % 2 === 0 ? 250 : 200 + i }),
   })
 
   // The front is killed at even distances in the first and the last tenth.
-  const ends = begin + options.seconds * 1000
+  let ends = begin + options.seconds * 1000
+  for (const name of ['SIGINT', 'SIGTERM']) process.on(name, () => (ends = 0)) // sum up what there is
   const kills = Array.from({ length: options['front-kills'] }, (_, i) => 0.1 * (i + 1) / (options['front-kills'] + 1))
   const moments = [...kills, ...kills.map((part) => 0.9 + part)].map((part) => begin + part * options.seconds * 1000)
   let told = begin
@@ -223,7 +225,8 @@ try {
 
   // ---- what is left ----
   wrong.push(...hand.failures)
-  const lines = [`${options.seconds} s, seed ${options.seed}`]
+  const seconds = Math.round((Date.now() - begin) / 1000)
+  const lines = [`${seconds} s, seed ${options.seed}`]
   for (const [kind, of] of Object.entries(clients.counts)) lines.push(`  ${kind}: ${Object.entries(of).map(([word, n]) => `${n} ${word}`).join(', ')}`)
   for (const [cause, n] of clients.causes) lines.push(`  refused ${n} times: ${cause}`)
   const total = (word) => Object.values(clients.counts).reduce((sum, of) => sum + (of[word] ?? 0), 0)
@@ -240,9 +243,9 @@ try {
   for (const [name, of] of [['front', lived.map((sample) => sample.front)], ['steady', lived.map(({ workers }) => workers.steady)]])
     for (const { what, before, after, bound } of growthOf(of)) {
       lines.push(`${name} ${what}: ${before} in the first quarter, ${after} in the last, at most ${Math.round(bound)}`)
-      if (after > bound && options.seconds >= JUDGED_SECONDS) wrong.push(`${what} of ${name} has grown from ${before} to ${after}`)
+      if (after > bound && seconds >= JUDGED_SECONDS) wrong.push(`${what} of ${name} has grown from ${before} to ${after}`)
     }
-  if (options.seconds >= JUDGED_SECONDS && lived.length < calm.length * 0.9) wrong.push(`the worker of 'steady' or the front did not live through: ${lived.length} of ${calm.length} samples are theirs`)
+  if (seconds >= JUDGED_SECONDS && lived.length < calm.length * 0.9) wrong.push(`the worker of 'steady' or the front did not live through: ${lived.length} of ${calm.length} samples are theirs`)
   const quarter = (list, from) => list.slice(Math.floor(list.length * from), Math.floor(list.length * (from + 0.25))).map(({ ms }) => ms).sort((a, b) => a - b)
   for (const [kind, list] of Object.entries(times))
     if (list.length >= 8) lines.push(`a ${kind} prompt of 1000 tokens: median ${quarter(list, 0)[Math.floor(list.length / 8)].toFixed(1)} ms in the first quarter, ${quarter(list, 0.75)[Math.floor(list.length / 8)].toFixed(1)} ms in the last`)
@@ -253,6 +256,7 @@ try {
     const last = sampleNow(process.pid, directories, place('soak', 'run'))
     lines.push(`cache '${name}': ${JSON.stringify(last.directories[name])}; verify ${verify.out.trim()}`)
     if (last.directories[name].temporary > 0) wrong.push(`temporary files are left in '${directory}'`)
+    if (last.directories[name].owners > 0) wrong.push(`processes that are no more own something in '${directory}'`)
   }
   const after = await quarantined(hand.damaged)
   lines.push(`quarantine: ${JSON.stringify(found)}, after verify ${JSON.stringify(after)}`)
