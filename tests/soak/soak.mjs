@@ -1,7 +1,7 @@
 // soak.mjs - hours of a server's life: every kind of request, deaths, damage and reloads, and nothing that grows or differs
 //
 //   node soak.mjs --hearth PROGRAM --model FILE --work DIRECTORY [--seconds N] [--seed S] [--clients N] [--think-ms MS]
-//                 [--trouble-ms MS] [--sample-ms MS]
+//                 [--trouble-ms MS] [--sample-ms MS] [--hang-ms MS] [--front-kills N]
 //
 // Four models: the real one with one request at a time (`alone`), the stub (`stub`), and the real one twice with several
 // requests at once, a small context, and a small cache directory that both share (`crowd`, `steady`). Clients ask at random
@@ -13,7 +13,7 @@
 //
 // SIGINT and SIGTERM end it early, in order. Ends with 0 where no reply was different or failed, nothing has grown, no file was left, and nothing is damaged that was
 // not damaged on purpose. `summary` has what is printed at the end, `samples` a line of JSON each sample.
-import { appendFileSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { appendFileSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { makeJudge } from './judge.mjs'
 import { makeQuestions } from './questions.mjs'
@@ -24,7 +24,7 @@ import { drawer } from '../chaos/draw.mjs'
 import { torment } from '../chaos/tormentor.mjs'
 import { ask, metric, sleep, start, stop } from '../support/server.mjs'
 
-const options = { seconds: 20, seed: Date.now() % 1000000, clients: 6, 'think-ms': 1200, 'trouble-ms': 12000, 'sample-ms': 10000, 'front-kills': 2 }
+const options = { seconds: 20, seed: Date.now() % 1000000, clients: 6, 'think-ms': 1200, 'trouble-ms': 12000, 'sample-ms': 10000, 'hang-ms': 3000, 'front-kills': 2 }
 for (let i = 2; i + 1 < process.argv.length; i += 2) {
   const name = process.argv[i].replace(/^--/, '')
   options[name] = typeof options[name] === 'number' ? Number(process.argv[i + 1]) : process.argv[i + 1]
@@ -34,7 +34,6 @@ for (const name of ['hearth', 'model', 'work'])
     console.error(`soak.mjs: --${name} is missing`)
     process.exit(2)
   }
-const HANG_MS = 3000
 const WRONG_KEPT = 20
 const JUDGED_SECONDS = 600
 const QUOTAS = { alone: 48 << 20, stub: 24 << 20, crowd: 6 << 20 } // of the cache directories, in bytes
@@ -78,7 +77,7 @@ const serve = (name, more = []) => {
 
 const front = { server: null, generation: 0, isDown: true, kills: 0, resumed: 0, deaths: 0, hangs: 0, preempted: 0, evicted: 0, get pid() { return this.server.pid } }
 const startFront = async () => {
-  front.server = await serve('soak', ['--hang-ms', String(HANG_MS), '--healthy-ms', '2000', '--retries-max', '10', '--wait-timeout-ms', '60000'])
+  front.server = await serve('soak', ['--hang-ms', String(options['hang-ms']), '--healthy-ms', '2000', '--retries-max', '10', '--wait-timeout-ms', '60000'])
   front.isDown = false
 }
 const killFront = async () => {
@@ -164,12 +163,26 @@ const widths = (gaps) => {
   return `between two likely tokens: median ${at(0.5)}, 90 % below ${at(0.9)}, most ${at(1)}`
 }
 
+// Why workers died, as the server's log has it: as often of each signal as somebody sent it, else of nothing but standing still.
+const checkDeaths = ({ kill, crash }) => {
+  const causes = { SIGKILL: 0, SIGSEGV: 0, hang: 0 }
+  for (const [, model, cause] of readFileSync(place('soak.log'), 'utf8').matchAll(/model '(\w+)': its worker failed: ([^;"]*)/g)) {
+    if (/signal 9 /.test(cause)) causes.SIGKILL++
+    else if (/signal 11 /.test(cause)) causes.SIGSEGV++
+    else if (/did not answer|took longer than|did not go on/.test(cause)) causes.hang++
+    else wrong.push(`a worker of '${model}' died by itself: ${cause}`)
+  }
+  if (causes.SIGKILL > kill) wrong.push(`${causes.SIGKILL} workers died of SIGKILL, ${kill} got it`)
+  if (causes.SIGSEGV > crash) wrong.push(`${causes.SIGSEGV} workers died of SIGSEGV, ${crash} got it`)
+  return causes
+}
+
 // ---- the run ----
 
 let reference, clients, hand, tormentor, sampling
 try {
   mkdirSync(options.work, { recursive: true })
-  rmSync(place('samples'), { force: true })
+  for (const name of ['samples', 'soak.log']) rmSync(place(name), { force: true })
   settings('reference', { isReference: true })
   settings('soak', {})
   reference = await serve('reference')
@@ -181,7 +194,7 @@ try {
   sampling.catch(() => {}) // awaited below
   clients = startClients(options.clients, { seed: options.seed, thinkMs: options['think-ms'], front, questions: makeQuestions(options.seed, names), judge, onWrong })
   tormentor = torment(front, {
-    seed: options.seed, pauseMs: options['trouble-ms'], hangMs: HANG_MS, kinds: ['kill', 'kill', 'kill', 'crash', 'pause', 'pause', 'hang'],
+    seed: options.seed, pauseMs: options['trouble-ms'], hangMs: options['hang-ms'], kinds: ['kill', 'kill', 'kill', 'crash', 'pause', 'pause', 'hang'],
     isMeant: (pid) => isWorkerOf(pid, ['alone', 'stub', 'crowd']),
   })
   hand = startHand({
@@ -232,7 +245,7 @@ try {
   const total = (word) => Object.values(clients.counts).reduce((sum, of) => sum + (of[word] ?? 0), 0)
   lines.push(`replies compared: ${Object.entries(judge.counts).map(([word, n]) => `${n} ${word}`).join(', ')}; ${widths(judge.gaps)}; ${total('failed')} failed`)
   lines.push(`torments: ${JSON.stringify(tormentor.counts)}; hand: ${JSON.stringify(hand.counts)}; front killed ${front.kills} times`)
-  lines.push(`deaths of workers: ${front.deaths}, of them hanging ${front.hangs}; requests that went on in a new worker ${front.resumed}; preempted ${front.preempted}, rows evicted ${front.evicted} (by the workers that lived last)`)
+  lines.push(`deaths of workers: ${front.deaths}, of them hanging ${front.hangs}, as the log has them ${JSON.stringify(checkDeaths(tormentor.counts))}; requests that went on in a new worker ${front.resumed}; preempted ${front.preempted}, rows evicted ${front.evicted} (by the workers that lived last)`)
   if (total('different') > 0) wrong.push(`${total('different')} replies differ`)
   if (total('failed') > 0) wrong.push(`${total('failed')} requests failed`)
   if (tormentor.counts.kill + tormentor.counts.crash + tormentor.counts.hang > 0 && front.deaths === 0) wrong.push('workers were killed, and the server has noticed nothing')
