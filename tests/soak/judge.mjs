@@ -99,7 +99,9 @@ export const makeJudge = (reference) => {
     const [mine, theirs] = [textsOf(question, text), textsOf(question, wanted)]
     if (mine.length !== theirs.length || mine.every((it, i) => it === theirs[i])) return false // the difference is elsewhere
     const its = textsOf({ path, stream: false }, again)[0] // two cold runs differ in rounding, too
-    const gap = Math.max(...mine.map((it, i) => (it === theirs[i] || it === its ? 0 : gapOf(places, it))))
+    // A reply that ended with a stop text left the reference on its way to that, which it does not show.
+    const { stop, stop_sequences: stops = stop ?? [] } = JSON.parse(question.body)
+    const gap = Math.max(...mine.map((it, i) => (it === theirs[i] || it === its ? 0 : Math.min(...['', ...stops].map((end) => gapOf(places, it + end))))))
     gaps.push(gap)
     return gap <= TIE
   }
