@@ -48,21 +48,16 @@ const placesOf = (path, reply) => {
   return logprobs.content.map(({ token, logprob, top_logprobs }) => ({ token, logprob, top: pairs(top_logprobs) }))
 }
 
-// How much less likely than the reference's token the one was with which `text` leaves it; Infinity where it is no near one.
-// A longer token may begin before the place where the texts differ; it has to reach beyond it.
+// How much less likely than the reference's token the one was with which `text` may have left it; Infinity where there is no
+// such one. It may have left it before the texts differ: there is more than one way to cut a text into tokens.
 const isEnd = (token) => token === '' || /^<[|/].*>$/.test(token) // as the engine writes what ends a text
 const gapOf = (places, text) => {
-  const reference = places.map(({ token }) => token).join('')
-  let differs = 0
-  while (differs < text.length && text[differs] === reference[differs]) differs++
-  if (differs === text.length && differs === reference.length) return 0
   let gap = Infinity
   let at = 0
   for (const { token, logprob, top } of places) {
-    const isHere = at + token.length > differs || at === text.length
     for (const [other, otherLogprob] of top)
-      if (other !== token && (isEnd(other) ? at === text.length : text.startsWith(other, at)) && (isHere || at + other.length > differs)) gap = Math.min(gap, Math.abs(logprob - otherLogprob))
-    if (isHere) break
+      if (other !== token && (isEnd(other) ? at === text.length : text.startsWith(other, at))) gap = Math.min(gap, Math.abs(logprob - otherLogprob))
+    if (at === text.length || !text.startsWith(token, at)) break
     at += token.length
   }
   return gap

@@ -8,8 +8,8 @@
 // (clients.mjs, questions.mjs), and every answer is compared with that of a reference server that has no cache (judge.mjs).
 // Meanwhile workers are killed, stopped and made to crash (../chaos/tormentor.mjs), operators and disks do what they do
 // (hand.mjs), and the front is killed, which the first and the last tenth of the time are for. In between it lives, and so
-// does the worker of `steady`, which nobody torments: whether these two grow is judged (watch.mjs). With less than ten
-// minutes there is too little to judge, and growth is only told.
+// does the worker of `steady`, which nobody torments: whether these two grow is judged (watch.mjs), from 40 % of the time
+// on, when their memories are full. With less than half an hour there is too little to judge, and growth is only told.
 //
 // SIGINT and SIGTERM end it early, in order. Ends with 0 where no reply was different or failed, nothing has grown, no file was left, and nothing is damaged that was
 // not damaged on purpose. `summary` has what is printed at the end, `samples` a line of JSON each sample.
@@ -35,7 +35,7 @@ for (const name of ['hearth', 'model', 'work'])
     process.exit(2)
   }
 const WRONG_KEPT = 20
-const JUDGED_SECONDS = 600
+const JUDGED_SECONDS = 1800
 const QUOTAS = { alone: 48 << 20, stub: 24 << 20, crowd: 6 << 20 } // of the cache directories, in bytes
 process.setMaxListeners(100)
 const tell = (text) => console.log(`${new Date().toISOString().slice(0, 19)} ${text}`)
@@ -250,7 +250,7 @@ try {
   if (total('failed') > 0) wrong.push(`${total('failed')} requests failed`)
   if (tormentor.counts.kill + tormentor.counts.crash + tormentor.counts.hang > 0 && front.deaths === 0) wrong.push('workers were killed, and the server has noticed nothing')
 
-  const calm = samples.filter(({ at }) => at > begin + options.seconds * 100 && at < begin + options.seconds * 900)
+  const calm = samples.filter(({ at }) => at > begin + options.seconds * 400 && at < begin + options.seconds * 900)
   const middle = calm[Math.floor(calm.length / 2)]
   const lived = calm.filter(({ generation, workers }) => generation === middle?.generation && workers.steady?.pid === middle.workers.steady?.pid)
   for (const [name, of] of [['front', lived.map((sample) => sample.front)], ['steady', lived.map(({ workers }) => workers.steady)]])
