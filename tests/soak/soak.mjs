@@ -19,7 +19,7 @@ import { makeJudge } from './judge.mjs'
 import { makeQuestions } from './questions.mjs'
 import { startClients } from './clients.mjs'
 import { command, startHand } from './hand.mjs'
-import { growthOf, isWorkerOf, sampleNow } from './watch.mjs'
+import { directoryNow, growthOf, isWorkerOf, sampleNow } from './watch.mjs'
 import { drawer } from '../chaos/draw.mjs'
 import { torment } from '../chaos/tormentor.mjs'
 import { ask, metric, sleep, start, stop } from '../support/server.mjs'
@@ -266,10 +266,13 @@ try {
   const found = await quarantined(hand.damaged)
   for (const [name, directory] of Object.entries(directories)) {
     const verify = await command(options.hearth, ['cache', 'verify', '--json', '-q', '--cache', directory])
-    const last = sampleNow(process.pid, directories, place('soak', 'run'))
-    lines.push(`cache '${name}': ${JSON.stringify(last.directories[name])}; verify ${verify.out.trim()}`)
-    if (last.directories[name].temporary > 0) wrong.push(`temporary files are left in '${directory}'`)
-    if (last.directories[name].owners > 0) wrong.push(`processes that are no more own something in '${directory}'`)
+    const stat = JSON.parse((await command(options.hearth, ['cache', 'stat', '--json', '--cache', directory])).out)
+    const left = directoryNow(directory)
+    lines.push(`cache '${name}': ${JSON.stringify(left)}; verify ${verify.out.trim()}`)
+    if (left.temporary > 0) wrong.push(`temporary files are left in '${directory}'`)
+    if (left.owners > 0) wrong.push(`processes that are no more own something in '${directory}'`)
+    if (stat.rows !== left.rows.files || stat.bytes !== left.rows.bytes)
+      wrong.push(`the index of '${directory}' has ${stat.rows} rows, ${stat.bytes} bytes, and its files are ${left.rows.files}, ${left.rows.bytes} bytes`)
   }
   const after = await quarantined(hand.damaged)
   lines.push(`quarantine: ${JSON.stringify(found)}, after verify ${JSON.stringify(after)}`)
