@@ -763,7 +763,10 @@ typedef struct hearth_token_event {
  * scheduler thread.
  */
 typedef bool (*hearth_token_fn)(uint64_t request_id, const hearth_token_event *event, void *user_data);
-/* n_done of n_total prompt tokens are in the context. On the scheduler thread. */
+/*
+ * n_done of n_total prompt tokens are in the context. What is said last of HEARTH_PHASE_RESTORE, before the first token, is
+ * what cached_tokens of the statistics says; where nothing was cached nothing may be said. On the scheduler thread.
+ */
 typedef void (*hearth_progress_fn)(uint64_t request_id, hearth_phase phase, uint32_t n_done, uint32_t n_total,
                                    void *user_data);
 /* The request has ended. result is borrowed for the call. Called exactly once a submitted request; scheduler thread. */

@@ -154,6 +154,15 @@ static bool join_pieces(hearth_model *model, const hth_api_text_prompt *prompt, 
     return true;
 }
 
+/* Its tokens were made with room for one a byte of text, several times what they take; it may be kept for long. */
+static void give_room_back(hth_api_prompt *prompt)
+{
+    hearth_token *tokens = prompt->n_tokens > 0 ? realloc(prompt->tokens, prompt->n_tokens * sizeof(*tokens)) : NULL;
+
+    if (tokens)
+        prompt->tokens = tokens;
+}
+
 /* Make prompt i, from its text or its conversation. */
 static hth_api_prompt *make_prompt(hearth_model *model, const hth_api_request *request, size_t i, hth_api_error *error)
 {
@@ -168,8 +177,10 @@ static hth_api_prompt *make_prompt(hearth_model *model, const hth_api_request *r
     if (!request->is_chat || render(model, request, &prompt->chat, error)) {
         piece.text = prompt->chat.text;
         if (join_pieces(model, request->is_chat ? &of_chat : &request->prompts[i], &prompt->tokens, &prompt->n_tokens,
-                        error))
+                        error)) {
+            give_room_back(prompt);
             return prompt;
+        }
     }
     hth_api_prompt_unref(prompt);
     return NULL;

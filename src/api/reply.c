@@ -268,7 +268,7 @@ void hth_api_reply_progress(hth_api_reply *reply, size_t i, hearth_phase phase, 
 {
     if (i >= reply->n_choices)
         return;
-    if (phase == HEARTH_PHASE_RESTORE && n_done > reply->choices[i].n_restored)
+    if (phase == HEARTH_PHASE_RESTORE)
         reply->choices[i].n_restored = n_done;
 }
 

@@ -32,7 +32,7 @@ void hth_api_reply_free(hth_api_reply *reply); /* accepts NULL */
 /* How many replies there will be: prompts times n. */
 size_t hth_api_reply_n(const hth_api_reply *reply);
 
-/* hearth_progress_fn: the first events tell how much of the prompt was cached. */
+/* hearth_progress_fn: the first events tell how much of the prompt was cached, which is what was said last of a restore. */
 void hth_api_reply_progress(hth_api_reply *reply, size_t i, hearth_phase phase, uint32_t n_done);
 /* hearth_token_fn, before the text that the token released. The first one of a reply begins its stream. */
 void hth_api_reply_token(hth_api_reply *reply, size_t i, const hearth_token_event *event, hth_buffer *out);

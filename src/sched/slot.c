@@ -247,9 +247,10 @@ static bool take_saved_logits(hth_slot *slot)
 static void report_progress(const hth_slot *slot, hearth_phase phase)
 {
     const hth_request *request = slot->request;
+    uint32_t n = hth_sequence_n_tokens(slot->seat->sequence);
 
-    if (request->on_progress && !slot->was_prefilled)
-        request->on_progress(request->id, phase, hth_sequence_n_tokens(slot->seat->sequence), request->n_prompt,
+    if (request->on_progress && !slot->was_prefilled) /* a row may hold some of a reply that is known, too */
+        request->on_progress(request->id, phase, n < request->n_prompt ? n : request->n_prompt, request->n_prompt,
                              request->user_data);
 }
 
@@ -386,13 +387,16 @@ static void note_miss(hth_slot *slot, uint32_t n_known, hth_restore_result resul
         hth_token_text(place->backend, place->engine_model, request->prompt[stats->left_at], stats->left_text);
 }
 
-/* How much needs no prefill is told before the first token, also where nothing had to be restored for it. */
+/*
+ * How much needs no prefill is told before the first token, also where nothing had to be restored for it, or where what
+ * was told of a restore came to less in the end.
+ */
 static void tell_known(const hth_slot *slot)
 {
     const hth_request *request = slot->request;
     uint32_t n_cached = hth_reply_result(slot->reply)->stats.cached_tokens;
 
-    if (request->on_progress && n_cached > 0)
+    if (request->on_progress && (n_cached > 0 || slot->has_told_restore))
         request->on_progress(request->id, HEARTH_PHASE_RESTORE, n_cached, request->n_prompt, request->user_data);
 }
 
@@ -494,8 +498,10 @@ void hth_slot_restore(hth_slot *slot, hth_pool *pool, uint64_t until_ns)
     while (result == HTH_RESTORE_MORE) {
         (void)hth_pool_make_room(pool, hth_restore_n_cells(slot->restore)); /* else it ends here */
         result = hth_restore_step(slot->restore, &slot->restored);
-        if (result == HTH_RESTORE_MORE)
+        if (result == HTH_RESTORE_MORE && !slot->has_begun) { /* what is its own is no news of what was cached */
             report_progress(slot, HEARTH_PHASE_RESTORE);
+            slot->has_told_restore = true;
+        }
         if (result == HTH_RESTORE_MORE && (hth_slot_is_cancelled(slot) || hth_workplace_now(slot->place) >= until_ns))
             break;
     }

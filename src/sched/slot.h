@@ -56,11 +56,12 @@ struct hth_slot {
     hth_lookup lookup;    /* with restore */
     hth_restore *restore; /* in HTH_SLOT_RESTORE */
     hth_restored restored;
-    uint32_t n_limit;   /* tokens to bring in at most */
-    uint32_t n_shared;  /* tokens it was seated with */
-    int n_attempts;     /* restores of one beginning */
-    bool lacks_logits;  /* the prompt's end is known, and what follows it is not */
-    bool has_begun;     /* its first beginning is over: statistics say what was known */
+    uint32_t n_limit;  /* tokens to bring in at most */
+    uint32_t n_shared; /* tokens it was seated with */
+    int n_attempts;    /* restores of one beginning */
+    bool lacks_logits; /* the prompt's end is known, and what follows it is not */
+    bool has_begun;    /* its first beginning is over: statistics say what was known */
+    bool has_told_restore;
     bool was_prefilled; /* the prompt's end was evaluated, or restored */
 
     /* The waiting line's. */

@@ -36,7 +36,7 @@ for (const name of ['hearth', 'model', 'work'])
 console.log(`seed ${options.seed} (HTH_SEED replays it)`)
 
 const models = [
-  { name: 'tiny', path: options.model, isAlone: true, share: 2 },
+  { name: 'tiny', path: options.model, isAlone: true, hasTools: false, share: 2 },
   { name: 'stub', path: `stub:delay_us=${options['stub-us']}`, share: 3 },
 ]
 if (options.template) models.push({ name: 'tools', path: options.model, template: options.template, isAlone: true, share: 1 })

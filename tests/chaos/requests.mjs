@@ -5,9 +5,9 @@
 import { drawer } from './draw.mjs'
 
 const words = 'the fox ran over a hill and saw an old river where three birds sang about rain stone bread light king wood'.split(' ')
-const sentences = (draw, n) => Array.from({ length: n }, (_, i) => draw.pick(words) + (i % 12 === 11 ? '.' : '')).join(' ')
+export const sentences = (draw, n) => Array.from({ length: n }, (_, i) => draw.pick(words) + (i % 12 === 11 ? '.' : '')).join(' ')
 
-const schema = {
+export const schema = {
   type: 'object',
   properties: {
     ok: { type: 'boolean' }, who: { type: 'string', enum: ['fox', 'bear', 'owl'] },
@@ -31,9 +31,10 @@ const sampling = (draw, options) => {
   if (draw.chance(15)) body.logit_bias = { [100 + draw.next(150)]: 3 }
   return body
 }
-const stops = (draw) => (draw.chance(30) ? [draw.pick([' fox', ' the', '. ', ' bear', 'ing']), 'never said'] : undefined)
+export const stops = (draw) => (draw.chance(30) ? [draw.pick([' fox', ' the', '. ', ' bear', 'ing']), 'never said'] : undefined)
 
-export const makeRequests = (n, seed, { models, maxTokens }) => {
+// Gives the request of an index.
+export const requestMaker = (seed, { models, maxTokens }) => {
   const shared = drawer(seed ^ 0x5eed)
   const beginnings = Array.from({ length: 6 }, (_, i) => sentences(shared, [0, 30, 60, 150, 260, 400][i]))
 
@@ -53,7 +54,7 @@ export const makeRequests = (n, seed, { models, maxTokens }) => {
       const kind = draw.next(10)
       if (kind === 0 && several) body.n = 2 + draw.next(2)
       else if (kind === 1 && !several) body.response_format = { type: 'json_schema', json_schema: { name: 'a', schema } }
-      else if (kind === 2 && model.name !== 'tiny')
+      else if (kind === 2 && model.hasTools !== false)
         Object.assign(body, { tools: [{ type: 'function', function: { name: 'turn', parameters } }], tool_choice: draw.pick(['auto', 'required']) })
       else if (kind === 3) body.logprobs = true
       else body.stop = stops(draw)
@@ -87,5 +88,7 @@ export const makeRequests = (n, seed, { models, maxTokens }) => {
     return { index, path, stream, body: JSON.stringify(body) }
   }
   // One draw a request, so that a request can be looked at by itself.
-  return Array.from({ length: n }, (_, index) => one(drawer(seed * 100003 + index), index))
+  return (index) => one(drawer(seed * 100003 + index), index)
 }
+
+export const makeRequests = (n, seed, options) => Array.from({ length: n }, (_, index) => index).map(requestMaker(seed, options))

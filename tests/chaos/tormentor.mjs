@@ -4,14 +4,18 @@
 //   hang    SIGSTOP, and nothing more: the server has to find out
 //   pause   SIGSTOP, and SIGCONT a little later, sometimes too late
 //   starve  busy loops on every processor, the worker at the lowest priority
+//   crash   SIGSEGV, as from a fault of its own
 import { spawn } from 'node:child_process'
 import os from 'node:os'
 import { drawer } from './draw.mjs'
 import { childrenOf, isAlive, sleep } from '../support/server.mjs'
 
-export const torment = (server, { seed, pauseMs, hangMs }) => {
+const often = ['kill', 'kill', 'kill', 'kill', 'kill', 'hang', 'pause', 'starve']
+
+// `kinds` are drawn from as often as each is in it; `isMeant(pid)` says which workers may be tormented.
+export const torment = (server, { seed, pauseMs, hangMs, kinds = often, isMeant = () => true }) => {
   const draw = drawer(seed ^ 0xc4a05)
-  const counts = { kill: 0, hang: 0, pause: 0, starve: 0 }
+  const counts = { kill: 0, hang: 0, pause: 0, starve: 0, crash: 0 }
   let goesOn = true
 
   const signal = (pid, name) => {
@@ -35,11 +39,12 @@ export const torment = (server, { seed, pauseMs, hangMs }) => {
     } catch { /* it ended meanwhile, or only the system's owner may */ }
   }
   const once = async () => {
-    const workers = childrenOf(server.pid)
+    const workers = childrenOf(server.pid).filter(isMeant)
     if (workers.length === 0) return
     const pid = draw.pick(workers)
-    const kind = draw.pick(['kill', 'kill', 'kill', 'kill', 'kill', 'hang', 'pause', 'starve'])
+    const kind = draw.pick(kinds)
     if (kind === 'kill' && signal(pid, 'SIGKILL')) counts.kill++
+    if (kind === 'crash' && signal(pid, 'SIGSEGV')) counts.crash++
     if (kind === 'hang' && signal(pid, 'SIGSTOP')) {
       counts.hang++
       for (const end = Date.now() + 20 * hangMs + 20000; isAlive(pid) && goesOn; await sleep(20))

@@ -191,6 +191,7 @@ static void script(hth_api_reply *reply, const char *const *texts, hearth_finish
     hearth_token token = 'x';
     uint32_t n = 0;
 
+    hth_api_reply_progress(reply, 0, HEARTH_PHASE_RESTORE, 48); /* came to less in the end */
     hth_api_reply_progress(reply, 0, HEARTH_PHASE_RESTORE, 40);
     for (; *texts; texts++) {
         hth_api_reply_token(reply, 0, &(hearth_token_event){ .token = token, .index = n++, .text = *texts }, out);

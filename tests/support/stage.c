@@ -57,12 +57,24 @@ static bool on_text(uint64_t id, const char *text, size_t n, void *user_data)
     return true;
 }
 
+static void on_progress(uint64_t id, hearth_phase phase, uint32_t n_done, uint32_t n_total, void *user_data)
+{
+    test_reply *reply = reply_of(user_data);
+
+    assert_int_equal(id, reply->id);
+    assert_int_equal(reply->n_done, 0);
+    assert_true(n_done <= n_total);
+    if (phase == HEARTH_PHASE_RESTORE)
+        reply->n_restored = n_done;
+}
+
 static bool on_token(uint64_t id, const hearth_token_event *event, void *user_data)
 {
     test_reply *reply = reply_of(user_data);
 
     assert_int_equal(id, reply->id);
     assert_int_equal(event->index, reply->n_before + reply->n_events);
+    assert_int_equal(reply->n_restored, event->stats->cached_tokens);
     reply->n_events++;
     return reply->refuse_after == 0 || reply->n_events < reply->refuse_after;
 }
@@ -129,6 +141,7 @@ test_reply *test_stage_prepare(test_stage *stage, const hearth_request *request,
     reply->n_before = request->tell_replayed ? 0 : (uint32_t)request->n_replayed;
     given.on_text = on_text;
     given.on_token = on_token;
+    given.on_progress = on_progress;
     given.on_done = on_done;
     given.user_data = reply;
     status = hth_request_new(&given, tokens, request->n_tokens, reply->id, &reply->request, err);

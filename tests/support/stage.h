@@ -36,6 +36,7 @@ typedef struct test_reply {
     char *streamed;       /* what on_text was told */
     size_t n_streamed;
     uint32_t n_events;     /* of on_token */
+    uint32_t n_restored;   /* what on_progress said last of it; with the first token it is what statistics say */
     uint32_t n_before;     /* tokens that were replayed, and not told of */
     uint32_t refuse_after; /* tokens after which on_token says no; 0: never */
 } test_reply;

@@ -46,6 +46,35 @@ static void what_made_room_goes_on_without_a_recomputed_token(void **state)
     preempt("stub:kind=hybrid", true);
 }
 
+/* Its own rows, which it finds when it goes on, are no news of what was cached (stage.c asks at each token). */
+static void what_made_room_before_its_first_token_found_nothing_in_the_cache(void **state)
+{
+    test_stage_options options = with_cache();
+    hearth_request low = test_request(text, 900, 10), high = test_request(other, 600, 10);
+    test_reply *one, *two;
+    test_stage stage;
+
+    (void)state;
+    high.priority = 1;
+    options.n_ctx = 1024;
+    options.n_batch = 256;
+    test_stage_open(&stage, &options);
+    one = submit(&stage, &low);
+    for (unsigned i = 0; i < 2; i++)
+        (void)test_stage_tick(&stage);
+    assert_true(stage.watch.n_rows >= 256 && stage.watch.n_rows < 900);
+    two = submit(&stage, &high);
+    test_stage_run(&stage);
+    assert_int_equal(one->result.stats.n_preempted, 1);
+    assert_int_equal(one->result.stats.cached_tokens, 0);
+    assert_int_equal(one->n_restored, 0);
+    expect_as_alone(&stage, one, &low);
+    expect_as_alone(&stage, two, &high);
+    test_reply_free(one);
+    test_reply_free(two);
+    test_stage_close(&stage);
+}
+
 static void nobody_makes_room_for_an_equal(void **state)
 {
     test_stage_options options = with_cache();
@@ -426,6 +455,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_made_room_goes_on_without_a_recomputed_token),
+        cmocka_unit_test(what_made_room_before_its_first_token_found_nothing_in_the_cache),
         cmocka_unit_test(nobody_makes_room_for_an_equal),
         cmocka_unit_test(a_request_runs_when_there_are_cells_for_its_prompt_and_reply),
         cmocka_unit_test(shared_cells_are_counted_once),

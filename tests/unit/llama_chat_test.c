@@ -5,6 +5,9 @@
  * skipped.
  */
 #include <dirent.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -373,6 +376,42 @@ static void a_call_cannot_be_demanded_where_the_template_has_no_tools(void **sta
     hearth_model_unref(model);
 }
 
+/* Made with room for a token a byte; what is remembered of prompts is counted by their tokens (api/prompt.c). */
+static void a_prompt_holds_no_more_memory_than_its_tokens_take(void **state)
+{
+#ifdef __GLIBC__
+    enum { TIMES = 60 };
+    static const char sentence[] = "The fox ran over the hill. ";
+    static const char head[] = "{\"max_tokens\":1,\"prompt\":\"", foot[] = "\"}";
+    const fixture *f = *state;
+    hearth_model *model = model_with(f, "{{ messages }}");
+    hth_buffer body = { .text = NULL };
+    hth_api_request *request;
+    hth_api_prepared prepared;
+    hth_api_error problem;
+
+    hth_buffer_add(&body, head, sizeof(head) - 1);
+    for (unsigned i = 0; i < TIMES; i++)
+        hth_buffer_add(&body, sentence, sizeof(sentence) - 1);
+    hth_buffer_add(&body, foot, sizeof(foot) - 1);
+    assert_false(body.failed);
+    request = hth_api_request_parse(HTH_API_COMPLETION, body.text, body.n, NULL, &problem);
+    assert_non_null(request);
+    if (!hth_api_prepare(model, request, 1, NULL, &prepared, &problem))
+        fail_msg("%s", problem.message);
+    assert_true(prepared.prompts[0]->n_tokens < TIMES * sizeof(sentence) / 2);
+    assert_true(malloc_usable_size(prepared.prompts[0]->tokens) <=
+                prepared.prompts[0]->n_tokens * sizeof(hearth_token) + 64);
+    hth_api_prepared_deinit(&prepared);
+    hth_api_request_free(request);
+    hth_buffer_deinit(&body);
+    hearth_model_unref(model);
+#else
+    (void)state;
+    skip();
+#endif
+}
+
 static void a_schema_that_the_engine_cannot_read_is_told_without_its_inner_life(void **state)
 {
     const hearth_chat_tool tool = { .name = "f", .parameters = "{\"properties\":{\"a\":{\"anyOf\":[]}}}" };
@@ -606,6 +645,7 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(bounds_of_tools_beyond_what_is_followed_are_left_out, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_call_cannot_be_demanded_where_the_template_has_no_tools, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_prompt_holds_no_more_memory_than_its_tokens_take, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_schema_that_the_engine_cannot_read_is_told_without_its_inner_life, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(every_template_of_the_engine_survives_tools_and_nonsense, set_up, tear_down),

@@ -1,0 +1,119 @@
+// judge.mjs - is a reply the one that a server without a cache, without company and without trouble gives?
+//
+// The reference is asked what is shared with a salt that nobody else has, so that nothing it computed before is used (the names
+// of rows in a reply are of that salt, and not compared). A reply has to be the same, byte for byte (../chaos/compare.mjs says what is no part of it). Where rounding may differ (design.md,
+// section 8, rule 4), a greedy reply may leave the reference at a token that was as good as equally likely: the reference is
+// asked for its likeliest tokens there, and the reply has to go on with one that is at most TIE below the chosen one. Rows of
+// another prompt, or damaged ones, would not stay within that. What a grammar lets through is not in that list: of a reply that
+// has one it is only claimed then that it is valid.
+import { compare, firstDifference } from '../chaos/compare.mjs'
+import { ask } from '../support/server.mjs'
+
+const TIE = 0.5 // of the natural logarithm of probability
+const KNOWN_MAX = 500 // replies that are remembered
+
+const events = (text) => text.split('\n').filter((line) => line.startsWith('data: {')).map((line) => JSON.parse(line.slice(6)))
+
+// The texts of a reply, one a choice.
+const textsOf = ({ path, stream }, text) => {
+  const texts = []
+  const add = (i, piece) => { texts[i] = (texts[i] ?? '') + (piece ?? '') }
+  for (const event of stream ? events(text) : [JSON.parse(text)]) {
+    if (path === '/completion') add(event.index ?? 0, event.stop && stream ? '' : event.content)
+    else if (path === '/v1/messages') {
+      if (stream) add(0, event.delta?.text)
+      else for (const block of event.content) add(0, block.text)
+    } else for (const choice of event.choices ?? []) add(choice.index, choice.text ?? (stream ? choice.delta : choice.message)?.content)
+  }
+  return texts
+}
+
+// The same question, asked for one reply with the likeliest tokens at each place: [{ token, logprob, top: [[token, logprob]] }].
+const withAlternatives = ({ path, body: text }) => {
+  const body = { ...JSON.parse(text), stream: false }
+  delete body.stream_options
+  if (path === '/completion') return { path, body: { ...body, n_probs: 20 } }
+  if (path === '/v1/completions') return { path, body: { ...body, n: 1, logprobs: 5 } }
+  if (path === '/v1/messages') {
+    const { system, stop_sequences: stop, ...rest } = body
+    return { path: '/v1/chat/completions', body: { ...rest, stop, messages: [...(system ? [{ role: 'system', content: system }] : []), ...body.messages.map(({ role, content }) => ({ role, content: typeof content === 'string' ? content : content.map(({ text }) => text).join('') }))], logprobs: true, top_logprobs: 20 } }
+  }
+  return { path, body: { ...body, n: 1, logprobs: true, top_logprobs: 20 } }
+}
+const placesOf = (path, reply) => {
+  const pairs = (list) => list.map(({ token, logprob }) => [token, logprob])
+  if (path === '/completion') return reply.completion_probabilities.map(({ token, logprob, top_logprobs }) => ({ token, logprob, top: pairs(top_logprobs) }))
+  const { logprobs } = reply.choices[0]
+  if (path === '/v1/completions') return logprobs.tokens.map((token, i) => ({ token, logprob: logprobs.token_logprobs[i], top: Object.entries(logprobs.top_logprobs[i]) }))
+  return logprobs.content.map(({ token, logprob, top_logprobs }) => ({ token, logprob, top: pairs(top_logprobs) }))
+}
+
+// How much less likely than the reference's token the one was with which `text` may have left it; Infinity where there is no
+// such one. It may have left it before the texts differ: there is more than one way to cut a text into tokens.
+const isEnd = (token) => token === '' || /^<[|/].*>$/.test(token) // as the engine writes what ends a text
+const gapOf = (places, text) => {
+  let gap = Infinity
+  let at = 0
+  for (const { token, logprob, top } of places) {
+    for (const [other, otherLogprob] of top)
+      if (other !== token && (isEnd(other) ? at === text.length : text.startsWith(other, at))) gap = Math.min(gap, Math.abs(logprob - otherLogprob))
+    if (at === text.length || !text.startsWith(token, at)) break
+    at += token.length
+  }
+  return gap
+}
+
+// A question with a salt of its own, or to the stub, whose bits depend on nothing.
+const isOfOneSalt = (question) => question.isAlwaysExact || /"cache_salt":/.test(question.body)
+
+export const makeJudge = (reference) => {
+  const known = new Map()
+  const counts = { same: 0, split: 0, tie: 0, valid: 0, different: 0 }
+  let nAsked = 0
+  const gaps = []
+
+  const cold = async (path, body, salt = `reference ${nAsked}`) => {
+    nAsked++ // a null is no salt
+    const answer = await ask(reference, 'POST', path, JSON.stringify({ ...body, cache_salt: salt }))
+    if (answer.status !== 200) throw new Error(`the reference refuses ${path}: ${answer.status} ${answer.text.slice(0, 300)}`)
+    return answer.text
+  }
+  const expected = async (question) => {
+    const key = `${question.path} ${question.body}`
+    const body = JSON.parse(question.body)
+    const text = known.get(key) ?? (await cold(question.path, body, isOfOneSalt(question) ? (body.cache_salt ?? null) : undefined))
+    known.delete(key)
+    known.set(key, text) // the youngest
+    if (known.size > KNOWN_MAX) known.delete(known.keys().next().value)
+    return text
+  }
+  const isTie = async (question, wanted, text) => {
+    const { path, body } = withAlternatives(question)
+    const again = await cold(path, body)
+    const places = placesOf(path, JSON.parse(again))
+    const [mine, theirs] = [textsOf(question, text), textsOf(question, wanted)]
+    if (mine.length !== theirs.length || mine.every((it, i) => it === theirs[i])) return false // the difference is elsewhere
+    const its = textsOf({ path, stream: false }, again)[0] // two cold runs differ in rounding, too
+    // A reply that ended with a stop text left the reference on its way to that, which it does not show.
+    const { stop, stop_sequences: stops = stop ?? [] } = JSON.parse(question.body)
+    const gap = Math.max(...mine.map((it, i) => (it === theirs[i] || it === its ? 0 : Math.min(...['', ...stops].map((end) => gapOf(places, it + end))))))
+    gaps.push(gap)
+    return gap <= TIE
+  }
+  return {
+    counts, textsOf,
+    gaps,
+    // { verdict: 'same' | 'split' | 'tie' | 'valid' | 'different', wanted, why }
+    verdict: async (question, text) => {
+      const wanted = await expected(question)
+      const plain = (it) => (isOfOneSalt(question) ? it : it.replace(/"finish_key":"[0-9a-f]{64}"/g, '"finish_key":""'))
+      let verdict = compare(plain(wanted), plain(text), question.stream)
+      if (verdict === 'different' && !question.isExact) {
+        if (question.isValid) verdict = textsOf(question, text).every(question.isValid) ? 'valid' : 'different'
+        else if (await isTie(question, wanted, text)) verdict = 'tie'
+      }
+      counts[verdict]++
+      return { verdict, wanted, why: verdict === 'different' ? firstDifference(plain(wanted), plain(text)) : '' }
+    },
+  }
+}
