@@ -448,12 +448,14 @@ static bool add_body_piece(hth_job *job)
     return is_over;
 }
 
-/* As much of the body as its reader takes now, behind what the wire has. */
+/* What the wire has, and as much of the body behind it as its reader takes now. */
 static void write_body(hth_job *job)
 {
     const hth_buffer *wire = &job->jobs->wire;
 
     job->is_writing = true;
+    if (job->has_begun) /* which is told however much waits already */
+        write_wire(job, 200, body_type, false);
     while (job->exchange && hth_http_stream_backlog(job->exchange) < HTH_HTTP_BACKLOG_MAX) {
         bool is_over = add_body_piece(job);
 
