@@ -13,6 +13,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <string_view>
 #include <unordered_set>
 
 #include <build-info.h>
@@ -74,7 +75,8 @@ bool ends_with(const std::string &text, const char *end)
 std::string metadata_problem(const gguf_context *file)
 {
     int64_t tokens = gguf_find_key(file, "tokenizer.ggml.tokens");
-    std::unordered_set<std::string> seen;
+    std::unordered_set<std::string_view>
+        seen; /* into the file; tens of thousands of copies take longer than reading it */
 
     for (int64_t i = 0; i < gguf_get_n_kv(file); i++) {
         std::string key = gguf_get_key(file, i);
