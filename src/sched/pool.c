@@ -129,13 +129,25 @@ bool hth_pool_make_room(hth_pool *pool, uint32_t n_cells)
     return true;
 }
 
-static void let_idle_go(hth_pool *pool)
-{
-    const hth_cells *cells = pool->books.cells;
+/*
+ * Too many idle cells go when somebody is seated while nobody else runs: all of them, so that the guest's cells begin at
+ * the buffer's beginning and lie in the order of its tokens, whether it brings them in from rows or computes them. In freed
+ * cells below its others a running sequence's next tokens would be added up in another order, and its rounding would
+ * depend on who was there before (docs/engine.md). So while somebody runs there may be IDLE_BUSY times as many.
+ */
+enum { IDLE_BUSY = 12 };
 
+static uint32_t n_idle_cells(const hth_pool *pool)
+{
+    return hth_cells_n_unheld(pool->books.cells) - hth_cells_n_unused(pool->books.cells);
+}
+
+/* Until there are at most n_cells, as far as the cache has, or takes, what goes. */
+static void let_idle_go(hth_pool *pool, uint32_t n_cells)
+{
     if (!pool->place->cache || pool->place->kind == HTH_MODEL_UNCACHED)
         return;
-    while (hth_cells_n_unheld(cells) - hth_cells_n_unused(cells) > pool->n_idle_max) {
+    while (n_idle_cells(pool) > n_cells) {
         hth_seat *seat = next_to_go(pool, true);
 
         if (!seat)
@@ -149,7 +161,16 @@ static void let_idle_go(hth_pool *pool)
 void hth_pool_limit_idle(hth_pool *pool, uint32_t n_cells)
 {
     pool->n_idle_max = n_cells;
-    let_idle_go(pool);
+    if (n_idle_cells(pool) / IDLE_BUSY > n_cells)
+        let_idle_go(pool, n_cells);
+}
+
+static bool anybody_runs(const hth_pool *pool)
+{
+    for (uint32_t i = 0; i < pool->n_seats; i++)
+        if (pool->seats[i].is_running)
+            return true;
+    return false;
 }
 
 /* ---- finding a seat ---- */
@@ -229,10 +250,13 @@ hearth_status hth_pool_seat(hth_pool *pool, const hth_guest *guest, hth_seat **o
                             hearth_error *err)
 {
     uint32_t n;
-    hth_seat *donor = best_donor(pool, guest, &n);
-    hth_seat *seat = seat_to_take(pool, guest, donor, n);
+    hth_seat *donor, *seat;
     hearth_status status;
 
+    if (n_idle_cells(pool) > pool->n_idle_max && !anybody_runs(pool))
+        let_idle_go(pool, 0);
+    donor = best_donor(pool, guest, &n);
+    seat = seat_to_take(pool, guest, donor, n);
     assert(seat);
     if (seat == donor) {
         if (n < hth_sequence_n_tokens(seat->sequence))
@@ -253,7 +277,6 @@ hearth_status hth_pool_seat(hth_pool *pool, const hth_guest *guest, hth_seat **o
     if (donor)
         donor->last_used = ++pool->n_uses;
     seat->last_used = ++pool->n_uses;
-    let_idle_go(pool);
     *out = seat;
     *n_live_out = n;
     return HEARTH_OK;

@@ -62,10 +62,9 @@ void hth_pool_pretend_left(hth_seat *seat, bool left);
 bool hth_pool_make_room(hth_pool *pool, uint32_t n_cells);
 
 /*
- * Let finished sequences go until at most n_cells are of nobody who runs, so that their cells cost the others little; now,
- * and from now on whenever somebody is seated: what comes in then would lie above them in the buffer, and the engine looks
- * at all cells up to the highest. What is not in the cache, and does not get there, stays: it would have to be computed
- * again. Without a call there is no limit.
+ * From now on, cells that nobody who runs has are to be n_cells at most, for the others pay for them. Whose finished
+ * sequences go, and when, is in pool.c. What is not in the cache, and does not get there, stays: it would have to be
+ * computed again. Without a call there is no limit.
  */
 void hth_pool_limit_idle(hth_pool *pool, uint32_t n_cells);
 

@@ -432,12 +432,13 @@ static void idle_cells_cost_an_evaluation_a_fiftieth_of_its_time_at_most(void **
 {
     (void)state;
     assert_int_equal(idle_cells_left(100, 0, UINT32_MAX), 1000);
-    assert_int_equal(idle_cells_left(100, 0, 350), 300); /* whole sequences leave */
+    assert_int_equal(idle_cells_left(100, 0, 1000), 1000);
+    assert_int_equal(idle_cells_left(100, 0, 350), 200); /* all go where there would be too many */
     assert_int_equal(idle_cells_left(100, 0, 0), 0);
-    /* 100 us a row, of which 2 us are 1,000 cells at 2 ns, 500 at 4 ns, ... */
-    assert_int_equal(idle_cells_left(100, 1900, UINT32_MAX), 1000);
-    assert_int_equal(idle_cells_left(100, 4000, UINT32_MAX), 400); /* the sequence with rows costs as much as a row */
-    assert_int_equal(idle_cells_left(200, 4000, UINT32_MAX), 900);
+    /* 100 rows at 100 us, a fiftieth of which 1,000 cells may cost: 200 us, of 101 rows' and sequences' shares. */
+    assert_int_equal(idle_cells_left(100, 1980, UINT32_MAX), 1000);
+    assert_int_equal(idle_cells_left(100, 2180, UINT32_MAX), 0);
+    assert_int_equal(idle_cells_left(200, 3900, UINT32_MAX), 1000);
     assert_int_equal(idle_cells_left(1, 4000, UINT32_MAX), 0);
 }
 

@@ -308,42 +308,76 @@ static void cells_that_a_runner_holds_are_not_freed_by_letting_others_go(void **
     close_pool();
 }
 
-static void the_oldest_leave_when_too_many_cells_are_idle_and_come_back_from_the_cache(void **state)
+/* How many tokens of a prompt the cache has; of a sequence that is emptied for that. */
+static size_t n_cached(hth_seat *at, const hearth_token *tokens, uint32_t n)
+{
+    hth_lookup lookup;
+    size_t n_found;
+
+    (void)hth_sequence_shorten(at->sequence, 0);
+    assert_int_equal(hth_sequence_lookup(at->sequence, tokens, n, n, true, &lookup, NULL), HEARTH_OK);
+    n_found = lookup.n_cached;
+    hth_lookup_deinit(&lookup);
+    return n_found;
+}
+
+static void too_many_idle_cells_go_to_the_cache_when_somebody_comes_and_nobody_runs(void **state)
+{
+    hth_guest runner = guest_of(f.tokens, 200), other = guest_of(f.others, 100);
+    hth_seat *running, *second;
+    uint32_t n;
+
+    (void)state;
+    open_pool("stub:", 8 << 20);
+    (void)stay(f.others, 100, "a talk", UINT64_MAX);
+    (void)stay(f.tokens, 150, NULL, 0);
+    hth_pool_limit_idle(f.pool, 250);
+    running = seat(&runner, &n); /* as many as may be */
+    assert_int_equal(n, 150);
+    assert_int_equal(test_watch_n_used(&f.stage.watch), 250);
+    evaluate(running, &runner);
+    hth_pool_limit_idle(f.pool, 50);
+    second = seat(&other, &n); /* somebody runs: what lies below him stays */
+    assert_int_equal(n, 100);
+    hth_pool_leave(f.pool, running, NULL, 0);
+    hth_pool_leave(f.pool, second, NULL, 0);
+    assert_int_equal(test_watch_n_used(&f.stage.watch), 300);
+
+    running =
+        seat(&runner, &n); /* also what he could have shared: it comes back from rows, in the order of its tokens */
+    assert_int_equal(n, 0);
+    assert_int_equal(test_watch_n_used(&f.stage.watch), 0);
+    assert_int_equal(n_cached(running, f.others, 100), 100);
+    assert_int_equal(n_cached(running, f.tokens, 200), 200);
+    hth_pool_leave(f.pool, running, NULL, 0);
+    close_pool();
+}
+
+static void far_too_many_idle_cells_go_though_somebody_runs_those_of_sessions_last(void **state)
 {
     hearth_token third[TOKENS_MAX];
     hth_guest runner = guest_of(f.tokens, 200);
     hth_seat *running;
-    hth_lookup lookup;
-    uint32_t n, n_held;
+    uint32_t n;
 
     (void)state;
     open_pool("stub:", 8 << 20);
     memcpy(third, f.others, sizeof(third));
     third[0] = 'B';
-    (void)stay(f.others, 100, "a talk", UINT64_MAX);
-    (void)stay(third, 100, NULL, 0);
-    (void)stay(f.tokens, 150, NULL, 0);
-    hth_pool_limit_idle(f.pool, 350);
-    assert_int_equal(hth_pool_n_idle(f.pool), 3);
-    hth_pool_limit_idle(f.pool, 349); /* sessions are the last */
-    assert_int_equal(test_watch_n_used(&f.stage.watch), 250);
-    assert_int_equal(
-        hth_pool_n_shared(
-            f.pool,
-            &(hth_guest){ .keyspace = &f.stage.place.keyspace, .tokens = third, .n_tokens = 100, .n_limit = 100 },
-            &n_held),
-        0);
-    running = seat(&runner, &n); /* what it goes on from is not idle any more */
-    assert_int_equal(n, 150);
-    hth_pool_limit_idle(f.pool, 100);
-    assert_int_equal(test_watch_n_used(&f.stage.watch), 250);
-    hth_pool_limit_idle(f.pool, 0);
-    assert_int_equal(test_watch_n_used(&f.stage.watch), 150);
+    running = seat(&runner, &n);
     evaluate(running, &runner);
-    assert_int_equal(hth_sequence_lookup(running->sequence, third, 100, 100, true, &lookup, NULL), HEARTH_OK);
-    assert_int_equal(lookup.n_cached, 100);
-    hth_lookup_deinit(&lookup);
-    (void)hth_sequence_shorten(running->sequence, 0); /* its keys are those of the other prompt now */
+    (void)stay(f.others, 100, "a talk", UINT64_MAX);
+    (void)stay(third, 300, NULL, 0);
+    hth_pool_limit_idle(f.pool, 400);
+    hth_pool_limit_idle(f.pool, 100);
+    hth_pool_limit_idle(f.pool, 33);
+    assert_int_equal(test_watch_n_used(&f.stage.watch), 600);
+    hth_pool_limit_idle(f.pool, 30);
+    assert_int_equal(test_watch_n_used(&f.stage.watch), 200);
+    (void)stay(f.others, 100, "a talk", UINT64_MAX);
+    (void)stay(third, 300, NULL, 0);
+    hth_pool_limit_idle(f.pool, 0);
+    assert_int_equal(test_watch_n_used(&f.stage.watch), 200);
     hth_pool_leave(f.pool, running, NULL, 0);
     close_pool();
 }
@@ -400,7 +434,8 @@ int main(void)
         cmocka_unit_test(sessions_expire_into_the_cache),
         cmocka_unit_test(the_least_recently_used_goes_first_and_sessions_last),
         cmocka_unit_test(cells_that_a_runner_holds_are_not_freed_by_letting_others_go),
-        cmocka_unit_test(the_oldest_leave_when_too_many_cells_are_idle_and_come_back_from_the_cache),
+        cmocka_unit_test(too_many_idle_cells_go_to_the_cache_when_somebody_comes_and_nobody_runs),
+        cmocka_unit_test(far_too_many_idle_cells_go_though_somebody_runs_those_of_sessions_last),
         cmocka_unit_test(what_the_cache_does_not_have_stays_however_many_cells_are_idle),
         cmocka_unit_test(a_full_house_gives_the_next_guest_the_oldest_seat),
     };
