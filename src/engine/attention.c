@@ -8,7 +8,7 @@
  *
  * Here the masks of an evaluation are read once, and become groups of rows with bits for their open cells
  * (attention_mask.h). Rows that decode, and short ends of prompts, are walks over their own cells (attention_row.h);
- * chunks of prompts, runs of 64 rows and more of one sequence, go 64 rows by 64 cells (attention_chunk.h). Open cells are
+ * chunks of prompts, runs of 16 rows and more of one sequence, go 64 rows by 64 cells (attention_chunk.h). Open cells are
  * counted into tiles and parts by themselves alone, parts are added up in their order, and who computes a part does not
  * matter. So a row's attention depends on the values of its own cells and on the order in which they lie in the buffer,
  * on whether it is in a chunk, and on nothing else: neither on where they lie, nor on what lies between them, nor on
@@ -176,7 +176,7 @@ typedef struct plan {
     hth_attention attention;
     const hth_mask_group *rows[ATTENTION_ROWS_MAX]; /* groups of one row */
     size_t n_rows;
-    const hth_mask_group *chunks[ATTENTION_ROWS_MAX / HTH_CHUNK_ROWS * 2];
+    const hth_mask_group *chunks[ATTENTION_ROWS_MAX / HTH_RUN_ROWS];
     size_t n_chunks;
     size_t n_slices;     /* of a row: heads that are done together */
     size_t slice_heads;  /* at most */
@@ -188,7 +188,7 @@ typedef struct plan {
     float *part;         /* likewise */
 } plan;
 
-static_assert(HTH_CHUNK_ROWS >= 2, "a run has at least one whole group, so there are at most twice as many");
+static_assert(HTH_CHUNK_ROWS % HTH_RUN_ROWS == 0, "a run has no more groups than times HTH_RUN_ROWS rows");
 
 static void share_out_rows(plan *p)
 {
@@ -370,7 +370,7 @@ static bool can_do(const engine_task *task, const struct ggml_tensor *operation,
 {
     return is_on && !task->wants_reference && task->work && hth_attention_read(operation, &p->attention) &&
            p->attention.n_rows <= ATTENTION_ROWS_MAX && p->attention.n_cells <= UINT32_MAX &&
-           (size_t)task->n_threads * thread_floats(&p->attention, p->attention.n_rows >= HTH_CHUNK_ROWS) <=
+           (size_t)task->n_threads * thread_floats(&p->attention, p->attention.n_rows >= HTH_RUN_ROWS) <=
                task->work_bytes / sizeof(float);
 }
 

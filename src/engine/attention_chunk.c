@@ -19,27 +19,32 @@
 #include "engine/attention_lanes.h"
 
 enum {
-    N_ROWS = 64, /* of the vectors, whatever the chunk has */
+    N_ROWS = 64, /* of the vectors, however many the chunk has */
     N_VECTORS = 4,
     N_TILE = 64, /* cells */
-    N_BLOCK = 4, /* sums that are kept in registers at once: this many rows of a product */
+/* Sums that are kept in registers at once: rows of a product by vectors. */
 #if defined(__AVX512F__)
-    N_WIDE = 4, /* by this many vectors */
+    N_BLOCK = 4,
+    N_WIDE = 4,
+    N_BLOCK_NARROW = 12,
 #else
+    N_BLOCK = 4,
     N_WIDE = 1,
+    N_BLOCK_NARROW = 4,
 #endif
 };
 
 static_assert(N_ROWS == HTH_CHUNK_ROWS && N_ROWS == N_VECTORS * N_LANES, "a chunk fills the vectors");
 
 typedef struct work {
-    float *q;       /* [dk][N_ROWS] */
-    float *out;     /* [dv][N_ROWS] */
-    float *scores;  /* [N_TILE][N_ROWS], later the weights */
-    float *k;       /* [N_TILE][dk] */
-    float *v;       /* [N_TILE][dv] */
-    float *highest; /* [N_ROWS] */
-    float *sum;     /* [N_ROWS], of the weights */
+    float *q;         /* [dk][N_ROWS] */
+    float *out;       /* [dv][N_ROWS] */
+    float *scores;    /* [N_TILE][N_ROWS], later the weights */
+    float *k;         /* [N_TILE][dk] */
+    float *v;         /* [N_TILE][dv] */
+    float *highest;   /* [N_ROWS] */
+    float *sum;       /* [N_ROWS], of the weights */
+    size_t n_vectors; /* that hold rows */
     uint32_t cells[N_TILE];
     size_t n_cells;
 } work;
@@ -65,17 +70,18 @@ static work lay_out(const hth_attention *a, float *scratch)
 /* ---- products ---- */
 
 /*
- * to[i] (+)= sum over s of a[i * a_row + s * a_step] * b[s], for n rows of N_BLOCK at most, N_WIDE vectors from b on. The
- * order of the additions is the same for every element.
+ * to[i] (+)= sum over s of a[i * a_row + s * a_step] * b[s], for n rows and n_wide vectors from b on, both known when this is
+ * compiled. The order of the additions is the same for every element.
  */
 static inline __attribute__((always_inline)) void block(float *to, const float *a, size_t a_row, size_t a_step,
-                                                        const float *b, size_t n_steps, size_t n, bool adds)
+                                                        const float *b, size_t n_steps, size_t n, size_t n_wide,
+                                                        bool adds)
 {
     const lanes none = { 0 };
-    lanes sums[N_BLOCK][N_WIDE];
+    lanes sums[N_BLOCK_NARROW][N_WIDE];
 
     for (size_t i = 0; i < n; i++)
-        for (size_t j = 0; j < N_WIDE; j++)
+        for (size_t j = 0; j < n_wide; j++)
             if (adds)
                 sums[i][j] = LOAD(to + i * N_ROWS + j * N_LANES);
             else
@@ -83,29 +89,43 @@ static inline __attribute__((always_inline)) void block(float *to, const float *
     for (size_t s = 0; s < n_steps; s++) {
         lanes values[N_WIDE];
 
-        for (size_t j = 0; j < N_WIDE; j++)
+        for (size_t j = 0; j < n_wide; j++)
             values[j] = LOAD(b + s * N_ROWS + j * N_LANES);
         for (size_t i = 0; i < n; i++)
-            for (size_t j = 0; j < N_WIDE; j++)
+            for (size_t j = 0; j < n_wide; j++)
                 sums[i][j] += a[i * a_row + s * a_step] * values[j];
     }
     for (size_t i = 0; i < n; i++)
-        for (size_t j = 0; j < N_WIDE; j++)
+        for (size_t j = 0; j < n_wide; j++)
             STORE(to + i * N_ROWS + j * N_LANES, sums[i][j]);
 }
 
-/* to[n][N_ROWS] (+)= a * b[n_steps][N_ROWS], where a's element (i, s) lies at i * a_row + s * a_step. */
-static inline __attribute__((always_inline)) void multiply(float *to, const float *a, size_t a_row, size_t a_step,
-                                                           size_t n, const float *b, size_t n_steps, bool adds)
+static inline __attribute__((always_inline)) void stripe(float *to, const float *a, size_t a_row, size_t a_step,
+                                                         size_t n, const float *b, size_t n_steps, size_t n_block,
+                                                         size_t n_wide, bool adds)
 {
-    for (size_t j = 0; j < N_ROWS; j += N_WIDE * N_LANES) {
-        size_t i = 0;
+    size_t i = 0;
 
-        for (; i + N_BLOCK <= n; i += N_BLOCK)
-            block(to + i * N_ROWS + j, a + i * a_row, a_row, a_step, b + j, n_steps, N_BLOCK, adds);
-        for (; i < n; i++)
-            block(to + i * N_ROWS + j, a + i * a_row, a_row, a_step, b + j, n_steps, 1, adds);
-    }
+    for (; i + n_block <= n; i += n_block)
+        block(to + i * N_ROWS, a + i * a_row, a_row, a_step, b, n_steps, n_block, n_wide, adds);
+    for (; i < n; i++)
+        block(to + i * N_ROWS, a + i * a_row, a_row, a_step, b, n_steps, 1, n_wide, adds);
+}
+
+/*
+ * to[n][N_ROWS] (+)= a * b[n_steps][N_ROWS], the first n_vectors of the rows; a's element (i, s) lies at i * a_row + s *
+ * a_step.
+ */
+static inline __attribute__((always_inline)) void multiply(float *to, const float *a, size_t a_row, size_t a_step,
+                                                           size_t n, const float *b, size_t n_steps, size_t n_vectors,
+                                                           bool adds)
+{
+    size_t j = 0;
+
+    for (; j + N_WIDE <= n_vectors; j += N_WIDE)
+        stripe(to + j * N_LANES, a, a_row, a_step, n, b + j * N_LANES, n_steps, N_BLOCK, N_WIDE, adds);
+    for (; j < n_vectors; j++)
+        stripe(to + j * N_LANES, a, a_row, a_step, n, b + j * N_LANES, n_steps, N_BLOCK_NARROW, 1, adds);
 }
 
 /* ---- a tile ---- */
@@ -202,7 +222,7 @@ static lanes finite_or_zero(lanes x)
 /* Scores to weights relative to the highest so far; what was added up before is made relative to it, too. */
 static void weigh(const hth_attention *a, work *w)
 {
-    for (size_t j = 0; j < N_ROWS; j += N_LANES) {
+    for (size_t j = 0; j < w->n_vectors * N_LANES; j += N_LANES) {
         lanes before = LOAD(w->highest + j), highest = before, sum = { 0 }, factor, base;
 
         for (size_t c = 0; c < w->n_cells; c++)
@@ -252,6 +272,7 @@ void hth_attention_chunk(const hth_attention *a, const hth_mask_group *group, si
     work w = lay_out(a, scratch);
     hth_open_cells walk = hth_mask_group_walk(a->plan, group);
 
+    w.n_vectors = (group->n_rows + N_LANES - 1) / N_LANES;
     load_queries(a, group, head, w.q);
     memset(w.out, 0, a->dv * N_ROWS * sizeof(w.out[0]));
     for (size_t row = 0; row < N_ROWS; row++) {
@@ -260,10 +281,10 @@ void hth_attention_chunk(const hth_attention *a, const hth_mask_group *group, si
     }
     while ((w.n_cells = hth_open_cells_next(&walk, w.cells, N_TILE)) > 0) {
         load_cells(a, head / a->n_group, &w);
-        multiply(w.scores, w.k, a->dk, 1, w.n_cells, w.q, a->dk, false);
+        multiply(w.scores, w.k, a->dk, 1, w.n_cells, w.q, a->dk, w.n_vectors, false);
         finish_scores(a, group, head, &w);
         weigh(a, &w);
-        multiply(w.out, w.v, 1, a->dv, a->dv, w.scores, w.n_cells, true);
+        multiply(w.out, w.v, 1, a->dv, a->dv, w.scores, w.n_cells, w.n_vectors, true);
     }
     write_rows(a, group, head, &w);
 }

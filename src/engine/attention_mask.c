@@ -4,7 +4,7 @@
  * A row of a prompt follows the row before it when it sees one cell more, its own. A window may have dropped one cell,
  * which the row before the last still sees: else it is the last cell of another sequence's row, which no other row sees.
  * Of a run's first two rows that cannot be told; there the third decides, which a window makes drop one as well. Rows
- * that follow one another are a run. Runs of HTH_CHUNK_ROWS rows and more are cut into groups of that many.
+ * that follow one another are a run. Runs of HTH_RUN_ROWS rows and more are cut into groups of HTH_CHUNK_ROWS.
  *
  * Most of a row is as the row before, so 64 cells whose values are the same are not looked at again.
  */
@@ -217,7 +217,7 @@ static bool end_run(reader *r, size_t end)
 {
     bool ok = true;
 
-    if (end - r->begin >= HTH_CHUNK_ROWS)
+    if (end - r->begin >= HTH_RUN_ROWS)
         return r->begin + r->n_closed == end ||
                add_group(r, r->begin + r->n_closed, end - r->begin - r->n_closed, true);
     for (size_t row = r->begin; ok && row < end; row++)

@@ -15,8 +15,10 @@
 /* A mask's values are added to the scores; this one, minus infinity as f16, closes a cell. */
 #define HTH_MASK_CLOSED 0xfc00u
 
-/* Rows of a chunk's group; a run of fewer rows of one sequence is no chunk, and each of them a group of its own. */
+/* Rows of a chunk's group at most. */
 #define HTH_CHUNK_ROWS ((size_t)64)
+/* A run of fewer rows of one sequence is no chunk, and each of them a group of its own. */
+#define HTH_RUN_ROWS ((size_t)16)
 
 /* Offsets are into the plan's words: those move while it is being made. */
 typedef struct hth_mask_group {
