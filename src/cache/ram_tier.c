@@ -216,12 +216,12 @@ static int by_use(const void *a, const void *b)
     return x->slot < y->slot ? -1 : 1;
 }
 
-/* Where in an image of so many tokens they are; 0: it cannot be a leaf. */
+/* Where in an image its tokens are; 0: it cannot be a leaf, or is not what meta says. */
 static uint32_t tokens_at(const hth_kvc_info *info, const uint8_t *image, const hth_row_meta *meta)
 {
     if (!hth_row_can_be_leaf(&meta->id, meta->n_tokens) || hth_kvc_n_tokens(info) != meta->n_tokens)
         return 0;
-    return (uint32_t)(info->tokens.data - image); /* behind the payload there is nothing */
+    return (uint32_t)(info->tokens.data - image); /* before them lie 48 bytes and the row's text */
 }
 
 /*
