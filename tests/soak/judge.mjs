@@ -1,11 +1,13 @@
 // judge.mjs - is a reply the one that a server without a cache, without company and without trouble gives?
 //
-// The reference is asked what is shared with a salt that nobody else has, so that nothing it computed before is used (the names
-// of rows in a reply are of that salt, and not compared). A reply has to be the same, byte for byte (../chaos/compare.mjs says what is no part of it). Where rounding may differ (design.md,
-// section 8, rule 4), a greedy reply may leave the reference at a token that was as good as equally likely: the reference is
-// asked for its likeliest tokens there, and the reply has to go on with one that is at most TIE below the chosen one. Rows of
-// another prompt, or damaged ones, would not stay within that. What a grammar lets through is not in that list: of a reply that
-// has one it is only claimed then that it is valid.
+// The reference is asked with a salt that nobody else has, so that nothing it computed before is used (the names of rows in a
+// reply are of that salt, and not compared); the stub without, as it makes no difference there. A reply has to be the same,
+// byte for byte (../chaos/compare.mjs says what is no part of it).
+//
+// Where rounding may differ (design.md, section 8, rule 4), a greedy reply may leave the reference at a token that was as
+// good as equally likely: the reference is asked for its likeliest tokens there, and the reply has to go on with one that is
+// at most TIE below the chosen one. Rows of another prompt, or damaged ones, would not stay within that. What a grammar lets
+// through is not in that list: of a reply that has one it is only claimed then that it is valid.
 import { compare, firstDifference } from '../chaos/compare.mjs'
 import { ask } from '../support/server.mjs'
 
@@ -63,9 +65,6 @@ const gapOf = (places, text) => {
   return gap
 }
 
-// A question with a salt of its own, or to the stub, whose bits depend on nothing.
-const isOfOneSalt = (question) => question.isAlwaysExact || /"cache_salt":/.test(question.body)
-
 export const makeJudge = (reference) => {
   const known = new Map()
   const counts = { same: 0, split: 0, tie: 0, valid: 0, different: 0 }
@@ -81,7 +80,7 @@ export const makeJudge = (reference) => {
   const expected = async (question) => {
     const key = `${question.path} ${question.body}`
     const body = JSON.parse(question.body)
-    const text = known.get(key) ?? (await cold(question.path, body, isOfOneSalt(question) ? (body.cache_salt ?? null) : undefined))
+    const text = known.get(key) ?? (await cold(question.path, body, question.isExact ? null : undefined))
     known.delete(key)
     known.set(key, text) // the youngest
     if (known.size > KNOWN_MAX) known.delete(known.keys().next().value)
@@ -106,7 +105,7 @@ export const makeJudge = (reference) => {
     // { verdict: 'same' | 'split' | 'tie' | 'valid' | 'different', wanted, why }
     verdict: async (question, text) => {
       const wanted = await expected(question)
-      const plain = (it) => (isOfOneSalt(question) ? it : it.replace(/"finish_key":"[0-9a-f]{64}"/g, '"finish_key":""'))
+      const plain = (it) => (question.isExact ? it : it.replace(/"finish_key":"[0-9a-f]{64}"/g, '"finish_key":""'))
       let verdict = compare(plain(wanted), plain(text), question.stream)
       if (verdict === 'different' && !question.isExact) {
         if (question.isValid) verdict = textsOf(question, text).every(question.isValid) ? 'valid' : 'different'
