@@ -48,7 +48,7 @@ const joined = (text) => {
 }
 
 // Does a reply say two things of how much of its prompt was cached? Of several replies each says its own.
-const contradicts = (text) => {
+export const contradicts = (text) => {
   if (/"index":[1-9]/.test(text.replaceAll(/"content_block_[^\n]*/g, ''))) return false
   const said = [...text.matchAll(/"(?:cached_tokens|cache_read_input_tokens|cache_n)":(\d+)/g)].map(([, n]) => n)
   return new Set(said).size > 1

@@ -111,12 +111,7 @@ export const startClients = (n, { seed, thinkMs, front, questions, judge, onWron
     let conversation = null
     let nConversations = 0
     const kinds = ['fresh', 'fresh', 'fresh', 'repeat', 'repeat', 'repeat', 'turn', 'turn', 'turn', 'burst', 'crush', 'cancel', 'cancel', 'slow', 'tooLong', 'bad']
-    // A repeated question of a model whose bits depend on where its cells lie is compared as the crowd's are, so it has to be greedy.
-    const again = () => {
-      const question = pool.length > 0 && draw.pick(pool)
-      if (!question || question.isAlwaysExact || !question.isExact) return question || questions.fresh(draw)
-      return /"temperature":0[,}]/.test(question.body) ? { ...question, isExact: false } : questions.fresh(draw)
-    }
+    const again = () => (pool.length > 0 ? draw.pick(pool) : questions.fresh(draw))
     while (goesOn) {
       await sleep(thinkMs / 2 + draw.next(thinkMs))
       while (front.isDown && goesOn) await sleep(50)
@@ -129,7 +124,6 @@ export const startClients = (n, { seed, thinkMs, front, questions, judge, onWron
       } else if (kind === 'repeat') await settle(agent, kind, again())
       else if (kind === 'burst') {
         const question = questions.fresh(draw)
-        if (question.isExact && !question.isAlwaysExact) continue // three at once are no first time
         await Promise.all([0, 1, 2].map(() => settle(agent, kind, question)))
       } else if (kind === 'crush') {
         const model = questions.crowd(draw)

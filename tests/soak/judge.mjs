@@ -1,12 +1,14 @@
 // judge.mjs - is a reply the one that a server without a cache, without company and without trouble gives?
 //
-// The reference is asked what is shared with a salt that nobody else has, so that nothing it computed before is used (the names
-// of rows in a reply are of that salt, and not compared). A reply has to be the same, byte for byte (../chaos/compare.mjs says what is no part of it). Where rounding may differ (design.md,
-// section 8, rule 4), a greedy reply may leave the reference at a token that was as good as equally likely: the reference is
-// asked for its likeliest tokens there, and the reply has to go on with one that is at most TIE below the chosen one. Rows of
-// another prompt, or damaged ones, would not stay within that. What a grammar lets through is not in that list: of a reply that
-// has one it is only claimed then that it is valid.
-import { compare, firstDifference } from '../chaos/compare.mjs'
+// The reference is asked with a salt that nobody else has, so that nothing it computed before is used (the names of rows in a
+// reply are of that salt, and not compared); the stub without, as it makes no difference there. A reply has to be the same,
+// byte for byte (../chaos/compare.mjs says what is no part of it).
+//
+// Where rounding may differ (design.md, section 8, rule 4), a greedy reply may leave the reference at a token that was as
+// good as equally likely: the reference is asked for its likeliest tokens there, and the reply has to go on with one that is
+// at most TIE below the chosen one. Rows of another prompt, or damaged ones, would not stay within that. What a grammar lets
+// through is not in that list: of a reply that has one it is only claimed then that it is valid.
+import { compare, contradicts, firstDifference } from '../chaos/compare.mjs'
 import { ask } from '../support/server.mjs'
 
 const TIE = 0.5 // of the natural logarithm of probability
@@ -48,23 +50,23 @@ const placesOf = (path, reply) => {
   return logprobs.content.map(({ token, logprob, top_logprobs }) => ({ token, logprob, top: pairs(top_logprobs) }))
 }
 
+// Tokens that are no text, as the engine writes them: what ends a text, or begins another.
+const isSilent = (token) => token === '' || /^<[|/]?\w+\|?>$/.test(token)
+
 // How much less likely than the reference's token the one was with which `text` may have left it; Infinity where there is no
 // such one. It may have left it before the texts differ: there is more than one way to cut a text into tokens.
-const isEnd = (token) => token === '' || /^<[|/].*>$/.test(token) // as the engine writes what ends a text
 const gapOf = (places, text) => {
   let gap = Infinity
   let at = 0
   for (const { token, logprob, top } of places) {
+    const leavesHere = at === text.length || !text.startsWith(token, at)
     for (const [other, otherLogprob] of top)
-      if (other !== token && (isEnd(other) ? at === text.length : text.startsWith(other, at))) gap = Math.min(gap, Math.abs(logprob - otherLogprob))
-    if (at === text.length || !text.startsWith(token, at)) break
+      if (other !== token && (isSilent(other) ? leavesHere : text.startsWith(other, at))) gap = Math.min(gap, Math.abs(logprob - otherLogprob))
+    if (leavesHere) break
     at += token.length
   }
   return gap
 }
-
-// A question with a salt of its own, or to the stub, whose bits depend on nothing.
-const isOfOneSalt = (question) => question.isAlwaysExact || /"cache_salt":/.test(question.body)
 
 export const makeJudge = (reference) => {
   const known = new Map()
@@ -81,7 +83,7 @@ export const makeJudge = (reference) => {
   const expected = async (question) => {
     const key = `${question.path} ${question.body}`
     const body = JSON.parse(question.body)
-    const text = known.get(key) ?? (await cold(question.path, body, isOfOneSalt(question) ? (body.cache_salt ?? null) : undefined))
+    const text = known.get(key) ?? (await cold(question.path, body, question.isExact ? null : undefined))
     known.delete(key)
     known.set(key, text) // the youngest
     if (known.size > KNOWN_MAX) known.delete(known.keys().next().value)
@@ -106,9 +108,9 @@ export const makeJudge = (reference) => {
     // { verdict: 'same' | 'split' | 'tie' | 'valid' | 'different', wanted, why }
     verdict: async (question, text) => {
       const wanted = await expected(question)
-      const plain = (it) => (isOfOneSalt(question) ? it : it.replace(/"finish_key":"[0-9a-f]{64}"/g, '"finish_key":""'))
+      const plain = (it) => (question.isExact ? it : it.replace(/"finish_key":"[0-9a-f]{64}"/g, '"finish_key":""'))
       let verdict = compare(plain(wanted), plain(text), question.stream)
-      if (verdict === 'different' && !question.isExact) {
+      if (verdict === 'different' && !question.isExact && !contradicts(text)) {
         if (question.isValid) verdict = textsOf(question, text).every(question.isValid) ? 'valid' : 'different'
         else if (await isTie(question, wanted, text)) verdict = 'tie'
       }

@@ -1,13 +1,13 @@
 // questions.mjs - what a soak's clients ask, a function of a seed
 //
-// Three kinds of models, by what may be claimed of their replies (docs/engine.md, "When bits stay the same"):
+// Models are of two kinds, by what may be claimed of their replies (docs/engine.md, "When bits stay the same"):
 //
-//   alone   one request at a time, each with a salt of its own: the same bytes, sampled or not, when it is asked first
-//   stub    bits depend on nothing but tokens: always the same bytes
-//   crowd   several at once, which share a small context and a small cache: the likeliest tokens, of which only those may
-//           differ that were as good as equally likely (judge.mjs)
+//   stub            bits depend on nothing but tokens: always the same bytes, sampled or not (`isExact`)
+//   alone, crowds   the real one, where a small context makes new tokens lie in cells that others left: the likeliest tokens,
+//                   of which only those may differ that were as good as equally likely (judge.mjs). `alone` has one request
+//                   at a time, each with a salt of its own; crowds run several at once, which share context and cache
 //
-// The first two are asked as the chaos run asks (../chaos/requests.mjs).
+// The stub and `alone` are asked as the chaos run asks (../chaos/requests.mjs).
 import { requestMaker, schema, sentences, stops } from '../chaos/requests.mjs'
 import { drawer } from '../chaos/draw.mjs'
 
@@ -107,13 +107,21 @@ export const makeQuestions = (seed, { alone, stub, crowds }) => {
   const ofAlone = requestMaker(seed, { ...chaos, models: [{ name: alone, isAlone: true, hasTools: false, share: 1 }] })
   const ofStub = requestMaker(seed ^ 0x57ab, { ...chaos, models: [{ name: stub, share: 1 }] })
   const ofCrowd = makeCrowd(seed)
+  // The likeliest tokens as the model has them, and no numbers that rounding changes.
+  const isGreedy = ({ body }) => /"temperature":0[,}]/.test(body) && !/"(logprobs|n_probs|\w+_penalty)":/.test(body)
   let nAlone = 0
   let nStub = 0
+  const nextOfAlone = () => {
+    for (;;) {
+      const question = ofAlone(nAlone++)
+      if (isGreedy(question)) return question.body.includes('"json_schema":') ? { ...question, isValid: isOfSchema } : question
+    }
+  }
   return {
     fresh: (draw) => {
       const model = draw.pick([alone, stub, ...crowds, ...crowds])
-      if (model === alone) return { ...ofAlone(nAlone++), model, isExact: true }
-      if (model === stub) return { ...ofStub(nStub++), model, isExact: true, isAlwaysExact: true }
+      if (model === alone) return { ...nextOfAlone(), model }
+      if (model === stub) return { ...ofStub(nStub++), model, isExact: true }
       return { ...ofCrowd(draw, model), model }
     },
     crowd: (draw) => draw.pick(crowds),
