@@ -2,7 +2,8 @@
 # deps.sh - install what the build needs and is not there
 #
 # On Debian and Ubuntu missing packages are installed (with sudo when not root). On other systems the names of the
-# packages are printed and the script fails. Does nothing, quickly, when everything is there.
+# packages are printed and the script fails. Does nothing, quickly, when everything is there. With --tools also what checks
+# the code, with --software-gpu a Vulkan device that is computed by the CPU.
 set -eu
 
 say() { printf 'deps: %s\n' "$*" >&2; }
@@ -10,9 +11,15 @@ say() { printf 'deps: %s\n' "$*" >&2; }
 debian_packages='build-essential cmake git pkg-config npm libssl-dev libisal-dev liblmdb-dev liburing-dev libjansson-dev
 uthash-dev libcmocka-dev curl libevent-dev libcurl4-openssl-dev libseccomp-dev'
 debian_tools='clang clang-format clang-tidy'   # for make lint and make fuzz only
+debian_vulkan='libvulkan-dev glslc spirv-headers'   # for HEARTH_VULKAN=1 only
+debian_software_gpu='mesa-vulkan-drivers'   # for make vulkan-test only
 
 wanted=$debian_packages
-if [ "${1:-}" = --tools ]; then wanted="$debian_packages $debian_tools"; fi
+if [ "${HEARTH_VULKAN:-0}" = 1 ]; then wanted="$wanted $debian_vulkan"; fi
+case ${1:-} in
+  --tools) wanted="$wanted $debian_tools" ;;
+  --software-gpu) wanted="$wanted $debian_software_gpu" ;;
+esac
 
 missing_debian() {
   for package in $wanted; do

@@ -6,6 +6,8 @@
 #   3. build only what Hearth links, out of tree, and put the result under a key made of version, options, compiler
 #      and (for a build tuned to this machine) the CPU's features
 #
+# What can be missing or wrong is looked for first, before anything is fetched or built.
+#
 # The result appears by one rename, so a kill half-way leaves nothing that looks finished; the next run goes on where
 # the last one stopped. A lock file makes two builds at once take turns. Prints the finished directory as the only
 # line on standard output; progress goes to standard error. Nothing is written into the checkout.
@@ -14,6 +16,9 @@
 #   LLAMA_CPP_DIR         a source tree of llama.cpp v0.5.0 to use instead of downloading one
 #   HEARTH_ENGINE_CACHE   where builds are kept (default: $XDG_CACHE_HOME/hearth or ~/.cache/hearth)
 #   HEARTH_CUDA=1, HEARTH_VULKAN=1, HEARTH_METAL=1   add a GPU backend
+#   CUDAARCHS             what GPUs a CUDA backend is for, as CMake reads it (default: those of this machine)
+#   HEARTH_VULKAN=software   the Vulkan backend for Mesa's software device only, also with Debian 12's old headers and compiler
+#   HEARTH_RPC=0          leave out the backend for devices of other machines, and its server program
 #   HEARTH_PORTABLE=1     build every CPU variant, chosen at run time (for packages)
 #   HEARTH_JOBS           parallel compile jobs (default: number of CPUs)
 set -eu
@@ -23,7 +28,7 @@ npm_package=node-llama-cpp@3.22.1
 npm_sha512='bltIipuWmc123H7tMIgDGKSsSrhmhlQYeVUC48XTjVW7XGJJiJJyCdlTMzQ/LiWoPkGDpcL4FviDpgw7qfTiDw=='
 bundle_commit=de3ff815ea7d559ee917f063901b8986f038abc6
 git_repository=https://github.com/ggml-org/llama.cpp
-layout=3    # raise when the contents of the result change
+layout=5    # raise when the contents of the result change
 
 here=$(cd "$(dirname "$0")" && pwd)
 say() { printf 'engine: %s\n' "$*" >&2; }
@@ -39,6 +44,8 @@ mkdir -p "$cache" || die "cannot create '$cache'; set HEARTH_ENGINE_CACHE to a d
 
 on() { [ "${1:-0}" = 1 ] && echo ON || echo OFF; }
 cuda=$(on "${HEARTH_CUDA:-0}"); vulkan=$(on "${HEARTH_VULKAN:-0}"); metal=$(on "${HEARTH_METAL:-0}")
+if [ "${HEARTH_VULKAN:-0}" = software ]; then vulkan=SOFTWARE; fi
+rpc=$(on "${HEARTH_RPC:-1}")
 portable=$(on "${HEARTH_PORTABLE:-0}")
 
 # GPU backends and run-time CPU choice need shared libraries; a plain CPU engine is linked into one module.
@@ -61,8 +68,10 @@ if [ -n "${LLAMA_CPP_DIR:-}" ]; then
   LLAMA_CPP_DIR=$(cd "$LLAMA_CPP_DIR" && pwd)
   source_id="$LLAMA_CPP_DIR $(git -C "$LLAMA_CPP_DIR" rev-parse HEAD 2>/dev/null || echo unversioned)"
 fi
-options="layout=$layout source=$source_id cuda=$cuda vulkan=$vulkan metal=$metal portable=$portable cpu=$cpu"
-options="$options compiler=$compiler"
+# The GPUs that CUDA code is for, in CMake's terms ("90;120"); without it, those of this machine.
+cuda_for=; if [ "$cuda" = ON ]; then cuda_for=${CUDAARCHS:-native}; fi
+options="layout=$layout source=$source_id cuda=$cuda vulkan=$vulkan metal=$metal rpc=$rpc portable=$portable cpu=$cpu"
+options="$options${cuda_for:+ cuda_for=$cuda_for} compiler=$compiler"
 key=v$version-$(printf '%s' "$options" | hash_text)
 final=$cache/$key
 build=$cache/$key.build
@@ -70,6 +79,65 @@ source=$cache/source-v$version
 
 if [ "${1:-}" = --print ]; then echo "$final"; exit 0; fi
 if [ -f "$final/engine.cmake" ]; then echo "$final"; exit 0; fi
+
+# The pinned version, as a source tree says it in its first lines.
+check_version() {
+  found=$(sed -n 's/^set(LLAMA_VERSION_[MP][A-Z]* \([0-9]*\)).*/\1/p' "$1/CMakeLists.txt" 2>/dev/null | paste -s -d . -)
+  [ "$found" = "$version" ] ||
+    die "'$1' is llama.cpp ${found:-of an unknown version}; Hearth supports $version only, on which its engine layer was" \
+      "measured: name such a tree, or unset LLAMA_CPP_DIR (docs/engine.md says what another version would need)"
+}
+if [ -n "${LLAMA_CPP_DIR:-}" ]; then check_version "$LLAMA_CPP_DIR"; fi
+
+# What the switches need beyond a compiler. CMake would fail on most of it, too, but late and without a package's name.
+missing=     # sentences
+packages=    # on this distribution
+family=$( (. /etc/os-release && echo "${ID:-} ${ID_LIKE:-}") 2>/dev/null || true)
+lacks() {    # what, package on Debian and Ubuntu, on Fedora, on Arch
+  missing="$missing$1; "
+  case " $family " in
+    *' debian '*) packages="$packages $2" ;;
+    *' fedora '*) packages="$packages $3" ;;
+    *' arch '*) packages="$packages $4" ;;
+  esac
+}
+compiles() { # C++ that must be accepted, with further arguments
+  text=$1; shift
+  printf '%s\n' "$text" | ${CXX:-c++} ${VULKAN_SDK:+"-I$VULKAN_SDK/include"} ${VULKAN_SDK:+"-L$VULKAN_SDK/lib"} \
+    -x c++ - "$@" >/dev/null 2>&1
+}
+if [ "$vulkan" != OFF ]; then
+  compiles '#include <vulkan/vulkan.hpp>' -E || lacks "the headers of Vulkan (vulkan/vulkan.hpp)" libvulkan-dev vulkan-headers vulkan-headers
+  compiles 'int main() { return 0; }' -o /dev/null -lvulkan || lacks "the loader of Vulkan (libvulkan)" libvulkan-dev vulkan-loader-devel vulkan-icd-loader
+  compiles '#include <spirv/unified1/spirv.hpp>' -E || lacks "the headers of SPIR-V (spirv/unified1/spirv.hpp)" spirv-headers spirv-headers-devel spirv-headers
+  if [ -n "${VULKAN_SDK:-}" ] && [ -x "$VULKAN_SDK/bin/glslc" ]; then PATH=$VULKAN_SDK/bin:$PATH; fi
+  command -v glslc >/dev/null || lacks "the shader compiler glslc" glslc glslc shaderc
+fi
+if [ "$cuda" = ON ] && ! command -v "${CUDACXX:-nvcc}" >/dev/null &&
+  { [ -n "${CUDACXX:-}" ] || [ ! -x /usr/local/cuda/bin/nvcc ]; }; then
+  lacks "the CUDA compiler ${CUDACXX:-nvcc}" nvidia-cuda-toolkit cuda-toolkit cuda
+fi
+if [ "$metal" = ON ] && ! command -v xcrun >/dev/null; then lacks "Apple's tools (xcrun); Metal is for macOS" '' '' ''; fi
+if [ -n "$missing" ]; then
+  # shellcheck disable=SC2086
+  packages=$(printf '%s\n' $packages | sort -u | paste -s -d ' ' -)
+  die "a backend that was asked for (cuda=$cuda vulkan=$vulkan metal=$metal) needs what is not here:" \
+    "${missing%; }${packages:+. Packages: $packages}"
+fi
+if [ "$cuda_for" = native ] && ! nvidia-smi -L >/dev/null 2>&1; then
+  die "HEARTH_CUDA=1 builds for the GPUs of this machine, and nvidia-smi finds none: install the driver, or say in CUDAARCHS" \
+    "what to build for (CUDAARCHS=90 for an H100)"
+fi
+# What llama.cpp of this version takes for granted, and Debian 12 does not have.
+if [ "$vulkan" = ON ]; then
+  old=
+  compiles '#include <vulkan/vulkan.hpp>
+    vk::LayerSettingEXT setting;' -fsyntax-only || old="the headers of Vulkan (1.3.272 is needed)"
+  printf '#version 450\n#extension GL_KHR_cooperative_matrix : require\nvoid main() {}\n' |
+    glslc -fshader-stage=compute -o /dev/null - 2>/dev/null ||
+    old="${old:+$old and }the shader compiler $(command -v glslc) (GL_KHR_cooperative_matrix is needed)"
+  [ -z "$old" ] || die "too old for llama.cpp v$version: $old. Take them from a newer system, or name a newer Vulkan SDK in VULKAN_SDK"
+fi
 
 # Everything below runs under the lock; the kernel drops it when this process ends, however it ends.
 lock() {
@@ -117,8 +185,7 @@ elif [ ! -d "$source" ]; then
   mv "$cache/fetch/source" "$source"
   rm -rf "$cache/fetch"
 fi
-grep -q 'LLAMA_VERSION_MINOR 5' "$source/CMakeLists.txt" ||
-  die "'$source' is not llama.cpp v$version; Hearth's engine layer was measured on that version only"
+check_version "$source"
 
 jobs=${HEARTH_JOBS:-$(nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)}
 log=$cache/$key.log
@@ -126,14 +193,27 @@ say "building llama.cpp v$version with $jobs jobs (about 3 minutes on 2 cores); 
 
 native=ON; if [ "$portable" = ON ]; then native=OFF; fi
 targets='llama llama-common'
+if [ "$rpc" = ON ]; then targets="$targets ggml-rpc-server"; fi
+old_vulkan=
+case $vulkan in
+  ON) set -- -DGGML_VULKAN=ON "-DVulkan_GLSLC_EXECUTABLE=$(command -v glslc)" ;;
+  SOFTWARE)
+    set -- -DGGML_VULKAN=ON "-DVulkan_GLSLC_EXECUTABLE=$here/vulkan_software/glslc"
+    old_vulkan=" -I'$here/vulkan_software/include'"
+    ;;
+  *) set -- -DGGML_VULKAN=OFF ;;
+esac
+# Shared libraries and the server program find each other where they lie together.
+beside='$ORIGIN'; if [ "$(uname -s)" = Darwin ]; then beside=@loader_path; fi
 if ! {
   cmake -S "$source" -B "$build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_POSITION_INDEPENDENT_CODE=ON \
-    "-DCMAKE_C_FLAGS=-include '$here/engine_amx.h'" "-DCMAKE_CXX_FLAGS=-include '$here/engine_amx.h'" \
+    "-DCMAKE_C_FLAGS=-include '$here/engine_amx.h'" "-DCMAKE_CXX_FLAGS=-include '$here/engine_amx.h'$old_vulkan" \
     -DBUILD_SHARED_LIBS=$shared \
     -DLLAMA_BUILD_IS_DEV=OFF -DLLAMA_BUILD_COMMON=ON -DLLAMA_BUILD_TESTS=OFF \
-    -DLLAMA_BUILD_TOOLS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_SERVER=OFF -DLLAMA_BUILD_APP=OFF \
+    -DLLAMA_BUILD_TOOLS=$rpc -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_SERVER=OFF -DLLAMA_BUILD_APP=OFF \
     -DLLAMA_OPENSSL=OFF -DLLAMA_SUBPROCESS=OFF -DGGML_CCACHE=OFF -DGGML_NATIVE=$native -DGGML_CUDA=$cuda \
-    -DGGML_VULKAN=$vulkan -DGGML_METAL=$metal -DGGML_BACKEND_DL=$portable -DGGML_CPU_ALL_VARIANTS=$portable
+    "$@" -DGGML_METAL=$metal -DGGML_RPC=$rpc -DGGML_RPC_RDMA=OFF -DCMAKE_BUILD_RPATH="$beside" \
+    -DGGML_BACKEND_DL=$portable -DGGML_CPU_ALL_VARIANTS=$portable
 } >"$log" 2>&1; then
   tail -n 20 "$log" >&2; die "configuring failed; the whole log is '$log'"
 fi
@@ -170,11 +250,12 @@ if [ $shared = ON ]; then
 else
   find "$build" -name '*.a' -exec cp {} "$stage/lib/" \;
 fi
+if [ "$rpc" = ON ]; then cp "$build/bin/ggml-rpc-server" "$stage/lib/"; fi
 {
   echo '# Made by scripts/engine.sh; read by CMakeLists.txt.'
   echo "set(HTH_ENGINE_VERSION \"$version\")"
   echo "set(HTH_ENGINE_SHARED $shared)"
-  echo "set(HTH_ENGINE_OPTIONS \"cuda=$cuda vulkan=$vulkan metal=$metal portable=$portable cpu=$cpu\")"
+  echo "set(HTH_ENGINE_OPTIONS \"cuda=$cuda vulkan=$vulkan metal=$metal rpc=$rpc portable=$portable cpu=$cpu\")"
   echo "set(HTH_ENGINE_ID \"$key\")"
 } >"$stage/engine.cmake"
 rm -rf "$final"
