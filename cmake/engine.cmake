@@ -6,6 +6,11 @@ message(STATUS "Engine: llama.cpp ${HTH_ENGINE_VERSION} (${HTH_ENGINE_OPTIONS})"
 add_library(hth_engine_libs INTERFACE)
 target_include_directories(hth_engine_libs SYSTEM INTERFACE ${HEARTH_ENGINE}/include)
 set(HTH_ENGINE_RUNTIME "")
+# The server that lends this machine's devices to others; "" where it was left out.
+set(HTH_ENGINE_RPC_SERVER "")
+if(EXISTS ${HEARTH_ENGINE}/lib/ggml-rpc-server)
+  set(HTH_ENGINE_RPC_SERVER ${HEARTH_ENGINE}/lib/ggml-rpc-server)
+endif()
 if(HTH_ENGINE_SHARED)
   foreach(name llama-common llama ggml ggml-base)
     find_library(HTH_LIB_${name} ${name} PATHS ${HEARTH_ENGINE}/lib NO_DEFAULT_PATH REQUIRED NO_CACHE)
@@ -13,6 +18,7 @@ if(HTH_ENGINE_SHARED)
   endforeach()
   # Everything in lib/ travels with the module; its run path is $ORIGIN.
   file(GLOB HTH_ENGINE_RUNTIME ${HEARTH_ENGINE}/lib/*)
+  list(REMOVE_ITEM HTH_ENGINE_RUNTIME ${HEARTH_ENGINE}/lib/ggml-rpc-server)
 else()
   find_package(OpenMP REQUIRED COMPONENTS CXX)
   # Static libraries refer to each other both ways, so they are searched as one group.

@@ -368,7 +368,8 @@ typedef struct hearth_model_options {
     uint32_t n_ctx;       /* context in tokens; 0: the model's own, at most 8192 */
     uint32_t n_batch;     /* most tokens of one evaluation; default 512 */
     uint32_t n_threads;   /* 0: the machine's CPUs */
-    int32_t n_gpu_layers; /* layers on the GPU; -1: all that fit */
+    int32_t n_gpu_layers; /* layers on GPUs and RPC servers; -1: all (default), 0: none. Without such a device they are
+                             the CPU's, and the log warns of a number that was asked for */
     const char *type_k;   /* type of K and V in the cache: "f16" (default), "bf16", "f32", "q8_0", "q4_0", ... */
     const char *type_v;
     bool no_mmap;                             /* read the weights into memory instead of mapping the file */
@@ -394,6 +395,13 @@ typedef struct hearth_model_options {
     uint32_t aging_ms;        /* a waiting request rises by one priority each so often; default 10000 */
     hearth_work_fn on_work;   /* NULL: nobody watches */
     void *work_user_data;
+    /*
+     * "host:port,host:port": llama.cpp's RPC servers (ggml-rpc-server of the same version), whose devices take layers,
+     * before this machine's GPUs; NULL (default): none. Neither encrypted nor authenticated: whoever can reach such a
+     * server, or stands in between, can read and change all that the model computes. A server serves one process at a
+     * time, and one that goes away ends this process (with SIGPIPE, where that is not ignored).
+     */
+    const char *rpc_servers;
 } hearth_model_options;
 
 static inline hearth_model_options hearth_model_options_default(void)

@@ -16,16 +16,27 @@ add_test(NAME headers/symbols COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/headers/symbol
 # The replaced attention, linked with the engine as the engine module is. Not under ThreadSanitizer, to which all that the
 # engine's threads and the test share looks like a race, the engine being a part of the program; unit/attention is there.
 if(HTH_ATTENTION_RANGES AND NOT HEARTH_SANITIZE STREQUAL "thread")
-  add_executable(test_kernel_attention kernel/attention_test.c)
-  hth_replace_attention(test_kernel_attention)
-  target_include_directories(test_kernel_attention PRIVATE ${CMAKE_SOURCE_DIR}/src)
-  target_link_libraries(test_kernel_attention PRIVATE hth_test_support hth_engine_libs)
-  set_target_properties(test_kernel_attention PROPERTIES LINKER_LANGUAGE CXX)
+  set(kernel_tests attention)
+  if(HTH_ENGINE_RPC_SERVER)
+    list(APPEND kernel_tests devices)
+  endif()
+  foreach(name ${kernel_tests})
+    add_executable(test_kernel_${name} kernel/${name}_test.c)
+    hth_replace_attention(test_kernel_${name})
+    target_include_directories(test_kernel_${name} PRIVATE ${CMAKE_SOURCE_DIR}/src)
+    target_link_libraries(test_kernel_${name} PRIVATE hth_test_support hth_engine_libs)
+    set_target_properties(test_kernel_${name} PROPERTIES LINKER_LANGUAGE CXX)
+  endforeach()
+  if(TARGET test_kernel_devices)
+    target_link_options(test_kernel_devices PRIVATE -Wl,--wrap=hth_attention_read)
+  endif()
   add_test(NAME kernel/attention COMMAND test_kernel_attention)
   # With more threads than processors, one that waits must not take the time of those it waits for.
   set_tests_properties(kernel/attention PROPERTIES TIMEOUT 900 ENVIRONMENT OMP_WAIT_POLICY=passive)
 endif()
 set_property(TEST unit/attention APPEND PROPERTY ENVIRONMENT OMP_WAIT_POLICY=passive)
+
+include(${CMAKE_CURRENT_SOURCE_DIR}/rpc.cmake)
 
 # Whole programs: shell scripts that get the build directory. Each works in a directory of its own.
 file(GLOB scripts CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/e2e/*_test.sh)

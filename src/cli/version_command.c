@@ -5,19 +5,89 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cache/cache.h"
 #include "cache/kvc.h"
 #include "cli/commands.h"
 #include "engine/backend.h"
 
+enum { DEVICES_MAX = 64 };
+
+/* What is known of the engine. */
+typedef struct engine_facts {
+    const char *build; /* "": there is none, and err says why */
+    hth_engine_device devices[DEVICES_MAX];
+    size_t n_devices;
+    hearth_error err;
+} engine_facts;
+
 static void print_help(void)
 {
     puts("usage: hearth version [--json]\n"
          "\n"
-         "Shows the version of Hearth, of the engine module beside it, and of the row format.\n"
+         "Shows the version of Hearth, of the engine module beside it, of the row format, and what the engine can "
+         "compute\n"
+         "on in this machine: its back ends, each with its devices.\n"
          "\n"
          "  --json    as one JSON object");
+}
+
+static void ask_engine(engine_facts *out)
+{
+    const hth_backend *backend = NULL;
+
+    *out = (engine_facts){ .build = "" };
+    if (hth_backend_llama(NULL, &backend, &out->err) != HEARTH_OK)
+        return;
+    out->build = backend->build();
+    if (backend->devices(out->devices, DEVICES_MAX, &out->n_devices, &out->err) != HEARTH_OK)
+        out->n_devices = 0;
+}
+
+static bool print_json(const engine_facts *engine)
+{
+    json_t *devices = json_array();
+    json_t *object;
+    char *text;
+
+    for (size_t i = 0; i < engine->n_devices; i++) {
+        const hth_engine_device *device = &engine->devices[i];
+
+        (void)json_array_append_new(devices, /* what is missing of it makes json_pack fail below */
+                                    json_pack("{s:s, s:s, s:s, s:I}", "backend", device->backend, "name", device->name,
+                                              "description", device->description, "memory_bytes",
+                                              (json_int_t)device->memory_bytes));
+    }
+    object = json_pack("{s:s, s:s, s:i, s:i, s:o}", "hearth", HEARTH_VERSION, "engine", engine->build, "kvc_version",
+                       HTH_KVC_VERSION, "block_tokens", (int)HTH_BLOCK_TOKENS, "devices", devices);
+    text = object ? json_dumps(object, JSON_INDENT(2)) : NULL;
+    if (text)
+        puts(text);
+    free(text);
+    json_decref(object);
+    return text != NULL;
+}
+
+static void print_device(const hth_engine_device *device)
+{
+    printf("%-8s", device->backend);
+    if (!device->name[0])
+        puts(strcmp(device->backend, "RPC") == 0 ? "the devices of servers that --rpc names" : "no device");
+    else if (device->memory_bytes > 0)
+        printf("%s, %s, %.1f GiB\n", device->name, device->description,
+               (double)device->memory_bytes / (double)(UINT64_C(1) << 30));
+    else
+        printf("%s, %s\n", device->name, device->description);
+}
+
+static void print_text(const engine_facts *engine)
+{
+    printf("hearth  %s\n", HEARTH_VERSION);
+    printf("engine  %s\n", *engine->build ? engine->build : engine->err.message);
+    printf("rows    KVC version %d, blocks of %u tokens\n", HTH_KVC_VERSION, HTH_BLOCK_TOKENS);
+    for (size_t i = 0; i < engine->n_devices; i++)
+        print_device(&engine->devices[i]);
 }
 
 int hth_command_version(int argc, char **argv)
@@ -27,10 +97,8 @@ int hth_command_version(int argc, char **argv)
         { "help", no_argument, NULL, 'h' },
         { NULL, 0, NULL, 0 },
     };
-    const hth_backend *backend = NULL;
-    hearth_error err = { .message = "" };
+    engine_facts engine;
     bool as_json = false;
-    const char *engine;
     int option;
 
     while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
@@ -46,20 +114,10 @@ int hth_command_version(int argc, char **argv)
         (void)fprintf(stderr, "hearth: version takes no argument '%s'\n", argv[optind]);
         return HTH_EXIT_USAGE;
     }
-    engine = hth_backend_llama(NULL, &backend, &err) == HEARTH_OK ? backend->build() : "";
-    if (as_json) {
-        json_t *object = json_pack("{s:s, s:s, s:i, s:i}", "hearth", HEARTH_VERSION, "engine", engine, "kvc_version",
-                                   HTH_KVC_VERSION, "block_tokens", (int)HTH_BLOCK_TOKENS);
-        char *text = object ? json_dumps(object, JSON_INDENT(2)) : NULL;
-
-        if (text)
-            puts(text);
-        free(text);
-        json_decref(object);
-    } else {
-        printf("hearth %s\n", HEARTH_VERSION);
-        printf("engine %s\n", *engine ? engine : err.message);
-        printf("rows   KVC version %d, blocks of %u tokens\n", HTH_KVC_VERSION, HTH_BLOCK_TOKENS);
-    }
+    ask_engine(&engine);
+    if (!as_json)
+        print_text(&engine);
+    else if (!print_json(&engine))
+        return HTH_EXIT_FAILED;
     return HTH_EXIT_OK;
 }

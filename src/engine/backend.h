@@ -24,7 +24,7 @@
 #include "engine/chat_reply.h"
 
 /* Raised when anything in this header changes; a module with another number is refused. */
-#define HTH_BACKEND_ABI 6u
+#define HTH_BACKEND_ABI 7u
 
 /* The symbol that an engine module exports: const hth_backend *hearth_backend(void). */
 #define HTH_BACKEND_SYMBOL "hearth_backend"
@@ -57,13 +57,23 @@ typedef enum hth_state_part {
 } hth_state_part;
 
 typedef struct hth_engine_model_params {
-    int32_t n_gpu_layers; /* -1: all that fit */
+    int32_t n_gpu_layers; /* layers on devices other than the CPU; -1: all that fit */
+    /* "host:port,host:port": servers of the engine on other machines, whose devices are used before this one's; or NULL. */
+    const char *rpc_servers;
     bool no_mmap;
     const char *chat_template;        /* Jinja source, or NULL for the model's own */
     hearth_load_progress_fn progress; /* may be NULL */
     void *progress_user_data;
     const hth_log *log; /* outlives the model; never NULL */
 } hth_engine_model_params;
+
+/* Something that the engine can compute on. */
+typedef struct hth_engine_device {
+    char backend[32];      /* the part of the engine that drives it: "CPU", "CUDA", "Vulkan", "RPC" */
+    char name[64];         /* "CUDA0"; "": this back end has no device here */
+    char description[128]; /* "NVIDIA H100" */
+    uint64_t memory_bytes; /* all there is; 0: unknown */
+} hth_engine_device;
 
 typedef struct hth_engine_model_info {
     hth_model_kind kind;
@@ -150,9 +160,18 @@ typedef struct hth_backend {
 
     /* One line naming version, build and CPU features; static string. Does not initialise the engine. */
     const char *(*build)(void);
+    /*
+     * What the engine can compute on in this machine, at most capacity entries, *n_out of them. Any thread; starts the
+     * engine, which takes a moment where there are GPUs.
+     */
+    hearth_status (*devices)(hth_engine_device *out, size_t capacity, size_t *n_out, hearth_error *err);
 
     /* ---- model: any thread; the functions below that take only a model may run at once on one model ---- */
 
+    /*
+     * HEARTH_MISUSE when rpc_servers is no list of addresses, HEARTH_ENGINE when one of them does not answer. A server
+     * that goes away later ends the process; so do other failures of devices.
+     */
     hearth_status (*model_load)(const char *path, const hth_engine_model_params *params, hth_engine_model **out,
                                 hearth_error *err);
     void (*model_free)(hth_engine_model *model); /* after its contexts; accepts NULL */

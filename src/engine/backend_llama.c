@@ -40,7 +40,9 @@
 #include "engine/backend_llama_sampler.h"
 #include "engine/sampler.h"
 #include "engine/llama_chat.h"
+#include "engine/llama_devices.h"
 #include "engine/llama_shim.h"
+#include "engine/model_files.h"
 
 #define N_UBATCH_MAX 512
 #define N_CTX_STEP 256
@@ -59,7 +61,8 @@ struct hth_engine_model {
     bool chat_given;
     atomic_int kind; /* hth_model_kind */
     bool has_long_rope_factors;
-    bool on_gpu;
+    hth_llama_devices devices;
+    bool on_gpu;          /* there are some */
     int32_t n_gpu_layers; /* as asked for; layers elsewhere round differently */
     hth_shim_model_facts facts;
     hth_texts *texts;
@@ -164,11 +167,16 @@ static void receive_log(enum ggml_log_level level, const char *text, void *user_
     }
 }
 
-/* Called by the engine just before it ends the process. */
+/* Called by the engine just before it ends the process. Not one of its own lines, which not everybody wants to see. */
 static void receive_last_words(const char *message)
 {
-    receive_log(GGML_LOG_LEVEL_ERROR, message, NULL);
-    receive_log(GGML_LOG_LEVEL_CONT, "\n", NULL);
+    if (here.log) {
+        hth_log_line(here.log, HEARTH_LOG_ERROR, "hearth", "the engine ends this process: %s", message);
+        return;
+    }
+    pthread_mutex_lock(&engine.log_lock);
+    hth_log_line(engine.latest, HEARTH_LOG_ERROR, "hearth", "the engine ends this process: %s", message);
+    pthread_mutex_unlock(&engine.log_lock);
 }
 
 /* To be called before anything that makes the engine talk. */
@@ -266,80 +274,21 @@ static const char *build(void)
     return hth_shim_version();
 }
 
-/* ---- model files ------------------------------------------------------------------------------------------------- */
-
-/* The first bytes of a model, before anything else looks at it. */
-static hearth_status check_magic(const char *path, uint64_t *n_bytes, hearth_error *err)
+static hearth_status devices(hth_engine_device *out, size_t capacity, size_t *n_out, hearth_error *err)
 {
-    uint8_t magic[4] = { 0 };
-    hearth_status status = HEARTH_OK;
-    struct stat st;
-    ssize_t n;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not block */
+    hearth_status status;
 
-    if (fd < 0)
-        return hth_fail_errno(err, errno, "cannot open the model '%s'", path);
-    if (fstat(fd, &st) != 0) {
-        status = hth_fail_errno(err, errno, "cannot examine the model '%s'", path);
-        goto out;
-    }
-    if (S_ISDIR(st.st_mode)) {
-        status = hth_fail(err, HEARTH_IO, "'%s' is a directory; name the GGUF file in it", path);
-        goto out;
-    }
-    if (!S_ISREG(st.st_mode)) {
-        status = hth_fail(err, HEARTH_IO, "'%s' is no regular file", path);
-        goto out;
-    }
-    n = pread(fd, magic, sizeof(magic), 0);
-    if (n < 0)
-        status = hth_fail_errno(err, errno, "cannot read the model '%s'", path);
-    else if (st.st_size == 0)
-        status = hth_fail(err, HEARTH_CORRUPT, "'%s' is empty", path);
-    else if (n < 4 || memcmp(magic, "GGUF", 4) != 0)
-        status = hth_fail(err, HEARTH_CORRUPT, "'%s' is no GGUF model: it begins with %02x%02x%02x%02x, not 'GGUF'",
-                          path, magic[0], magic[1], magic[2], magic[3]);
-    *n_bytes = (uint64_t)st.st_size;
-out:
-    (void)close(fd); /* only read from */
-    return status;
-}
-
-static hearth_status check_file(const char *path, hth_shim_file *file, hearth_error *err)
-{
-    uint64_t n_bytes = 0;
-    hearth_status status = check_magic(path, &n_bytes, err);
-
+    if ((!out && capacity > 0) || !n_out)
+        return hth_fail(err, HEARTH_MISUSE, "devices need room");
+    enter(NULL);
+    status = start_engine(err);
     if (status == HEARTH_OK)
-        status = hth_shim_file_read(path, file, err);
-    if (status == HEARTH_OK && file->bytes_needed > n_bytes)
-        status = hth_fail(err, HEARTH_CORRUPT, "'%s' is incomplete: %llu bytes, its tensors need %llu; fetch it again",
-                          path, (unsigned long long)n_bytes, (unsigned long long)file->bytes_needed);
+        status = hth_llama_devices_list(out, capacity, n_out, err);
+    leave();
     return status;
 }
 
-/* Check a model's file, or all parts of a split one; *total sums them up. */
-static hearth_status check_model_files(const char *path, hth_shim_file *total, hearth_error *err)
-{
-    hearth_status status = check_file(path, total, err);
-
-    if (status != HEARTH_OK || total->split_count <= 1)
-        return status;
-    if (total->split_no != 0)
-        return hth_fail(err, HEARTH_MISUSE, "'%s' is part %u of %u; name the first part", path, total->split_no + 1,
-                        total->split_count);
-    for (uint32_t i = 1; i < total->split_count && status == HEARTH_OK; i++) {
-        char part_path[PATH_BYTES];
-        hth_shim_file part = { 0 };
-
-        status = hth_shim_split_path(path, i, total->split_count, part_path, sizeof(part_path), err);
-        if (status == HEARTH_OK)
-            status = check_file(part_path, &part, err);
-        total->weight_bytes += part.weight_bytes;
-        total->has_long_rope_factors |= part.has_long_rope_factors;
-    }
-    return status;
-}
+/* ---- model ------------------------------------------------------------------------------------------------------- */
 
 static hearth_status check_memory(uint64_t needed_bytes, const char *what, hearth_error *err)
 {
@@ -350,8 +299,6 @@ static hearth_status check_memory(uint64_t needed_bytes, const char *what, heart
     return hth_fail(err, HEARTH_NO_MEMORY, "%s needs %llu MiB of memory, %llu MiB are available", what,
                     (unsigned long long)(needed_bytes >> 20), (unsigned long long)(available_bytes >> 20));
 }
-
-/* ---- model ------------------------------------------------------------------------------------------------------- */
 
 /* Architectures of v0.5.0 whose cache has parts of its own kind: indexers, shared cells, chunked windows. */
 static const char *const uncached_architectures[] = {
@@ -422,6 +369,7 @@ static void model_free(hth_engine_model *model)
     hth_llama_chat_free(model->chat);
     if (model->llama)
         hth_shim_model_free(model->llama);
+    hth_llama_devices_release(&model->devices);
     leave();
     pthread_mutex_lock(&engine.log_lock);
     if (engine.latest == model->log)
@@ -444,12 +392,35 @@ static bool report_progress(float fraction, void *user_data)
     return !progress->cancelled;
 }
 
+/*
+ * Where its layers go. Without layers the engine would still give devices large batches; here it then has none, so that
+ * what the key says of them is true. Where there is nothing to put layers on, it says nothing.
+ */
+static hearth_status pick_devices(hth_engine_model *model, const hth_engine_model_params *params, hearth_error *err)
+{
+    hearth_status status = HEARTH_OK;
+
+    if (params->n_gpu_layers != 0)
+        status = hth_llama_devices_pick(params->rpc_servers, &model->devices, err);
+    if (status != HEARTH_OK)
+        return status;
+    model->on_gpu = model->devices.n > 0;
+    model->n_gpu_layers = model->on_gpu ? params->n_gpu_layers : 0;
+    if (params->n_gpu_layers > 0 && !model->on_gpu)
+        hth_warn(
+            model->log,
+            "there is no GPU for %d layers: the CPU computes them; an engine for GPUs is built with HEARTH_CUDA=1, "
+            "HEARTH_VULKAN=1 or HEARTH_METAL=1 (`hearth version` shows what this one finds)",
+            params->n_gpu_layers);
+    return HEARTH_OK;
+}
+
 static hearth_status load_weights(hth_engine_model *model, const char *path, const hth_engine_model_params *params,
                                   hearth_error *err)
 {
     load_progress progress = { .params = params };
-    hearth_status status = hth_shim_model_load(path, params->n_gpu_layers, params->no_mmap, report_progress, &progress,
-                                               &model->llama, err);
+    hearth_status status = hth_shim_model_load(path, model->devices.all, model->n_gpu_layers, params->no_mmap,
+                                               report_progress, &progress, &model->llama, err);
 
     if (status == HEARTH_OK)
         return HEARTH_OK;
@@ -523,9 +494,7 @@ static hearth_status model_load(const char *path, const hth_engine_model_params 
     enter(params->log);
     status = start_engine(err);
     if (status == HEARTH_OK)
-        status = check_model_files(path, &file, err);
-    if (status == HEARTH_OK && params->no_mmap && params->n_gpu_layers == 0)
-        status = check_memory(file.weight_bytes, "the model", err);
+        status = hth_model_files_check(path, &file, err);
     if (status != HEARTH_OK)
         goto out;
 
@@ -536,7 +505,11 @@ static hearth_status model_load(const char *path, const hth_engine_model_params 
     }
     model->log = params->log;
     model->has_long_rope_factors = file.has_long_rope_factors;
-    status = load_weights(model, path, params, err);
+    status = pick_devices(model, params, err);
+    if (status == HEARTH_OK && params->no_mmap && !model->on_gpu)
+        status = check_memory(file.weight_bytes, "the model", err);
+    if (status == HEARTH_OK)
+        status = load_weights(model, path, params, err);
     if (status == HEARTH_OK)
         status = hth_shim_model_facts_read(model->llama, &model->facts, err);
     if (status == HEARTH_OK)
@@ -545,8 +518,6 @@ static hearth_status model_load(const char *path, const hth_engine_model_params 
         status = read_chat_template(model, params, err);
     if (status != HEARTH_OK)
         goto out;
-    model->on_gpu = model->facts.has_gpu && params->n_gpu_layers != 0;
-    model->n_gpu_layers = model->on_gpu ? params->n_gpu_layers : 0;
     /* Only its first file is fingerprinted, so two models that differ in another one would share rows. */
     atomic_init(&model->kind, (int)(file.split_count > 1 ? HTH_MODEL_UNCACHED : kind_of(&model->facts)));
 
@@ -768,15 +739,16 @@ static void write_params_text(hth_engine_context *context, const struct llama_co
     char text[4096];
     size_t n;
 
-    n = (size_t)snprintf(text, sizeof(text),
-                         "backend=llama.cpp build=%s features=%s gpu=%d rows=%d block=%u k=%s v=%s fa=%d%s unified=1 "
-                         "repack=%d panel=%d rotate=%d longrope=%s rope_type=%d freq_scale=%a",
-                         hth_shim_version(), engine.features, model->n_gpu_layers,
-                         atomic_load(&model->kind) == HTH_MODEL_PLAIN ? ROW_FORMAT_PLAIN : ROW_FORMAT, HTH_BLOCK_TOKENS,
-                         ggml_type_name(params->type_k), ggml_type_name(params->type_v), has_flash_attention,
-                         has_flash_attention && hth_attention_is_on() ? " attn=own" : "", !model->on_gpu,
-                         getenv("GGML_NO_IQ_PANEL") == NULL, !(rotation_off && strtol(rotation_off, NULL, 10) != 0),
-                         long_rope, model->facts.rope_type, (double)model->facts.rope_freq_scale);
+    n = (size_t)snprintf(
+        text, sizeof(text),
+        "backend=llama.cpp build=%s features=%s gpu=%d%s%s rows=%d block=%u k=%s v=%s fa=%d%s unified=1 "
+        "repack=%d panel=%d rotate=%d longrope=%s rope_type=%d freq_scale=%a",
+        hth_shim_version(), engine.features, model->n_gpu_layers, model->on_gpu ? " devices=" : "", model->devices.word,
+        atomic_load(&model->kind) == HTH_MODEL_PLAIN ? ROW_FORMAT_PLAIN : ROW_FORMAT, HTH_BLOCK_TOKENS,
+        ggml_type_name(params->type_k), ggml_type_name(params->type_v), has_flash_attention,
+        has_flash_attention && hth_attention_is_on() ? " attn=own" : "", !model->on_gpu,
+        getenv("GGML_NO_IQ_PANEL") == NULL, !(rotation_off && strtol(rotation_off, NULL, 10) != 0), long_rope,
+        model->facts.rope_type, (double)model->facts.rope_freq_scale);
     for (size_t i = 0; i < sizeof(rope_keys) / sizeof(rope_keys[0]) && n < sizeof(text); i++) {
         char key[128];
         char value[128];
@@ -1484,6 +1456,7 @@ const hth_backend *hearth_backend(void)
         .abi = HTH_BACKEND_ABI,
         .name = "llama.cpp",
         .build = build,
+        .devices = devices,
         .model_load = model_load,
         .model_free = model_free,
         .model_info = model_info,

@@ -136,6 +136,16 @@ static const char *build(void)
     return "stub 1";
 }
 
+static hearth_status devices(hth_engine_device *out, size_t capacity, size_t *n_out, hearth_error *err)
+{
+    (void)out;
+    (void)capacity;
+    if (!n_out)
+        return hth_fail(err, HEARTH_MISUSE, "devices need room");
+    *n_out = 0; /* it computes nothing */
+    return HEARTH_OK;
+}
+
 static const struct {
     const char *name;
     hth_model_kind kind;
@@ -1085,6 +1095,7 @@ const hth_backend *hth_backend_stub(void)
         .abi = HTH_BACKEND_ABI,
         .name = "stub",
         .build = build,
+        .devices = devices,
         .model_load = model_load,
         .model_free = model_free,
         .model_info = model_info,

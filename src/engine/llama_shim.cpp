@@ -211,7 +211,7 @@ hearth_status hth_shim_split_path(const char *path, uint32_t split_no, uint32_t 
 
 /* ---- model ---- */
 
-hearth_status hth_shim_model_load(const char *path, int32_t n_gpu_layers, bool no_mmap,
+hearth_status hth_shim_model_load(const char *path, ggml_backend_dev_t *devices, int32_t n_gpu_layers, bool no_mmap,
                                   llama_progress_callback progress, void *progress_user_data, struct llama_model **out,
                                   hearth_error *err)
 {
@@ -219,6 +219,7 @@ hearth_status hth_shim_model_load(const char *path, int32_t n_gpu_layers, bool n
         llama_model_params params = llama_model_default_params();
         llama_model *model = nullptr;
 
+        params.devices = devices;
         params.n_gpu_layers = n_gpu_layers;
         params.load_mode = no_mmap ? LLAMA_LOAD_MODE_NONE : LLAMA_LOAD_MODE_MMAP;
         params.progress_callback = progress;
@@ -264,7 +265,6 @@ hearth_status hth_shim_model_facts_read(const struct llama_model *model, hth_shi
         facts.has_encoder = llama_model_has_encoder(model);
         facts.has_decoder = llama_model_has_decoder(model);
         facts.has_vocabulary = llama_vocab_type(llama_model_get_vocab(model)) != LLAMA_VOCAB_TYPE_NONE;
-        facts.has_gpu = llama_supports_gpu_offload();
         *out = facts;
         return HEARTH_OK;
     });

@@ -75,10 +75,10 @@ typedef struct hth_shim_model_facts {
     bool has_encoder;
     bool has_decoder;
     bool has_vocabulary; /* text can be tokenized; the engine aborts otherwise */
-    bool has_gpu;        /* layers can be offloaded to a device of this machine */
 } hth_shim_model_facts;
 
-hearth_status hth_shim_model_load(const char *path, int32_t n_gpu_layers, bool no_mmap,
+/* devices ends with NULL and is read during the call only; none: the CPU computes. */
+hearth_status hth_shim_model_load(const char *path, ggml_backend_dev_t *devices, int32_t n_gpu_layers, bool no_mmap,
                                   llama_progress_callback progress, void *progress_user_data, struct llama_model **out,
                                   hearth_error *err);
 void hth_shim_model_free(struct llama_model *model);

@@ -81,6 +81,8 @@ static hearth_status read_options(const hearth_model_options *options, hearth_mo
         return hth_fail(err, HEARTH_MISUSE, "n_threads is %u; it must be at most 1024", out->n_threads);
     if (out->n_gpu_layers < -1)
         return hth_fail(err, HEARTH_MISUSE, "n_gpu_layers is %d; it must be -1 (all) or more", out->n_gpu_layers);
+    if (out->rpc_servers && hth_rpc_addresses_read(out->rpc_servers, &(hth_rpc_addresses){ .n = 0 }, err) != HEARTH_OK)
+        return HEARTH_MISUSE;
     if (out->n_parallel < 1 || out->n_parallel > HTH_PARALLEL_MAX)
         return hth_fail(err, HEARTH_MISUSE, "n_parallel is %u; it must be 1 to %d", out->n_parallel, HTH_PARALLEL_MAX);
     if (out->queue_max < 1 || out->queue_max > QUEUE_MAX_MAX)
@@ -120,6 +122,7 @@ static hearth_status load_engine_model(hearth_model *model, const char *path, co
 {
     hth_engine_model_params params = {
         .n_gpu_layers = options->n_gpu_layers,
+        .rpc_servers = options->rpc_servers,
         .no_mmap = options->no_mmap,
         .chat_template = options->chat_template,
         .progress = options->progress,

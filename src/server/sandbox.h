@@ -11,6 +11,7 @@
 #define HTH_SERVER_SANDBOX_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/log.h"
 
@@ -19,11 +20,13 @@ typedef struct hth_sandbox_paths {
     const char *const *read; /* ending with NULL */
     /* Folders that may be read and written; those that do not exist are made, mode 0700. */
     const char *const *write; /* ending with NULL; an empty path stands for nothing, above, too */
+    /* TCP ports, of any machine, that may be connected to; where there are some, names of machines may be looked up. */
+    const uint16_t *ports; /* ending with 0 */
 } hth_sandbox_paths;
 
 /*
  * From now on this thread, and those it starts, can open these paths, the system's programs, libraries and settings, and
- * devices for computing; nothing else. TCP is closed where the system can do that. Files that are open stay open. True:
+ * devices for computing; nothing else. TCP is closed, but for these ports, where the system can do that. Files that are open stay open. True:
  * it is in force; otherwise the log says why not.
  */
 bool hth_sandbox_files(const hth_sandbox_paths *paths, const hth_log *log);
@@ -37,11 +40,11 @@ bool hth_sandbox_files(const hth_sandbox_paths *paths, const hth_log *log);
 bool hth_sandbox_calls(const hth_log *log);
 
 /*
- * The paths of a worker: the model, the engine's module, what the runtime's options name, and the socket's folder.
- * Released with hth_sandbox_paths_free; NULL without memory.
+ * The paths of a worker: the model, the engine's module, what the runtime's options name, and the socket's folder; and
+ * the ports of the RPC servers (NULL: none). Released with hth_sandbox_paths_free; NULL without memory.
  */
-hth_sandbox_paths *hth_sandbox_paths_of_worker(const char *model_path, const hearth_runtime_options *runtime,
-                                               const char *socket_path);
+hth_sandbox_paths *hth_sandbox_paths_of_worker(const char *model_path, const char *rpc_servers,
+                                               const hearth_runtime_options *runtime, const char *socket_path);
 void hth_sandbox_paths_free(hth_sandbox_paths *paths); /* accepts NULL */
 
 #endif

@@ -40,7 +40,7 @@
 #define SYS_landlock_restrict_self 446
 #endif
 
-enum { VERSION_QUERY = 1, RULE_PATH_BENEATH = 1, VERSION_MIN = 2 };
+enum { VERSION_QUERY = 1, RULE_PATH_BENEATH = 1, RULE_NET_PORT = 2, VERSION_MIN = 2 };
 
 #define FS_EXECUTE (UINT64_C(1) << 0)
 #define FS_WRITE_FILE (UINT64_C(1) << 1)
@@ -61,9 +61,12 @@ enum { VERSION_QUERY = 1, RULE_PATH_BENEATH = 1, VERSION_MIN = 2 };
     (FS_TO_READ | FS_WRITE_FILE | FS_REMOVE_DIR | FS_REMOVE_FILE | FS_MAKE_DIR | FS_MAKE_REG | FS_MAKE_SOCK | \
      FS_REFER | FS_TRUNCATE)
 
+#define NET_BIND (UINT64_C(1) << 0) /* version 4, of TCP */
+#define NET_CONNECT (UINT64_C(1) << 1)
+
 typedef struct ruleset_attr {
     uint64_t fs;
-    uint64_t net;    /* version 4: 1 bind, 2 connect, of TCP */
+    uint64_t net;    /* version 4 */
     uint64_t scoped; /* version 6: 1 abstract unix sockets, 2 signals */
 } ruleset_attr;
 
@@ -71,6 +74,11 @@ typedef struct path_beneath_attr {
     uint64_t allowed;
     int32_t parent_fd;
 } __attribute__((packed)) path_beneath_attr;
+
+typedef struct net_port_attr {
+    uint64_t allowed;
+    uint64_t port;
+} net_port_attr;
 
 /* ---- files ---- */
 
@@ -237,12 +245,30 @@ static void make_folder(const char *path)
     }
 }
 
+/* What the C library reads to find a machine by its name. */
+static void allow_names(ruleset *set)
+{
+    static const char *const readable[] = { "/etc/hosts", "/etc/host.conf", "/etc/resolv.conf", "/etc/gai.conf" };
+
+    for (size_t i = 0; i < sizeof(readable) / sizeof(readable[0]); i++)
+        allow(set, readable[i], FS_TO_READ);
+}
+
+/* Before version 4 the kernel does not look at ports. */
+static void allow_port(ruleset *set, uint16_t port, long version)
+{
+    net_port_attr rule = { .allowed = NET_CONNECT, .port = port };
+
+    if (version >= 4 && syscall(SYS_landlock_add_rule, set->fd, RULE_NET_PORT, &rule, 0) != 0 && set->errnum == 0)
+        set->errnum = errno;
+}
+
 /* 0 or errno. */
 static int restrict_files(const hth_sandbox_paths *paths, long version)
 {
     ruleset_attr attr = {
         .fs = FS_ALL_2 | (version >= 3 ? FS_TRUNCATE : 0),
-        .net = version >= 4 ? 3 : 0,
+        .net = version >= 4 ? NET_BIND | NET_CONNECT : 0,
         .scoped = version >= 6 ? 3 : 0,
     };
     size_t attr_bytes = version >= 6 ? sizeof(attr) : version >= 4 ? 16 : 8;
@@ -260,6 +286,10 @@ static int restrict_files(const hth_sandbox_paths *paths, long version)
         make_folder(*path);
         allow(&set, *path, FS_TO_WRITE);
     }
+    for (const uint16_t *port = paths->ports; *port; port++)
+        allow_port(&set, *port, version);
+    if (paths->ports[0])
+        allow_names(&set);
     if (set.errnum == 0 &&
         (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || syscall(SYS_landlock_restrict_self, set.fd, 0) != 0))
         set.errnum = errno;

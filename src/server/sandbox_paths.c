@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cache/directory.h"
+#include "engine/rpc_address.h"
 
 enum { READ_MAX = 5, WRITE_MAX = 24, PATH_BYTES = 4096 };
 
@@ -15,6 +16,7 @@ typedef struct list {
     hth_sandbox_paths paths; /* first: what is handed out */
     const char *read[READ_MAX + 1];
     const char *write[WRITE_MAX + 1];
+    uint16_t ports[HTH_RPC_SERVERS_MAX + 1];
     char default_cache[PATH_BYTES];
     char socket_folder[PATH_BYTES];
     char nvidia_cache[PATH_BYTES];
@@ -81,8 +83,20 @@ static void fill_own(list *all, const char *socket_path)
         all->nvidia_cache[0] = '\0'; /* kernels are compiled anew each time then */
 }
 
-hth_sandbox_paths *hth_sandbox_paths_of_worker(const char *model_path, const hearth_runtime_options *runtime,
-                                               const char *socket_path)
+/* A list that cannot be read is refused where the model is loaded. */
+static void fill_ports(list *all, const char *rpc_servers)
+{
+    hth_rpc_addresses addresses;
+    unsigned n = 0;
+
+    if (rpc_servers && hth_rpc_addresses_read(rpc_servers, &addresses, NULL) == HEARTH_OK)
+        for (; n < addresses.n; n++)
+            all->ports[n] = addresses.ports[n];
+    all->ports[n] = 0;
+}
+
+hth_sandbox_paths *hth_sandbox_paths_of_worker(const char *model_path, const char *rpc_servers,
+                                               const hearth_runtime_options *runtime, const char *socket_path)
 {
     list *all, probe = { .read = { NULL } };
     strings texts = { .at = NULL };
@@ -94,7 +108,8 @@ hth_sandbox_paths *hth_sandbox_paths_of_worker(const char *model_path, const hea
     texts = (struct strings){ .at = all->given };
     fill_own(all, socket_path);
     fill(all, &texts, model_path, runtime);
-    all->paths = (hth_sandbox_paths){ .read = all->read, .write = all->write };
+    fill_ports(all, rpc_servers);
+    all->paths = (hth_sandbox_paths){ .read = all->read, .write = all->write, .ports = all->ports };
     return &all->paths;
 }
 

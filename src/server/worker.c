@@ -512,7 +512,8 @@ static void tear_down(worker *w)
 static void enter_sandbox(const worker *w)
 {
     const hth_worker_options *options = w->options;
-    hth_sandbox_paths *paths = hth_sandbox_paths_of_worker(options->model_path, options->runtime, options->socket_path);
+    hth_sandbox_paths *paths = hth_sandbox_paths_of_worker(options->model_path, options->model->rpc_servers,
+                                                           options->runtime, options->socket_path);
 
     if (paths)
         (void)hth_sandbox_files(paths, &w->log);

@@ -28,6 +28,7 @@ typedef struct fixture {
     char cache[512]; /* in inside; does not exist */
     char secret[512];
     char socket_path[512];
+    const char *rpc_servers; /* NULL: none */
     hearth_runtime_options runtime;
 } fixture;
 
@@ -82,7 +83,7 @@ static const hth_log to_stderr = { .level = HEARTH_LOG_INFO, .write = print_line
 
 static void enter_files(const fixture *f, const char *model)
 {
-    hth_sandbox_paths *paths = hth_sandbox_paths_of_worker(model, &f->runtime, f->socket_path);
+    hth_sandbox_paths *paths = hth_sandbox_paths_of_worker(model, f->rpc_servers, &f->runtime, f->socket_path);
 
     require(paths);
     if (!hth_sandbox_files(paths, &to_stderr))
@@ -219,6 +220,79 @@ static void try_signals(void *context)
 static void a_worker_cannot_signal_its_front(void **state)
 {
     hth_test_in_child(try_signals, *state);
+}
+
+/* ---- the network ---- */
+
+/* A socket that listens on a port of its own. */
+static int listen_on(uint16_t *port)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET };
+    socklen_t n = sizeof(address);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    require(fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0 && listen(fd, 1) == 0);
+    require(getsockname(fd, (struct sockaddr *)&address, &n) == 0);
+    *port = ntohs(address.sin_port);
+    return fd;
+}
+
+/* 0 or errno. */
+static int connect_to(uint16_t port)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons(port) };
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    int problem;
+
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    require(fd >= 0);
+    problem = connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 ? 0 : errno;
+    require(close(fd) == 0);
+    return problem;
+}
+
+static void try_ports(void *context)
+{
+    fixture *f = context;
+    uint16_t first, second, other;
+    char servers[64];
+
+    (void)listen_on(&first);
+    (void)listen_on(&second);
+    (void)listen_on(&other);
+    (void)snprintf(servers, sizeof(servers), "127.0.0.1:%u,localhost:%u", first, second);
+    f->rpc_servers = servers;
+    enter_files(f, "none.gguf");
+    if (connect_to(other) == 0)
+        hth_test_not_available("Landlock for TCP (Linux 6.7)");
+    require(connect_to(other) == EACCES);
+    require(connect_to(first) == 0 && connect_to(second) == 0);
+    require(can_open("/etc/hosts", O_RDONLY)); /* where the name of a server may stand */
+}
+
+static void a_worker_reaches_the_ports_of_its_rpc_servers_and_no_others(void **state)
+{
+    hth_test_in_child(try_ports, *state);
+}
+
+static void try_no_ports(void *context)
+{
+    fixture *f = context;
+    uint16_t port;
+
+    (void)listen_on(&port);
+    f->rpc_servers = "no address";
+    enter_files(f, "none.gguf");
+    if (connect_to(port) == 0)
+        hth_test_not_available("Landlock for TCP (Linux 6.7)");
+    require(connect_to(port) == EACCES);
+    require(!can_open("/etc/hosts", O_RDONLY));
+}
+
+static void servers_that_cannot_be_read_open_no_port(void **state)
+{
+    hth_test_in_child(try_no_ports, *state);
 }
 
 /* ---- system calls ---- */
@@ -359,6 +433,8 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(without_a_device_a_worker_shares_no_memory_but_its_rows, setup, teardown),
         cmocka_unit_test_setup_teardown(a_worker_cannot_signal_its_front, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_worker_reaches_the_ports_of_its_rpc_servers_and_no_others, setup, teardown),
+        cmocka_unit_test_setup_teardown(servers_that_cannot_be_read_open_no_port, setup, teardown),
         cmocka_unit_test_setup_teardown(a_worker_can_start_no_programs_and_reach_no_network, setup, teardown),
         cmocka_unit_test_setup_teardown(the_cache_works_in_the_sandbox, setup, teardown),
         cmocka_unit_test_setup_teardown(the_engine_works_in_the_sandbox, setup, teardown),

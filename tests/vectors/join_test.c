@@ -10,6 +10,7 @@
 #include "engine/backend.h"
 #include "engine/blob_join.h"
 #include "support/cmocka_all.h"
+#include "support/devices.h"
 
 #define MODEL HTH_TEST_MODELS "/hearth-tiny.gguf"
 
@@ -22,7 +23,9 @@ static hth_engine_context *context;
 
 static int open_model(void **state)
 {
-    hth_engine_model_params params = { .log = &silent };
+    hth_engine_model_params params = { .n_gpu_layers = hth_test_gpu_layers(),
+                                       .rpc_servers = hth_test_rpc_servers(),
+                                       .log = &silent };
     hearth_error err = { .message = "" };
 
     (void)state;

@@ -16,6 +16,7 @@
 #include "cache/row_file.h"
 #include "hearth.h"
 #include "support/cmocka_all.h"
+#include "support/devices.h"
 #include "support/support.h"
 
 enum { N_CTX = 2304, N_TURNS = 9, N_REPLY = 24, N_USER = 190, N_ROWS_MAX = 256 };
@@ -60,6 +61,8 @@ static place open_place(const char *path, const char *directory)
     options.log_level = HEARTH_LOG_ERROR;
     model_options.n_ctx = N_CTX;
     model_options.n_threads = 2;
+    model_options.n_gpu_layers = hth_test_gpu_layers();
+    model_options.rpc_servers = hth_test_rpc_servers();
     if (hearth_runtime_open(&options, &p.runtime, &err) != HEARTH_OK ||
         hearth_model_load(p.runtime, path, &model_options, &p.model, &err) != HEARTH_OK)
         fail_msg("%s: %s", path, err.message);
@@ -466,6 +469,10 @@ static void a_conversation_that_forks_is_found_at_the_last_state_that_both_share
 
 int main(void)
 {
+    /* The others are about the stub, which computes nothing on a device. */
+    const struct CMUnitTest tests_of_devices[] = {
+        cmocka_unit_test(conversations_go_on_in_fresh_runtimes_on_models_of_every_kind),
+    };
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(conversations_go_on_in_fresh_runtimes_on_the_stub),
         cmocka_unit_test(conversations_go_on_in_fresh_runtimes_on_models_of_every_kind),
@@ -477,5 +484,7 @@ int main(void)
         cmocka_unit_test(a_conversation_that_forks_is_found_at_the_last_state_that_both_share),
     };
 
+    if (hth_test_has_devices())
+        return cmocka_run_group_tests(tests_of_devices, NULL, NULL);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,8 @@
  *
  * Recurrent state is cut once, after the last block; models of nothing else have no blocks. Of models with a window, the
  * blocks before it are put back bare. Models of each kind are made here, of random weights. Set HTH_TEST_EXTRA_MODEL to
- * the path of one more GGUF file to run it on that, too. Models with a window are right only up to rounding, because
+ * the path of one more GGUF file to run it on that, too, and support/devices.h says how to run all of it on other devices
+ * than the CPU. Models with a window are right only up to rounding, because
  * their restored cells lie elsewhere; a hundredth of the largest logit is allowed. A cell that is missing changes far
  * more.
  */
@@ -21,6 +22,7 @@
 
 #include "engine/backend.h"
 #include "support/cmocka_all.h"
+#include "support/devices.h"
 #include "support/support.h"
 
 #define BLOCK 256
@@ -64,16 +66,22 @@ static hth_engine_context *open_context(const run *r, const char *type)
         .n_ctx = 1024, .n_batch = 512, .n_seq_max = 4, .n_threads = 2, .type_k = type, .type_v = type
     };
     hth_engine_context *context = NULL;
+    hth_engine_context_info info;
     hearth_error err;
 
     if (r->backend->context_new(r->model, &params, &context, &err) != HEARTH_OK)
         fail_msg("%s", err.message);
+    r->backend->context_info(context, &info);
+    if (r->backend != hth_backend_stub())
+        assert_int_equal(strstr(info.params_text, " devices=") != NULL, hth_test_has_devices());
     return context;
 }
 
 static bool open_model(run *r, const char *path)
 {
-    hth_engine_model_params params = { .n_gpu_layers = 0, .log = &silent };
+    hth_engine_model_params params = { .n_gpu_layers = hth_test_gpu_layers(),
+                                       .rpc_servers = hth_test_rpc_servers(),
+                                       .log = &silent };
     hearth_error err;
 
     *r = (run){ .backend = hth_backend_stub(), .n_prefix = N_PREFIX };

@@ -1,0 +1,47 @@
+/*
+ * llama_devices.h - what llama.cpp can compute on: its back ends and their devices, here and on RPC servers
+ */
+#ifndef HTH_ENGINE_LLAMA_DEVICES_H
+#define HTH_ENGINE_LLAMA_DEVICES_H
+
+#include <ggml-backend.h>
+
+#include "hearth.h"
+
+#ifdef __cplusplus
+extern "C" { /* our own headers are C and do not say so themselves */
+#endif
+
+#include "base/status.h"
+#include "engine/backend.h"
+#include "engine/rpc_address.h"
+
+enum { HTH_LLAMA_DEVICES_MAX = 16 }; /* llama_max_devices() of v0.5.0 */
+
+/* Where layers of a model can be put besides the CPU. */
+typedef struct hth_llama_devices {
+    ggml_backend_dev_t all[HTH_LLAMA_DEVICES_MAX + 1]; /* ending with NULL; they live as long as the process */
+    size_t n;
+    /* What computes, as one word for ctx_params_hash: "Vulkan:llvmpipe(LLVM15.0.6)", "RPC:host:port". "" for none. */
+    char word[2048];
+    hth_rpc_addresses servers;
+    unsigned n_servers; /* of them, those that are in use */
+} hth_llama_devices;
+
+/*
+ * The devices for a model: those of the RPC servers ("host:port,host:port"; NULL: none), then this machine's, as the engine picks
+ * them itself. The engine has been started. HEARTH_MISUSE: rpc_servers is no list of addresses; HEARTH_ENGINE: one of
+ * the servers does not answer; HEARTH_UNSUPPORTED: the engine was built without RPC.
+ */
+hearth_status hth_llama_devices_pick(const char *rpc_servers, hth_llama_devices *out, hearth_error *err);
+/* The model is gone; also after a pick that failed, and for zeros. */
+void hth_llama_devices_release(hth_llama_devices *devices);
+
+/* All back ends and devices of this machine, as hth_backend.devices gives them. The engine has been started. */
+hearth_status hth_llama_devices_list(hth_engine_device *out, size_t capacity, size_t *n_out, hearth_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,31 @@
+/*
+ * rpc_address.h - the addresses of RPC servers, as users give them and the engine takes them
+ */
+#ifndef HTH_ENGINE_RPC_ADDRESS_H
+#define HTH_ENGINE_RPC_ADDRESS_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" { /* our own headers are C and do not say so themselves */
+#endif
+
+#include "base/status.h"
+
+enum { HTH_RPC_SERVERS_MAX = 16, HTH_RPC_ADDRESS_BYTES = 300 };
+
+/* "host:port,host:port" as single ones, in its order. */
+typedef struct hth_rpc_addresses {
+    char texts[HTH_RPC_SERVERS_MAX][HTH_RPC_ADDRESS_BYTES]; /* "host:port" */
+    uint16_t ports[HTH_RPC_SERVERS_MAX];
+    unsigned n;
+} hth_rpc_addresses;
+
+/* HEARTH_MISUSE names what is no address, an address that is given twice, and one too many. */
+hearth_status hth_rpc_addresses_read(const char *text, hth_rpc_addresses *out, hearth_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

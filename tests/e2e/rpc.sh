@@ -1,0 +1,67 @@
+#!/bin/sh
+# A model whose layers are on RPC servers restores like any other: cold, then warm in a new process, with the same reply.
+# Run by helpers/with_rpc_servers.c, which says in HTH_TEST_RPC where the servers are.
+. "$(dirname "$0")/lib.sh"
+[ -n "${HTH_TEST_RPC:-}" ] || fail "run this with with_rpc_servers"
+
+on_servers() { "$hearth" run "$tiny" --rpc "$HTH_TEST_RPC" "$@"; }
+
+words 500 >"$work/prompt"
+for run in cold warm; do
+  on_servers -f "$work/prompt" --temp 0 -n 24 --json >"$work/$run.json" || fail "$run run"
+done
+expect "cold hit" "$(field hit "$work/cold.json")" none
+expect "warm hit" "$(field hit "$work/warm.json")" exact
+expect "warm tier" "$(field tier "$work/warm.json")" disk
+expect "warm prefill evaluations" "$(field prefill_evaluations "$work/warm.json")" 0
+expect "text" "$(field text "$work/warm.json")" "$(field text "$work/cold.json")"
+
+# A longer prompt goes on from the rows that were restored into the servers' memory.
+{ cat "$work/prompt"; words 100 2; } >"$work/longer"
+on_servers -f "$work/longer" --temp 0 -n 24 --json >"$work/longer.json"
+expect "hit of a longer prompt" "$(field hit "$work/longer.json")" prefix
+on_servers -f "$work/longer" --temp 0 -n 24 --json --no-cache >"$work/alone.json"
+expect "its text" "$(field text "$work/longer.json")" "$(field text "$work/alone.json")"
+
+# What they computed is not the CPU's, nor that of other servers.
+"$hearth" run "$tiny" -f "$work/prompt" --temp 0 -n 1 --json >"$work/other.json"
+expect "hit on the CPU" "$(field hit "$work/other.json")" none
+"$hearth" run "$tiny" --rpc "${HTH_TEST_RPC%,*}" -f "$work/prompt" --temp 0 -n 1 --json >"$work/other.json"
+expect "hit on one server of two" "$(field hit "$work/other.json")" none
+
+# Without layers on them they are not asked.
+"$hearth" run "$tiny" --rpc 127.0.0.1:1 --gpu-layers 0 -f "$work/prompt" --temp 0 -n 1 --json >"$work/other.json"
+expect "hit without layers on servers" "$(field hit "$work/other.json")" exact
+
+# So does a server, whose workers reach those machines only.
+. "$source/tests/e2e/serve.sh"
+ask() { curl -s -o "$work/reply" -w '%{http_code}' "$url/v1/completions" -d "{\"prompt\": \"$1\", \"max_tokens\": 8, \"temperature\": 0}"; }
+serve -m "$tiny" --rpc "$HTH_TEST_RPC"
+expect "status of a completion" "$(ask 'Once upon a time')" 200
+grep -q '"completion_tokens": *8' "$work/reply" || fail "not a completion of 8 tokens: $(cat "$work/reply")"
+
+# A server has one client; the next one is told so.
+if on_servers -f "$work/prompt" -n 1 >"$work/busy" 2>&1; then fail "a busy server took a second client"; fi
+grep -q 'one client at a time' "$work/busy" || fail "what is wrong is not said: $(cat "$work/busy")"
+serve_stop
+on_servers -f "$work/prompt" --temp 0 -n 1 --json >"$work/again.json" || fail "the servers are not free again"
+expect "hit afterwards" "$(field hit "$work/again.json")" exact
+
+# A server that goes away ends the process that uses it, which says so.
+on_servers -p 'Once upon a time' -n 3000 -c 4096 --ignore-eos >"$work/out" 2>"$work/err" &
+run_pid=$!
+until [ -s "$work/out" ]; do
+  kill -0 "$run_pid" 2>/dev/null || fail "the run ended before anything was lost: $(cat "$work/err")"
+  sleep 0.02
+done
+kill -KILL "${HTH_TEST_RPC_PIDS##* }"
+status=0
+wait "$run_pid" || status=$?
+[ "$status" != 0 ] || fail "a run without one of its servers ended well"
+grep -q 'the engine ends this process: .*RPC server' "$work/err" || fail "what is wrong is not said: $(cat "$work/err")"
+
+# From then on it is named, and nothing crashes.
+status=0
+on_servers -f "$work/prompt" -n 1 >"$work/gone" 2>&1 || status=$?
+expect "exit status without one of the servers" "$status" 1
+grep -q "the RPC server '${HTH_TEST_RPC##*,}' cannot be reached" "$work/gone" || fail "it is not named: $(cat "$work/gone")"

@@ -1,0 +1,20 @@
+# rpc.cmake - tests that run while two RPC servers listen on loopback: helpers/with_rpc_servers.c starts and ends them
+#
+# All layers are on them, so nothing of what is restored lies in this process' memory. The same test programs run with
+# the CPU alone as vectors/*.
+
+function(hth_rpc_test name program)
+  add_test(NAME ${name} COMMAND with_rpc_servers 2 ${HTH_ENGINE_RPC_SERVER} ${program} ${ARGN})
+  # What little the CPU has left to do must not take the servers' time.
+  set_tests_properties(${name} PROPERTIES TIMEOUT 900 ENVIRONMENT OMP_WAIT_POLICY=passive)
+endfunction()
+
+if(HTH_ENGINE_RPC_SERVER)
+  foreach(vectors restore join kinds)
+    hth_rpc_test(rpc/${vectors} $<TARGET_FILE:test_vectors_${vectors}>)
+  endforeach()
+  hth_rpc_test(rpc/run ${CMAKE_CURRENT_SOURCE_DIR}/e2e/rpc.sh ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR})
+  if(TARGET test_kernel_devices)
+    hth_rpc_test(kernel/devices $<TARGET_FILE:test_kernel_devices>)
+  endif()
+endif()
