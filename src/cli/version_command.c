@@ -71,7 +71,7 @@ static bool print_json(const engine_facts *engine)
 
 static void print_device(const hth_engine_device *device)
 {
-    printf("%-8s", device->backend);
+    printf("%-6s ", device->backend);
     if (!device->name[0])
         puts(strcmp(device->backend, "RPC") == 0 ? "the devices of servers that --rpc names" : "no device");
     else if (device->memory_bytes > 0)
@@ -83,9 +83,9 @@ static void print_device(const hth_engine_device *device)
 
 static void print_text(const engine_facts *engine)
 {
-    printf("hearth  %s\n", HEARTH_VERSION);
-    printf("engine  %s\n", *engine->build ? engine->build : engine->err.message);
-    printf("rows    KVC version %d, blocks of %u tokens\n", HTH_KVC_VERSION, HTH_BLOCK_TOKENS);
+    printf("hearth %s\n", HEARTH_VERSION);
+    printf("engine %s\n", *engine->build ? engine->build : engine->err.message);
+    printf("rows   KVC version %d, blocks of %u tokens\n", HTH_KVC_VERSION, HTH_BLOCK_TOKENS);
     for (size_t i = 0; i < engine->n_devices; i++)
         print_device(&engine->devices[i]);
 }

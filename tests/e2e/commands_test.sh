@@ -50,4 +50,17 @@ for command in run cache kvc version "cache stat" "cache ls" "kvc inspect" "kvc 
   "$hearth" $command --help >"$work/out" 2>&1 || fail "hearth $command --help"
   grep -q usage "$work/out" || fail "hearth $command --help shows no usage"
 done
-"$hearth" version | grep -q "engine 0.5.0" || fail "the version does not name the engine: $("$hearth" version)"
+"$hearth" version >"$work/version"
+grep -q "^engine 0.5.0" "$work/version" || fail "the version does not name the engine: $(cat "$work/version")"
+grep -q "^CPU    CPU, .* GiB$" "$work/version" || fail "the version does not name the processor: $(cat "$work/version")"
+"$hearth" version --json >"$work/version.json"
+grep -q '"backend": "CPU"' "$work/version.json" || fail "nor does it as JSON: $(cat "$work/version.json")"
+mkdir "$work/empty"
+HEARTH_ENGINE_DIRECTORY=$work/empty "$hearth" version >"$work/version" || fail "the version without an engine"
+grep -q "^engine no engine: " "$work/version" || fail "the version does not say that there is no engine: $(cat "$work/version")"
+
+# Layers for a GPU: without one that is said once, and the reply is there.
+if ! grep -q "CUDA\|Vulkan\|Metal" "$work/version.json"; then
+  "$hearth" run "$tiny" -p 'Once upon a time' -n 2 --gpu-layers 9 --no-cache >"$work/out" 2>"$work/err" || fail "layers without a GPU"
+  expect "number of warnings" "$(grep -c 'warning: there is no GPU for 9 layers' "$work/err")" 1
+fi
