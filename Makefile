@@ -2,14 +2,14 @@
 #
 # Everything is built with CMake in build/ (sanitizers and fuzzers in build-*/); the engine is built once by
 # scripts/engine.sh into a cache directory outside the checkout. Variables: HEARTH_CUDA=1, HEARTH_VULKAN=1,
-# HEARTH_METAL=1, HEARTH_PORTABLE=1, LLAMA_CPP_DIR=..., JOBS=N, PREFIX=/usr/local, CMAKE_FLAGS=...
+# HEARTH_METAL=1, HEARTH_RPC=0, HEARTH_PORTABLE=1, LLAMA_CPP_DIR=..., JOBS=N, PREFIX=/usr/local, CMAKE_FLAGS=...
 
 JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
 PREFIX ?= /usr/local
 BUILD ?= build
 FUZZ_SECONDS ?= 120
 CTEST_FLAGS ?= -j$(JOBS)
-export HEARTH_CUDA HEARTH_VULKAN HEARTH_METAL HEARTH_PORTABLE LLAMA_CPP_DIR
+export HEARTH_CUDA HEARTH_VULKAN HEARTH_METAL HEARTH_RPC HEARTH_PORTABLE LLAMA_CPP_DIR
 
 # In continuous integration a warning is an error.
 ifdef CI
@@ -42,6 +42,16 @@ demo: deps
 
 test: build
 	@cd $(BUILD) && ctest --output-on-failure --no-tests=error $(CTEST_FLAGS)
+
+# A few tests on a GPU that the CPU plays: Mesa's Vulkan device. Not part of `make test`, since compiling the engine's
+# shaders takes long, once.
+vulkan-test: export HEARTH_VULKAN = software
+vulkan-test:
+	@scripts/deps.sh --software-gpu
+	$(call configure,build-vulkan,)
+	@cmake --build build-vulkan --parallel $(JOBS) --target hearth make_model test_vectors_restore test_vectors_join
+	@cd build-vulkan && VK_DRIVER_FILES=$$(ls /usr/share/vulkan/icd.d/lvp_icd*.json | head -n 1) GGML_VK_VISIBLE_DEVICES=0 \
+	  ctest --output-on-failure --no-tests=error -R '^gpu/'
 
 # The same tests with our code instrumented; the engine is not.
 asan: deps
@@ -78,10 +88,10 @@ install:
 	@cmake --install $(BUILD) --prefix $(PREFIX)
 
 help:
-	@sed -n 's/^\([a-z]*\):.*/  make \1/p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*/  make \1/p' Makefile | uniq
 
 clean:
-	rm -rf build build-asan build-tsan build-fuzz *.configure.log
+	rm -rf build build-asan build-tsan build-fuzz build-vulkan *.configure.log
 
 comma := ,
-.PHONY: help all deps build demo test asan tsan fuzz lint format bench install clean
+.PHONY: help all deps build demo test vulkan-test asan tsan fuzz lint format bench install clean

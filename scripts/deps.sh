@@ -15,7 +15,7 @@ debian_vulkan='libvulkan-dev glslc spirv-headers'   # for HEARTH_VULKAN=1 only
 debian_software_gpu='mesa-vulkan-drivers'   # for make vulkan-test only
 
 wanted=$debian_packages
-if [ "${HEARTH_VULKAN:-0}" = 1 ]; then wanted="$wanted $debian_vulkan"; fi
+if [ "${HEARTH_VULKAN:-0}" != 0 ]; then wanted="$wanted $debian_vulkan"; fi
 case ${1:-} in
   --tools) wanted="$wanted $debian_tools" ;;
   --software-gpu) wanted="$wanted $debian_software_gpu" ;;

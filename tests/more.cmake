@@ -37,6 +37,7 @@ endif()
 set_property(TEST unit/attention APPEND PROPERTY ENVIRONMENT OMP_WAIT_POLICY=passive)
 
 include(${CMAKE_CURRENT_SOURCE_DIR}/rpc.cmake)
+include(${CMAKE_CURRENT_SOURCE_DIR}/gpu.cmake)
 
 # Whole programs: shell scripts that get the build directory. Each works in a directory of its own.
 file(GLOB scripts CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/e2e/*_test.sh)

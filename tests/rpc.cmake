@@ -6,7 +6,8 @@
 function(hth_rpc_test name program)
   add_test(NAME ${name} COMMAND with_rpc_servers 2 ${HTH_ENGINE_RPC_SERVER} ${program} ${ARGN})
   # What little the CPU has left to do must not take the servers' time.
-  set_tests_properties(${name} PROPERTIES TIMEOUT 900 ENVIRONMENT OMP_WAIT_POLICY=passive)
+  set_tests_properties(${name} PROPERTIES TIMEOUT 900
+    ENVIRONMENT "OMP_WAIT_POLICY=passive;LSAN_OPTIONS=suppressions=${CMAKE_CURRENT_SOURCE_DIR}/lsan.supp:print_suppressions=0")
 endfunction()
 
 if(HTH_ENGINE_RPC_SERVER)

@@ -24,7 +24,7 @@
 #include "engine/chat_reply.h"
 
 /* Raised when anything in this header changes; a module with another number is refused. */
-#define HTH_BACKEND_ABI 6u
+#define HTH_BACKEND_ABI 7u
 
 /* The symbol that an engine module exports: const hth_backend *hearth_backend(void). */
 #define HTH_BACKEND_SYMBOL "hearth_backend"

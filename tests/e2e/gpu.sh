@@ -1,0 +1,49 @@
+#!/bin/sh
+# Usage: gpu.sh BUILD SOURCE vectors|run
+# What is restored on this machine's GPUs goes on as if it had been computed. Exits 77, which is "skipped", where there is
+# none. tests/gpu.cmake registers it where the engine has a back end for GPUs; `make vulkan-test` plays a GPU on the CPU.
+. "$(dirname "$0")/lib.sh"
+
+"$hearth" version >"$work/version"
+if ! grep -Eq '^(CUDA|ROCm|MUSA|Vulkan|Metal|MTL) +[^ ]+, ' "$work/version"; then
+  echo "skipped, there is no GPU: $(cat "$work/version")"
+  exit 77
+fi
+cat "$work/version"
+
+vectors() {
+  for program in restore join; do
+    HTH_TEST_GPU=1 HEARTH_ENGINE_DIRECTORY="$build" "$build/tests/test_vectors_$program" || fail "vectors/$program"
+  done
+}
+
+run() {
+  words 500 >"$work/prompt"
+  for run in cold warm; do
+    "$hearth" run "$tiny" -f "$work/prompt" --temp 0 -n 24 --json >"$work/$run.json" || fail "$run run"
+  done
+  expect "cold hit" "$(field hit "$work/cold.json")" none
+  expect "warm hit" "$(field hit "$work/warm.json")" exact
+  expect "warm prefill evaluations" "$(field prefill_evaluations "$work/warm.json")" 0
+  expect "text" "$(field text "$work/warm.json")" "$(field text "$work/cold.json")"
+
+  # A longer prompt goes on from the rows that were restored into the device's memory.
+  { cat "$work/prompt"; words 100 2; } >"$work/longer"
+  "$hearth" run "$tiny" -f "$work/longer" --temp 0 -n 24 --json >"$work/longer.json"
+  expect "hit of a longer prompt" "$(field hit "$work/longer.json")" prefix
+  "$hearth" run "$tiny" -f "$work/longer" --temp 0 -n 24 --json --no-cache >"$work/alone.json"
+  expect "its text" "$(field text "$work/longer.json")" "$(field text "$work/alone.json")"
+
+  # What it computed is not the CPU's.
+  "$hearth" run "$tiny" -f "$work/prompt" --temp 0 -n 1 --json --gpu-layers 0 >"$work/other.json"
+  expect "hit on the CPU" "$(field hit "$work/other.json")" none
+
+  # Workers find the device in their sandbox.
+  . "$source/tests/e2e/serve.sh"
+  serve -m "$tiny"
+  curl -s -o "$work/reply" "$url/v1/completions" -d '{"prompt": "Once upon a time", "max_tokens": 8, "temperature": 0}'
+  grep -q '"completion_tokens": *8' "$work/reply" || fail "not a completion of 8 tokens: $(cat "$work/reply")"
+  serve_stop
+}
+
+"$3"
