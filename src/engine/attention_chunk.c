@@ -18,23 +18,18 @@
 
 #include "engine/attention_lanes.h"
 
-enum {
-    N_ROWS = 64, /* of the vectors, however many the chunk has */
-    N_VECTORS = 4,
-    N_TILE = 64, /* cells */
-/* Sums that are kept in registers at once: rows of a product by vectors. */
-#if defined(__AVX512F__)
-    N_BLOCK = 4,
-    N_WIDE = 4,
-    N_BLOCK_NARROW = 12,
-#else
-    N_BLOCK = 4,
-    N_WIDE = 1,
-    N_BLOCK_NARROW = 4,
-#endif
-};
+#define N_ROWS HTH_CHUNK_ROWS /* of the vectors, however many the chunk has */
+#define N_VECTORS ((size_t)4)
+#define N_TILE ((size_t)64) /* cells */
 
-static_assert(N_ROWS == HTH_CHUNK_ROWS && N_ROWS == N_VECTORS * N_LANES, "a chunk fills the vectors");
+/* Sums that are kept in registers at once: rows of a product by vectors; the narrow block is one vector wide. */
+#if defined(__AVX512F__)
+enum { N_BLOCK = 4, N_WIDE = 4, N_BLOCK_NARROW = 12 };
+#else
+enum { N_BLOCK = 4, N_WIDE = 1, N_BLOCK_NARROW = 4 };
+#endif
+
+static_assert(HTH_CHUNK_ROWS == N_VECTORS * N_LANES, "a chunk fills the vectors");
 
 typedef struct work {
     float *q;         /* [dk][N_ROWS] */
@@ -239,8 +234,6 @@ static void weigh(const hth_attention *a, work *w)
         exponential(&factor);
         STORE(w->highest + j, highest);
         STORE(w->sum + j, LOAD(w->sum + j) * factor + sum);
-        if (memcmp(&before, &highest, sizeof(before)) == 0)
-            continue;
         for (size_t d = 0; d < a->dv; d++)
             STORE(w->out + d * N_ROWS + j, LOAD(w->out + d * N_ROWS + j) * factor);
     }

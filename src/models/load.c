@@ -7,6 +7,7 @@
  * After the first step a model can do what needs no keys: templates, tokens. A request waits for the second one, so no row
  * is looked up or saved under a fingerprint that is not known to be that of the file which was loaded.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -325,7 +326,7 @@ hearth_status hth_model_identify(hearth_model *model, hearth_error *err)
 hearth_status hearth_model_load(hearth_runtime *runtime, const char *path, const hearth_model_options *options,
                                 hearth_model **out, hearth_error *err)
 {
-    hearth_model *model;
+    hearth_model *model = NULL;
     hearth_status status;
 
     if (!out)
@@ -333,6 +334,7 @@ hearth_status hearth_model_load(hearth_runtime *runtime, const char *path, const
     status = hth_model_load_engine(runtime, path, options, &model, err);
     if (status != HEARTH_OK)
         return status;
+    assert(model);
     status = hth_model_identify(model, err);
     if (status != HEARTH_OK) {
         hearth_model_unref(model);

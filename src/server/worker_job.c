@@ -384,7 +384,8 @@ void hth_jobs_set_digest(hth_jobs *jobs, const uint8_t digest[HTH_FRAME_MODEL_BY
     while (jobs->waiting) {
         hth_job *job = jobs->waiting;
 
-        stop_waiting(job);
+        DL_DELETE2(jobs->waiting, job, prev_waiting, next_waiting);
+        job->is_waiting = false;
         start(job);
     }
 }

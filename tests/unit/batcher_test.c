@@ -405,6 +405,7 @@ static void note_pace(test_watch *watch, const hth_batch_row *rows, size_t n_row
 static uint32_t idle_cells_left(uint64_t row_us, uint32_t row_ps, uint32_t cells_max)
 {
     test_stage_options options = with_cache();
+    test_reply *replies[11];
     hearth_request request;
     uint32_t n_used;
     test_stage stage;
@@ -416,14 +417,16 @@ static uint32_t idle_cells_left(uint64_t row_us, uint32_t row_ps, uint32_t cells
         hearth_token *prompt = prompt_of(0, 100, i);
 
         request = test_request(prompt, 100, 1);
-        (void)submit(&stage, &request);
+        replies[i] = submit(&stage, &request);
         test_stage_run(&stage);
         free(prompt);
     }
     request = test_request(text, 256, 1);
-    (void)submit(&stage, &request);
+    replies[10] = submit(&stage, &request);
     test_stage_run(&stage);
     n_used = test_watch_n_used(&stage.watch);
+    for (size_t i = 0; i < 11; i++)
+        test_reply_free(replies[i]);
     test_stage_close(&stage);
     return n_used - 256;
 }
