@@ -35,6 +35,7 @@ for (const name of ['hearth', 'model', 'work'])
     process.exit(2)
   }
 const WRONG_KEPT = 20
+const OVER_MAX = 4
 const JUDGED_SECONDS = 1800
 const QUOTAS = { alone: 48 << 20, stub: 24 << 20, crowd: 6 << 20 } // of the cache directories, in bytes
 process.setMaxListeners(100)
@@ -100,6 +101,7 @@ const countFront = async () => {
 // ---- samples ----
 
 const samples = []
+const nOver = {} // samples in a row with more than the quota
 const times = { cold: [], warm: [] }
 const probe = async (draw, i) => {
   const prompt = Array.from({ length: 1000 }, () => 300 + draw.next(1500))
@@ -120,8 +122,11 @@ const sampler = async () => {
       const sample = { at: Date.now(), generation: front.generation, ...sampleNow(front.pid, directories, place('soak', 'run')) }
       samples.push(sample)
       appendFileSync(place('samples'), `${JSON.stringify(sample)}\n`)
-      for (const [name, { rows }] of Object.entries(sample.directories))
-        if (rows.bytes > QUOTAS[name] * 1.25) wrong.push(`the cache '${name}' has ${rows.bytes} bytes of rows, its quota is ${QUOTAS[name]}`)
+      // While an index is made anew nothing is evicted, which is soon over.
+      for (const [name, { rows }] of Object.entries(sample.directories)) {
+        nOver[name] = rows.bytes > QUOTAS[name] * 1.25 ? (nOver[name] ?? 0) + 1 : 0
+        if (nOver[name] === OVER_MAX) wrong.push(`the cache '${name}' keeps ${rows.bytes} bytes of rows, its quota is ${QUOTAS[name]}`)
+      }
     }
     for (const end = Date.now() + options['sample-ms']; isSampling && Date.now() < end; ) await sleep(200)
   }
