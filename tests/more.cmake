@@ -34,7 +34,9 @@ if(HTH_ATTENTION_RANGES AND NOT HEARTH_SANITIZE STREQUAL "thread")
   # With more threads than processors, one that waits must not take the time of those it waits for.
   set_tests_properties(kernel/attention PROPERTIES TIMEOUT 900 ENVIRONMENT OMP_WAIT_POLICY=passive)
 endif()
-set_property(TEST unit/attention APPEND PROPERTY ENVIRONMENT OMP_WAIT_POLICY=passive)
+foreach(name unit/attention vectors/batching vectors/kinds vectors/restore)
+  set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT OMP_WAIT_POLICY=passive)
+endforeach()
 
 include(${CMAKE_CURRENT_SOURCE_DIR}/rpc.cmake)
 include(${CMAKE_CURRENT_SOURCE_DIR}/gpu.cmake)
