@@ -51,7 +51,7 @@ vulkan-test:
 	$(call configure,build-vulkan,)
 	@cmake --build build-vulkan --parallel $(JOBS) --target hearth make_model test_vectors_restore test_vectors_join
 	@cd build-vulkan && VK_DRIVER_FILES=$$(ls /usr/share/vulkan/icd.d/lvp_icd*.json | head -n 1) GGML_VK_VISIBLE_DEVICES=0 \
-	  HTH_TEST_WORDS=40 ctest --output-on-failure --no-tests=error -R '^gpu/'
+	  HTH_TEST_WORDS=40 HTH_TEST_F16_ONLY=1 ctest --output-on-failure --no-tests=error -R '^gpu/'
 
 # The same tests with our code instrumented; the engine is not.
 asan: deps

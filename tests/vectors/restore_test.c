@@ -289,6 +289,8 @@ static void assert_restores_prefix(const char *path, const char *type, uint32_t 
 
 static void assert_restores(const char *path, const char *type)
 {
+    if (type && getenv("HTH_TEST_F16_ONLY")) /* for devices whose drivers fail with other cells */
+        return;
     assert_restores_prefix(path, type, N_PREFIX);
     assert_restores_prefix(path, type, N_PREFIX + N_TAIL);
 }
