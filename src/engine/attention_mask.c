@@ -59,6 +59,7 @@ typedef struct reader {
     hth_mask_plan *plan;
     size_t n_words;  /* of a row */
     size_t kept;     /* offset of [2 + HTH_CHUNK_ROWS][n_words]: bits of the last rows of the run, in a ring */
+    size_t any;      /* offset of [n_words]: what any row of the group at hand sees */
     size_t begin;    /* of the run */
     bool is_unsure;  /* of the run's first two rows, whether they are of one sequence */
     size_t n_closed; /* rows of it that are in groups of a chunk already */
@@ -126,7 +127,7 @@ static difference read_row(const reader *r, const void *mask, size_t row_bytes, 
     return d;
 }
 
-/* The range of words in which any of some rows has bits, and their number. */
+/* What any row of a group sees, the range of words in which that is something, and the number of cells. */
 static void measure(const reader *r, hth_mask_group *group)
 {
     size_t begin = r->n_words, end = 0;
@@ -137,6 +138,7 @@ static void measure(const reader *r, hth_mask_group *group)
 
         for (size_t row = 0; row < group->n_rows; row++)
             any |= bits_of(r, group->row + row)[i];
+        r->plan->words[r->any + i] = any;
         if (any == 0)
             continue;
         if (begin == r->n_words)
@@ -168,16 +170,13 @@ static bool fill_chunk(const reader *r, hth_mask_group *group)
         return false;
     group->columns = group->all + group->n_words;
     for (size_t i = 0; i < group->n_words; i++) {
-        uint64_t any = 0, all = UINT64_MAX;
+        uint64_t all = UINT64_MAX;
         size_t columns;
 
-        for (size_t row = 0; row < group->n_rows; row++) {
-            any |= bits_of(r, group->row + row)[first + i];
+        for (size_t row = 0; row < group->n_rows; row++)
             all &= bits_of(r, group->row + row)[first + i];
-        }
-        plan->words[group->any + i] = any;
         plan->words[group->all + i] = all;
-        if (any == all)
+        if (plan->words[group->any + i] == all)
             continue;
         if (!take_words(plan, N_BITS, &columns))
             return false;
@@ -204,9 +203,8 @@ static bool add_group(reader *r, size_t row, size_t n_rows, bool is_chunk)
     measure(r, &group);
     if (!take_words(plan, group.n_words, &group.any))
         return false;
-    if (!is_chunk && group.n_words > 0)
-        memcpy(plan->words + group.any, bits_of(r, row) + group.first_cell / N_BITS, group.n_words * sizeof(uint64_t));
-    else if (is_chunk && !fill_chunk(r, &group))
+    memcpy(plan->words + group.any, plan->words + r->any + group.first_cell / N_BITS, group.n_words * sizeof(uint64_t));
+    if (is_chunk && !fill_chunk(r, &group))
         return false;
     plan->groups[plan->n_groups++] = group;
     return true;
@@ -263,7 +261,7 @@ bool hth_mask_plan_make(hth_mask_plan *plan, const void *mask, size_t row_bytes,
     plan->n_groups = 0;
     plan->n_words = 0;
     plan->has_values = false;
-    ok = take_words(plan, (HTH_CHUNK_ROWS + 2) * r.n_words, &r.kept);
+    ok = take_words(plan, (HTH_CHUNK_ROWS + 2) * r.n_words, &r.kept) && take_words(plan, r.n_words, &r.any);
     for (size_t row = 0; ok && row < n_rows; row++) {
         if (row - r.begin - r.n_closed == HTH_CHUNK_ROWS) {
             ok = add_group(&r, r.begin + r.n_closed, HTH_CHUNK_ROWS, true);

@@ -99,8 +99,8 @@ static void let_go(hth_pool *pool, hth_seat *seat)
     drop(seat);
 }
 
-/* The finished sequence to go next: those of sessions last. NULL: there is none with cells, or none elsewhere, too. */
-static hth_seat *next_to_go(const hth_pool *pool, bool elsewhere_too)
+/* The finished sequence to go next: those of sessions last, perhaps none that is only here. NULL: there is none with cells. */
+static hth_seat *next_to_go(const hth_pool *pool, bool spares_only_here)
 {
     hth_seat *found = NULL;
 
@@ -108,7 +108,7 @@ static hth_seat *next_to_go(const hth_pool *pool, bool elsewhere_too)
         hth_seat *seat = &pool->seats[i];
         bool pinned = seat->session[0] != '\0';
 
-        if (seat->is_running || hth_sequence_n_tokens(seat->sequence) == 0 || (elsewhere_too && seat->is_only_here))
+        if (seat->is_running || hth_sequence_n_tokens(seat->sequence) == 0 || (spares_only_here && seat->is_only_here))
             continue;
         if (!found || pinned < (found->session[0] != '\0') ||
             (pinned == (found->session[0] != '\0') && seat->last_used < found->last_used))
