@@ -328,6 +328,8 @@ static hth_idle_cost idle_cost(const hth_engine_model *model)
 {
     bool is_ours = hth_attention_is_on() && !model->on_gpu;
 
+    if (atomic_load(&model->kind) == HTH_MODEL_RECURRENT)
+        return (hth_idle_cost){ .cells_max = UINT32_MAX }; /* no row looks at another sequence's state */
     return (hth_idle_cost){
         .row_ps = is_ours ? IDLE_ROW_PS : 0,
         .sequence_ps = is_ours ? IDLE_SEQUENCE_PS : 0,
