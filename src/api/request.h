@@ -14,6 +14,7 @@
 
 typedef enum hth_api_kind {
     HTH_API_CHAT,         /* OpenAI's /v1/chat/completions */
+    HTH_API_CHAT_TOKENS,  /* how many a chat would have: /v1/chat/completions/input_tokens */
     HTH_API_COMPLETION,   /* OpenAI's /v1/completions */
     HTH_API_MESSAGES,     /* Anthropic's /v1/messages */
     HTH_API_COUNT_TOKENS, /* Anthropic's /v1/messages/count_tokens */

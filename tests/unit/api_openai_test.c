@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/answers.h"
 #include "support/api.h"
 #include "support/api_run.h"
 #include "support/cmocka_all.h"
@@ -570,6 +571,27 @@ static void prompts_of_completions_have_all_four_forms(void **state)
     hth_api_request_free(r);
 }
 
+static void counted_tokens_are_those_that_a_chat_uses(void **state)
+{
+    const hth_test_stub *f = *state;
+    hth_api_request *request = parsed(HTH_API_CHAT_TOKENS, "{" MESSAGES "," TOOLS "}");
+    hth_test_answer answer = hth_test_api_run(f->model, HTH_API_CHAT, "{\"max_tokens\":1," MESSAGES "," TOOLS "}");
+    json_t *counted, *body = hth_test_json(hth_buffer_text(&answer.text));
+    hth_api_error error;
+    hth_buffer out = { .text = NULL };
+
+    assert_true(hth_api_answer(f->model, request, NULL, &out, &error));
+    counted = hth_test_json(hth_buffer_text(&out));
+    assert_in_range(json_integer_value(hth_test_at(counted, "input_tokens")), 20, 500);
+    assert_int_equal(json_integer_value(hth_test_at(counted, "input_tokens")),
+                     json_integer_value(hth_test_at(body, "usage.prompt_tokens")));
+    json_decref(counted);
+    json_decref(body);
+    hth_buffer_deinit(&out);
+    hth_buffer_deinit(&answer.text);
+    hth_api_request_free(request);
+}
+
 static void what_is_wrong_with_a_completion_is_named(void **state)
 {
     static const struct {
@@ -677,6 +699,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(each_token_has_its_log_probabilities_streamed_or_not, hth_test_stub_set_up,
                                         hth_test_stub_tear_down),
         cmocka_unit_test(prompts_of_completions_have_all_four_forms),
+        cmocka_unit_test_setup_teardown(counted_tokens_are_those_that_a_chat_uses, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(what_is_wrong_with_a_completion_is_named, hth_test_stub_set_up,
                                         hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(completions_of_several_prompts_are_told_apart_by_their_index,
