@@ -66,7 +66,7 @@ static void what_is_wrong_is_an_error_of_llama_cpps_shape(void **state)
         { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"a\",\"temperature\":-1}", "invalid_request_error", 400 },
         { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"a\",\"stream\":1}", "invalid_request_error", 400 },
         { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"a\",\"logit_bias\":[[1]]}", "invalid_request_error", 400 },
-        { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"a\",\"mirostat\":2}", "not_supported_error", 501 },
+        { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"a\",\"mirostat\":3}", "invalid_request_error", 400 },
         { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"a\",\"grammar\":\"g\",\"json_schema\":{\"a\":1}}",
           "invalid_request_error", 400 },
         { HTH_API_TOKENIZE, "{}", "invalid_request_error", 400 },
