@@ -747,7 +747,12 @@ typedef struct hearth_result {
     hearth_logprob *logprobs;
     uint32_t n_top_logprobs;
     uint32_t stop_number; /* one more than the index of the request's stop text that ended the reply; 0: none did */
-    void *reserved[6];
+    /*
+     * Where the request asked for prompt_logprobs: the same of the prompt's tokens, [stats.prompt_tokens]. The first token's, which
+     * nothing comes before, are NaN. NULL otherwise, and where the request ended before its prompt was read.
+     */
+    hearth_logprob *prompt_logprobs;
+    void *reserved[5];
 } hearth_result;
 
 typedef enum hearth_phase { HEARTH_PHASE_RESTORE = 0, HEARTH_PHASE_PREFILL = 1 } hearth_phase;
@@ -831,6 +836,11 @@ typedef struct hearth_request {
      * with n_replayed > 0, too.
      */
     bool is_resumed;
+    /*
+     * Report the logarithms of probabilities of the prompt's tokens, too. All of the prompt is computed for it: nothing is read
+     * from the cache or shared with others, and each token costs a look at the whole vocabulary. Only with n = 1.
+     */
+    bool prompt_logprobs;
 } hearth_request;
 
 static inline hearth_request hearth_request_default(void)

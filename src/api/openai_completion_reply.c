@@ -1,6 +1,7 @@
 /*
  * openai_completion_reply.c - text_completion, streamed and whole
  */
+#include <math.h>
 #include <string.h>
 
 #include "api/openai_body.h"
@@ -25,8 +26,11 @@ static json_t *logprob_json(hth_api_reply *reply, const hth_api_choice *choice, 
 static json_t *top_json(hth_api_reply *reply, const hth_api_choice *choice, size_t i)
 {
     const hearth_logprob *logprobs = hth_api_told_logprobs(&choice->told, i);
-    json_t *top = json_object();
+    json_t *top;
 
+    if (isnan(logprobs[0].logprob))
+        return json_null(); /* of the first token, before which there is nothing */
+    top = json_object();
     for (size_t k = 1; k < choice->told.n_each; k++) {
         bool is_whole;
         json_t *name = hth_api_token_text(reply, logprobs[k].token, &is_whole);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "api/reply_inside.h"
+#include "models/model.h"
 
 /* Log probabilities that may wait for text: more leave without, so that no event is larger than others by much. */
 enum { UNTOLD_MAX = 4096 };
@@ -248,6 +249,8 @@ void hth_api_reply_text(hth_api_reply *reply, size_t i, const char *text, size_t
 
 json_t *hth_api_logprob(float logprob)
 {
+    if (isnan(logprob))
+        return json_null();                                          /* it is not known */
     return json_real(isfinite(logprob) ? (double)logprob : -9999.0); /* as OpenAI writes what cannot be */
 }
 
@@ -355,6 +358,62 @@ static void end_all(hth_api_reply *reply, hth_buffer *out)
     reply->has_ended = true;
 }
 
+/* Bytes of a token's text in an echo, where control tokens have none. */
+static size_t n_echoed(hearth_model *model, hearth_token token)
+{
+    char piece[HTH_PIECE_BYTES_MAX];
+    char *text = NULL;
+    size_t n_text = 0, n_piece = 0;
+
+    if (hearth_detokenize(model, &token, 1, false, &text, &n_text, NULL) != HEARTH_OK)
+        return 0;
+    hearth_free(text);
+    if (n_text > 0 && hth_model_piece(model, token, piece, sizeof(piece), &n_piece, NULL) != HEARTH_OK)
+        n_piece = n_text; /* longer than any text */
+    return n_piece;
+}
+
+/*
+ * What is told of the prompt's tokens goes before what was told of the reply's. Where the request was over before, in another
+ * worker, nobody has computed it.
+ */
+static void tell_prompt(hth_api_reply *reply, hth_api_choice *choice, const hearth_result *result, hth_buffer *out)
+{
+    const hearth_request *asked = &reply->prepared->requests[choice->index / reply->request->options.n];
+    hth_api_told told = { .n = 0 };
+    size_t n_each = 1 + (size_t)result->n_top_logprobs, n_text = 0;
+    bool ok = true;
+
+    if (!result->prompt_logprobs) {
+        hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+        hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "the reply was broken off with its worker; send it again");
+        hth_api_reply_fail(reply, &error, out);
+        return;
+    }
+    for (size_t i = 0; ok && i < asked->n_tokens; i++) {
+        const hearth_token_event event = { .token = asked->tokens[i],
+                                           .logprobs = result->prompt_logprobs + i * n_each,
+                                           .n_top_logprobs = result->n_top_logprobs };
+
+        ok = hth_api_told_add(&told, &event, n_text, true);
+        n_text += n_echoed(reply->hearth, event.token);
+    }
+    for (size_t i = 0; ok && i < choice->told.n; i++)
+        ok = hth_api_told_add(&told,
+                              &(hearth_token_event){ .token = choice->told.tokens[i].id,
+                                                     .logprobs = hth_api_told_logprobs(&choice->told, i),
+                                                     .n_top_logprobs = result->n_top_logprobs },
+                              choice->told.tokens[i].text_begin, true);
+    if (!ok) {
+        hth_api_told_deinit(&told);
+        fail_memory(reply, out);
+        return;
+    }
+    hth_api_told_deinit(&choice->told);
+    choice->told = told;
+}
+
 void hth_api_reply_done(hth_api_reply *reply, size_t i, const hearth_result *result, hth_buffer *out)
 {
     hth_api_choice *choice;
@@ -379,6 +438,8 @@ void hth_api_reply_done(hth_api_reply *reply, size_t i, const hearth_result *res
         feed(reply, choice, result->text + choice->n_text, result->n_bytes - choice->n_text, false, out);
     if (!reply->has_ended)
         feed(reply, choice, "", 0, true, out);
+    if (!reply->has_ended && reply->request->options.prompt_logprobs)
+        tell_prompt(reply, choice, result, out);
     if (reply->has_ended)
         return;
     choice->has_ended = true;

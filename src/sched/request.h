@@ -28,6 +28,7 @@ struct hth_request {
     bool no_cache_read;
     bool echo;
     bool logprobs;
+    bool prompt_logprobs;
     uint32_t n_top_logprobs;
     int32_t priority;
     hearth_sampling sampling; /* numbers only: what it pointed to is gone */

@@ -126,8 +126,14 @@ void hth_slot_restore(hth_slot *slot, hth_pool *pool, uint64_t until_ns);
 
 /* In EVALUATE: what it could have in the next batch. */
 hearth_plan_item hth_slot_plan_item(const hth_slot *slot);
+/* May it take what others have computed, from rows or from the context? */
+bool hth_slot_may_read(const hth_slot *slot);
 /* Rows for its next n tokens. */
 void hth_slot_fill_rows(const hth_slot *slot, uint32_t n, hth_batch_row *rows);
+/* Are the logits after each of them wanted? */
+bool hth_slot_wants_prompt_logprobs(const hth_slot *slot);
+/* They were evaluated, and these are the logits after the i-th of them. Before hth_slot_note_evaluated. */
+void hth_slot_note_prompt_logits(hth_slot *slot, uint32_t i, const float *logits);
 /* They were evaluated; logits are those of the last where all tokens are, valid until the next evaluation. */
 void hth_slot_note_evaluated(hth_slot *slot, uint32_t n, const float *logits, uint64_t begin_ns, uint64_t end_ns);
 /* They were not, and the sequence is in doubt: go on from what is left of it. */

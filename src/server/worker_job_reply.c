@@ -360,6 +360,8 @@ static void take_end(hth_job *job, const hth_news *news)
     /* It had ended before, and all that came of it is here. */
     if (outcome && job->replies[news->reply].n_tokens == hth_known_n(known, news->reply))
         result = result_of(outcome);
+    result.prompt_logprobs = news->result->prompt_logprobs;
+    result.n_top_logprobs = news->result->n_top_logprobs;
     add_to_summary(job, news->reply, &result);
     hth_api_reply_done(job->task.reply, news->reply, &result, &job->jobs->piece);
     if (!job->is_framed || hth_known_has_ended(known, news->reply) || hth_api_reply_failure(job->task.reply) != 0)

@@ -306,6 +306,19 @@ static void on_progress(uint64_t id, hearth_phase phase, uint32_t n_done, uint32
         part->box->replies[reply_of(part, id)].n_done = n_done;
 }
 
+static bool keep_prompt_logprobs(hearth_result *to, const hearth_result *result)
+{
+    size_t n_bytes =
+        result->stats.prompt_tokens * (1 + (size_t)result->n_top_logprobs) * sizeof(*result->prompt_logprobs);
+
+    if (!result->prompt_logprobs)
+        return true;
+    to->prompt_logprobs = malloc(n_bytes);
+    if (to->prompt_logprobs)
+        memcpy(to->prompt_logprobs, result->prompt_logprobs, n_bytes);
+    return to->prompt_logprobs != NULL;
+}
+
 /* What the loop needs of a result. */
 static void keep_result(box_reply *reply, const hearth_result *result)
 {
@@ -315,7 +328,9 @@ static void keep_result(box_reply *reply, const hearth_result *result)
         .stats = result->stats,
         .error = result->error,
         .stop_number = result->stop_number,
+        .n_top_logprobs = result->n_top_logprobs,
     };
+    reply->lost_news |= !keep_prompt_logprobs(&reply->result, result);
     if (!reply->lost_news)
         return;
     reply->result.status = hth_fail(&reply->result.error, HEARTH_NO_MEMORY, "no memory for the reply");
