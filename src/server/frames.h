@@ -79,39 +79,34 @@ typedef enum hth_step_flag {
     HTH_STEP_FAILS = 2, /* the bytes end in the error that ends all of the request's replies */
 } hth_step_flag;
 
-/* What became of a request, all its replies together, for logs and metrics. */
-typedef struct hth_frame_summary {
-    uint32_t status;          /* HTTP status, also of a stream that failed later */
-    uint32_t n_prompt_tokens; /* each prompt once */
+/* Counts and times of a reply, or of a request's replies together. Numbers as in hearth_stats. */
+typedef struct hth_frame_figures {
+    uint32_t n_prompt_tokens;
     uint32_t n_cached_tokens;
     uint32_t n_reply_tokens;
-    uint32_t hit; /* hearth_hit, hearth_tier, hearth_miss, hearth_finish_reason of the first reply */
+    uint32_t hit; /* hearth_hit, hearth_tier, hearth_miss */
     uint32_t tier;
     uint32_t miss;
-    uint32_t finish;
-    double queue_ms; /* of the first reply, too */
+    double queue_ms;
     double restore_ms;
     double prefill_ms;
     double ttft_ms;
     double decode_ms;
+} hth_frame_figures;
+
+/* What became of a request, all its replies together, for logs and metrics. */
+typedef struct hth_frame_summary {
+    uint32_t status;           /* HTTP status, also of a stream that failed later */
+    uint32_t finish;           /* hearth_finish_reason of the first reply */
+    hth_frame_figures figures; /* tokens of all, each prompt once; all else of the first reply */
 } hth_frame_summary;
 
 /* How a reply ended: what its last bytes say that its tokens do not. Numbers as in hearth_stats and hearth_result. */
 typedef struct hth_frame_outcome {
     uint32_t finish;
     uint32_t stop_number;
-    uint32_t n_prompt_tokens;
-    uint32_t n_cached_tokens;
-    uint32_t n_reply_tokens;
-    uint32_t hit;
-    uint32_t tier;
-    uint32_t miss;
     uint32_t n_finish_tokens;
-    double queue_ms;
-    double restore_ms;
-    double prefill_ms;
-    double ttft_ms;
-    double decode_ms;
+    hth_frame_figures figures;
     uint8_t finish_key[HTH_FRAME_KEY_BYTES];
 } hth_frame_outcome;
 

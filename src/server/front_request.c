@@ -55,7 +55,7 @@ typedef struct request {
 static uint64_t n_tokens_used(const hth_record *record)
 {
     if (record->has_summary)
-        return (uint64_t)record->summary.n_prompt_tokens + record->summary.n_reply_tokens;
+        return (uint64_t)record->summary.figures.n_prompt_tokens + record->summary.figures.n_reply_tokens;
     return record->n_tokens_out > 0 || record->status == HTH_STATUS_CLIENT_GONE
              ? record->n_tokens_out + record->bytes_in / BYTES_A_TOKEN
              : 0;

@@ -274,51 +274,58 @@ static void take_cached(hth_job *job, const hth_news *news)
 
 /* ---- ends ---- */
 
-static hth_frame_outcome outcome_of(const hearth_result *result)
+static hth_frame_figures figures_of(const hearth_stats *stats)
 {
-    const hearth_stats *stats = &result->stats;
-    hth_frame_outcome outcome = {
-        .finish = result->finish_reason,
-        .stop_number = result->stop_number,
+    return (hth_frame_figures){
         .n_prompt_tokens = stats->prompt_tokens,
         .n_cached_tokens = stats->cached_tokens,
         .n_reply_tokens = stats->completion_tokens,
         .hit = stats->hit,
         .tier = stats->tier,
         .miss = stats->miss,
-        .n_finish_tokens = stats->finish_tokens,
         .queue_ms = stats->queue_ms,
         .restore_ms = stats->restore_ms,
         .prefill_ms = stats->prefill_ms,
         .ttft_ms = stats->ttft_ms,
         .decode_ms = stats->decode_ms,
     };
+}
 
-    static_assert(sizeof(outcome.finish_key) == sizeof(stats->finish_key), "a key is a key");
-    memcpy(outcome.finish_key, stats->finish_key, sizeof(outcome.finish_key));
+static hth_frame_outcome outcome_of(const hearth_result *result)
+{
+    hth_frame_outcome outcome = {
+        .finish = result->finish_reason,
+        .stop_number = result->stop_number,
+        .n_finish_tokens = result->stats.finish_tokens,
+        .figures = figures_of(&result->stats),
+    };
+
+    static_assert(sizeof(outcome.finish_key) == sizeof(result->stats.finish_key), "a key is a key");
+    memcpy(outcome.finish_key, result->stats.finish_key, sizeof(outcome.finish_key));
     return outcome;
 }
 
 /* What the API's writers need of a result. */
 static hearth_result result_of(const hth_frame_outcome *outcome)
 {
+    const hth_frame_figures *figures = &outcome->figures;
     hearth_result result = {
         .status = HEARTH_OK,
         .finish_reason = (hearth_finish_reason)outcome->finish,
         .stop_number = outcome->stop_number,
         .stats = {
-            .prompt_tokens = outcome->n_prompt_tokens,
-            .cached_tokens = outcome->n_cached_tokens,
-            .completion_tokens = outcome->n_reply_tokens,
-            .hit = (hearth_hit)outcome->hit,
-            .tier = (hearth_tier)outcome->tier,
-            .miss = (hearth_miss)outcome->miss,
+            .prompt_tokens = figures->n_prompt_tokens,
+            .cached_tokens = figures->n_cached_tokens,
+            .completion_tokens = figures->n_reply_tokens,
+            .hit = (hearth_hit)figures->hit,
+            .tier = (hearth_tier)figures->tier,
+            .miss = (hearth_miss)figures->miss,
             .finish_tokens = outcome->n_finish_tokens,
-            .queue_ms = outcome->queue_ms,
-            .restore_ms = outcome->restore_ms,
-            .prefill_ms = outcome->prefill_ms,
-            .ttft_ms = outcome->ttft_ms,
-            .decode_ms = outcome->decode_ms,
+            .queue_ms = figures->queue_ms,
+            .restore_ms = figures->restore_ms,
+            .prefill_ms = figures->prefill_ms,
+            .ttft_ms = figures->ttft_ms,
+            .decode_ms = figures->decode_ms,
         },
     };
 
@@ -328,25 +335,20 @@ static hearth_result result_of(const hth_frame_outcome *outcome)
 
 static void add_to_summary(hth_job *job, uint32_t reply, const hearth_result *result)
 {
-    const hearth_stats *stats = &result->stats;
-    hth_frame_summary *summary = &job->summary;
+    hth_frame_figures figures = figures_of(&result->stats), *sum = &job->summary.figures;
 
-    summary->n_reply_tokens += stats->completion_tokens;
+    sum->n_reply_tokens += figures.n_reply_tokens;
     if (reply % job->task.request->options.n == 0) {
-        summary->n_prompt_tokens += stats->prompt_tokens;
-        summary->n_cached_tokens += stats->cached_tokens;
+        sum->n_prompt_tokens += figures.n_prompt_tokens;
+        sum->n_cached_tokens += figures.n_cached_tokens;
     }
     if (reply > 0)
         return;
-    summary->hit = stats->hit;
-    summary->tier = stats->tier;
-    summary->miss = stats->miss;
-    summary->finish = result->finish_reason;
-    summary->queue_ms = stats->queue_ms;
-    summary->restore_ms = stats->restore_ms;
-    summary->prefill_ms = stats->prefill_ms;
-    summary->ttft_ms = stats->ttft_ms;
-    summary->decode_ms = stats->decode_ms;
+    figures.n_prompt_tokens = sum->n_prompt_tokens;
+    figures.n_cached_tokens = sum->n_cached_tokens;
+    figures.n_reply_tokens = sum->n_reply_tokens;
+    *sum = figures;
+    job->summary.finish = result->finish_reason;
 }
 
 static void take_end(hth_job *job, const hth_news *news)

@@ -121,18 +121,18 @@ static hth_record record_of_chat(void)
         .is_stream = true,
         .has_summary = true,
         .summary = { .status = 200,
-                     .n_prompt_tokens = 1024,
-                     .n_cached_tokens = 768,
-                     .n_reply_tokens = 64,
-                     .hit = HEARTH_HIT_PREFIX,
-                     .tier = HEARTH_TIER_DISK,
-                     .miss = HEARTH_MISS_EVICTED,
+                     .figures.n_prompt_tokens = 1024,
+                     .figures.n_cached_tokens = 768,
+                     .figures.n_reply_tokens = 64,
+                     .figures.hit = HEARTH_HIT_PREFIX,
+                     .figures.tier = HEARTH_TIER_DISK,
+                     .figures.miss = HEARTH_MISS_EVICTED,
                      .finish = HEARTH_FINISH_STOP,
-                     .queue_ms = 0.25,
-                     .restore_ms = 1.5,
-                     .prefill_ms = 12.125,
-                     .ttft_ms = 20,
-                     .decode_ms = 250.5 },
+                     .figures.queue_ms = 0.25,
+                     .figures.restore_ms = 1.5,
+                     .figures.prefill_ms = 12.125,
+                     .figures.ttft_ms = 20,
+                     .figures.decode_ms = 250.5 },
         .bytes_in = 4000,
         .bytes_out = 9000,
         .duration_ms = 300.125,
@@ -311,10 +311,12 @@ static void a_line_is_whole_and_bounded_whatever_is_in_it(void **state)
         record.key = record.peer = record.method = record.path = record.endpoint = record.model = text;
         memset(record.request_id, 'x', sizeof(record.request_id) - 1);
         record.bytes_in = record.bytes_out = INT64_MAX;
-        summary->n_prompt_tokens = summary->n_cached_tokens = summary->n_reply_tokens = UINT32_MAX;
-        summary->hit = summary->tier = summary->miss = summary->finish = record.n_resumed = UINT32_MAX;
-        summary->queue_ms = summary->restore_ms = summary->prefill_ms = 1e15;
-        summary->ttft_ms = summary->decode_ms = record.duration_ms = record.first_byte_ms = 1e15;
+        summary->figures.n_prompt_tokens = summary->figures.n_cached_tokens = summary->figures.n_reply_tokens =
+            UINT32_MAX;
+        summary->figures.hit = summary->figures.tier = summary->figures.miss = summary->finish = record.n_resumed =
+            UINT32_MAX;
+        summary->figures.queue_ms = summary->figures.restore_ms = summary->figures.prefill_ms = 1e15;
+        summary->figures.ttft_ms = summary->figures.decode_ms = record.duration_ms = record.first_byte_ms = 1e15;
         hth_server_log_request(log, &record);
         line = read_object(f);
         assert_in_range(strlen(f->text), 1000, HTH_SERVER_LOG_LINE_MAX);

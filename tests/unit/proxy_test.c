@@ -106,7 +106,7 @@ static void a_stream_is_what_its_steps_release(void **state)
     hth_test_http_until(&stage->http, stage->n_over == 1);
     assert_int_equal(stage->record.status, 200);
     assert_true(stage->record.is_stream && stage->record.has_summary);
-    assert_int_equal(stage->record.summary.n_reply_tokens, 9);
+    assert_int_equal(stage->record.summary.figures.n_reply_tokens, 9);
     assert_int_equal(stage->record.bytes_out, sizeof(stream_text) - 1);
     assert_int_equal(stage->record.n_resumed, 0);
     assert_true(stage->record.first_byte_ms > 0 && stage->record.duration_ms >= stage->record.first_byte_ms);
