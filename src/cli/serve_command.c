@@ -105,14 +105,14 @@ static void print_address(const char *what, const hth_server_address *address, u
         (void)fprintf(stderr, "%s %s://%s:%u\n", what, scheme, address->host, port);
 }
 
-/* For people, only where one looks: elsewhere standard error is the log. */
+/* Whoever reads standard error: people, scripts that wait for it, and what gathers the log. */
 static void on_listening(const uint16_t *ports, size_t n, void *user_data)
 {
     const serve *s = user_data;
     const hth_server_options *options = &s->set->options;
     hearth_error err;
 
-    for (size_t i = 0; isatty(STDERR_FILENO) && i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         if (i < options->n_listen)
             print_address("listening on", &options->listen[i], ports[i], options->tls_certificate != NULL);
         else
@@ -190,6 +190,10 @@ static int act(serve *s, hth_problems *problems)
         (void)fprintf(stderr, "hearth: the configuration cannot be printed: %s\n", strerror(errno));
         return HTH_EXIT_FAILED;
     }
+    if (s->flags.print_config && (s->flags.n_api_keys > 0 || s->flags.api_key_file))
+        (void)fputs("hearth: warning: keys of --api-key and --api-key-file are not in what was printed; 'keys' names a "
+                    "file of keys\n",
+                    stderr);
     return s->flags.check || s->flags.print_config ? HTH_EXIT_OK : run(s);
 }
 

@@ -125,10 +125,31 @@ static bool has_keys(const request *r)
     return r->options->options->n_keys > 0;
 }
 
-static hth_key_use *find_key(hth_front *front, hth_http_exchange *exchange)
+/* Where clients put a key that is not "Authorization: Bearer ...": those of Anthropic, Azure and Google. */
+static const char *const key_headers[] = { "X-Api-Key", "Api-Key", "X-Goog-Api-Key" };
+
+enum { N_KEY_HEADERS = sizeof(key_headers) / sizeof(key_headers[0]) };
+
+static hth_key_use *find_key(hth_front *front, const hth_http_exchange *exchange)
 {
-    return hth_keys_find(front->keys, hth_http_header(exchange, "Authorization"),
-                         hth_http_header(exchange, "X-Api-Key"));
+    hth_key_use *use = hth_keys_find(front->keys, hth_http_header(exchange, "Authorization"), NULL);
+
+    for (int i = 0; i < N_KEY_HEADERS && !use; i++)
+        use = hth_keys_find(front->keys, NULL, hth_http_header(exchange, key_headers[i]));
+    return use;
+}
+
+static bool shows_key(const hth_http_exchange *exchange)
+{
+    for (int i = 0; i < N_KEY_HEADERS; i++)
+        if (hth_http_header(exchange, key_headers[i]))
+            return true;
+    return hth_http_header(exchange, "Authorization") != NULL;
+}
+
+static bool is_expired(const hth_key_use *use)
+{
+    return hth_key_is_expired(hth_key_use_key(use), (int64_t)hth_os_unix_seconds());
 }
 
 /* The key that the client shows, if any. False when the request was refused. */
@@ -139,18 +160,23 @@ static bool identify(request *r)
     if (!has_keys(r))
         return true;
     r->use = find_key(r->front, r->exchange);
-    if (r->use) {
+    if (r->use)
         r->record.key = hth_key_use_key(r->use)->name;
+    if (r->use && !is_expired(r->use))
         return true;
-    }
-    if (hth_http_header(r->exchange, "Authorization") || hth_http_header(r->exchange, "X-Api-Key"))
+    if (r->use)
+        hth_api_fail(&error, HTH_API_UNAUTHORIZED, NULL,
+                     "the API key '%.64s' is expired; ask who gave it out for another one, or to let it live longer "
+                     "(hearth key expire)",
+                     r->record.key);
+    else if (shows_key(r->exchange))
         hth_api_fail(&error, HTH_API_UNAUTHORIZED, NULL,
                      "the API key is not known here; check it with who gave it out");
     else
         hth_api_fail(&error, HTH_API_UNAUTHORIZED, NULL,
                      "this server wants an API key, as 'Authorization: Bearer KEY' or 'x-api-key: KEY'");
     hth_http_header_add(r->exchange, "WWW-Authenticate", "Bearer");
-    refuse(r, &error, "unauthorized");
+    refuse(r, &error, r->use ? "expired" : "unauthorized");
     return false;
 }
 
@@ -410,10 +436,24 @@ static void refuse_path(request *r)
 static void refuse_foreign(request *r)
 {
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    char message[sizeof(error.message)];
+
+    hth_cors_refusal(hth_http_header(r->exchange, "Origin"), message, sizeof(message));
+    hth_api_fail(&error, HTH_API_FORBIDDEN, NULL, "%s", message);
+    refuse(r, &error, "forbidden");
+}
+
+/* Likewise a page whose name was made to lead here: what it only reads, it asks for without telling its origin. */
+static void refuse_strange(request *r)
+{
+    const char *host = hth_http_header(r->exchange, "Host");
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
 
     hth_api_fail(&error, HTH_API_FORBIDDEN, NULL,
-                 "pages of '%.100s' may not use this server; 'cors.origins' lists those that may",
-                 hth_http_header(r->exchange, "Origin"));
+                 "this server asks for no keys, and is not known under the name '%.100s'; ask it by address or as "
+                 "localhost, or say with --cors-origin https://%.100s (cors { origins = [...] } in the configuration) "
+                 "that the name is yours",
+                 host, host);
     refuse(r, &error, "forbidden");
 }
 
@@ -498,6 +538,11 @@ static void serve(request *r)
     }
     if (is_admins && route->kind != HTH_ROUTE_HEALTH && is_rebound(r)) {
         refuse_host(r);
+        return;
+    }
+    if (!is_admins && !has_keys(r) && strcmp(r->path, "/metrics") != 0 &&
+        hth_host_is_strange(r->options->options, r->exchange)) {
+        refuse_strange(r);
         return;
     }
     /* Who reaches the operators' listener needs no key. */
@@ -598,7 +643,8 @@ void hth_front_handle(hth_http_exchange *exchange, void *user_data)
         hth_buffer nothing = { .text = NULL };
 
         answer(r, 204, NULL, &nothing);
-    } else if (!is_allowed && !has_keys(r) && hth_cors_is_foreign(r->options->options, exchange)) {
+    } else if (hth_cors_is_foreign(r->options->options, exchange) &&
+               (!has_keys(r) || hth_cors_is_preflight(exchange))) {
         refuse_foreign(r);
     } else {
         serve(r);
@@ -609,11 +655,16 @@ bool hth_front_wants_body(hth_http_exchange *exchange, void *user_data)
 {
     hth_front *front = user_data;
     const hth_route *route = hth_route_find(hth_http_path(exchange));
+    const hth_key_use *use;
 
     if (!route || !takes(route, hth_http_method(exchange)))
         return false;
-    return hth_http_tag(exchange) == HTH_FRONT_ADMIN || front->options->options->n_keys == 0 ||
-           find_key(front, exchange) != NULL;
+    if (hth_http_tag(exchange) == HTH_FRONT_ADMIN)
+        return true;
+    if (front->options->options->n_keys == 0)
+        return !hth_cors_is_foreign(front->options->options, exchange);
+    use = find_key(front, exchange);
+    return use && !is_expired(use);
 }
 
 const char *hth_front_protocol_error(int status, const char *why, const char *path, void *user_data)

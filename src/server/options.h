@@ -41,6 +41,7 @@ typedef struct hth_server_key {
     uint32_t concurrency;
     const char *salt; /* its tenant's; NULL: shares the cache with all others without one */
     bool is_admin;
+    int64_t expires_s; /* Unix time from which it is refused; 0: never */
 } hth_server_key;
 
 typedef enum hth_log_format { HTH_LOG_AUTO, HTH_LOG_TEXT, HTH_LOG_JSON } hth_log_format;
