@@ -1,8 +1,8 @@
 /*
  * api_keys.c - see api_keys.h
  *
- * Digests alone are kept. What was read from the file is wiped; the command line cannot be, since a reload reads it again,
- * and is visible to others anyway, of which is warned.
+ * Digests alone are kept. What was read from the file is wiped; the command line cannot be, since a reload reads it
+ * again, and is visible to others anyway, of which is warned.
  */
 #include "cli/api_keys.h"
 

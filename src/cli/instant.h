@@ -16,8 +16,8 @@
 enum { HTH_INSTANT_BYTES = 32 };
 
 /*
- * Unix time of a text; 0 is "never". now_s 0: only dates. False, with *out unchanged: it is no such text, or lies before
- * 1970 or beyond 9999.
+ * Unix time of a text; 0 is "never". now_s 0: only dates. False, with *out unchanged: it is no such text, or lies
+ * before 1970 or beyond 9999.
  */
 bool hth_instant_read(const char *text, int64_t now_s, int64_t *out);
 /* As "2027-01-31T18:00:00Z"; 0 is "never". */

@@ -17,6 +17,10 @@
 #define HTH_SERVER_SECRET_OPTION "--cache-salt"
 #define HTH_SERVER_SECRET_VARIABLE "HEARTH_CACHE_SALT"
 
+/* Words for what becomes of fields of a request that nobody knows. */
+#define HTH_UNKNOWN_PASS "pass"
+#define HTH_UNKNOWN_REFUSE "refuse"
+
 typedef struct hth_server_model {
     const char *name;          /* as clients name it */
     const char *const *worker; /* options of its worker's command line, ending with NULL: "--model", "x.gguf", ... */
@@ -66,7 +70,8 @@ typedef struct hth_server_options {
     uint64_t bodies_bytes_max; /* of all requests that are read or served; more are 503 */
     uint32_t json_depth_max;
     uint32_t messages_max;
-    uint32_t schema_bytes_max; /* of schemas and grammars */
+    uint32_t schema_bytes_max;  /* of schemas and grammars */
+    const char *unknown_fields; /* HTH_UNKNOWN_PASS or HTH_UNKNOWN_REFUSE; NULL: pass */
     uint32_t connections_max;
     uint32_t requests_max; /* at once, in all; more are 503 */
     uint32_t idle_timeout_ms;
