@@ -361,6 +361,8 @@ static const hth_option key_rows[] = {
     { "allow-public-without-keys", 0, HTH_OPTION_FLAG, NULL,
       "listen on addresses that others can reach without asking for keys",
       .offset = AT(server.allow_public_without_keys), .key = "allow_public_without_keys" },
+    { "props", 0, HTH_OPTION_FLAG, NULL, "answer POST /props, which has no effect, instead of refusing it",
+      .offset = AT(server.allows_props), .key = "props" },
     { .kind = HTH_OPTION_TABLE, .key = "tls", .table = &tls_table, .help = "TLS" },
     { .kind = HTH_OPTION_TABLE, .key = "cors", .table = &cors_table, .help = "Calls from pages in browsers" },
     { .kind = HTH_OPTION_HEADING, .help = "Limits of requests" },

@@ -142,7 +142,7 @@ void hth_admin_write_options(const hth_server_options *options, hth_buffer *out)
                   set(page, "cors",
                       json_pack("{s:o}", "origins", texts_json(options->cors_origins, options->n_cors_origins))) &&
                   set(page, "limits", limits_json(options)) && set(page, "supervision", supervision_json(options)) &&
-                  set(page, "log", log_json(options)) &&
+                  set(page, "log", log_json(options)) && set(page, "props", json_boolean(options->allows_props)) &&
                   set(page, "allow_public_without_keys", json_boolean(options->allow_public_without_keys)))) {
         json_decref(page);
         page = NULL;

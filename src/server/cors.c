@@ -137,6 +137,15 @@ bool hth_host_is_own(const hth_server_options *options, const char *host)
     return false;
 }
 
+/* Names that no registry gives out, by which containers call the machine that they run on: host.docker.internal. */
+static bool is_private_name(const char *name)
+{
+    static const char below[] = ".internal";
+    const size_t n = strlen(name), n_below = sizeof(below) - 1;
+
+    return n > n_below && strcasecmp(name + n - n_below, below) == 0;
+}
+
 bool hth_host_is_known(const hth_server_options *options, const char *host)
 {
     char name[NAME_BYTES];
@@ -145,6 +154,8 @@ bool hth_host_is_known(const hth_server_options *options, const char *host)
         return true;
     if (!read_name(host, name))
         return false;
+    if (is_private_name(name))
+        return true;
     for (size_t i = 0; i < options->n_cors_origins; i++)
         if (hth_origin_rule_has_host(options->cors_origins[i], name, strlen(name)))
             return true;

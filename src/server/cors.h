@@ -26,7 +26,7 @@ bool hth_cors_is_foreign(const hth_server_options *options, const hth_http_excha
  * machine's name, or a name that is listened on? Any other name may be somebody's who had it lead here.
  */
 bool hth_host_is_own(const hth_server_options *options, const char *host);
-/* The same, or the host of an origin that is listed, as of a proxy before the server. */
+/* The same, or the host of a listed origin, as of a proxy before the server, or a name below "internal". */
 bool hth_host_is_known(const hth_server_options *options, const char *host);
 /*
  * Was the request sent under a name that is not known, from this machine? There a browser can be made to ask; what comes

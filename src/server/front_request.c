@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "api/answers.h"
+#include "api/notes.h"
 #include "api/peek.h"
 #include "base/os.h"
 #include "base/status.h"
@@ -24,7 +25,10 @@
 #include "server/routes.h"
 #include "server/trace.h"
 
-enum { BYTES_A_TOKEN = 4 }; /* a guess, of text */
+enum {
+    BYTES_A_TOKEN = 4, /* a guess, of text */
+    PROPS_BYTES_MAX = 64 << 10,
+};
 
 /* A request from its first byte in the front to its line in the log. What the record points to is here. */
 typedef struct request {
@@ -60,6 +64,36 @@ static uint64_t n_tokens_used(const hth_record *record)
              : 0;
 }
 
+/* May one more refusal be logged? Says before it how many were not. */
+static bool may_log_refusal(hth_front *front)
+{
+    uint64_t n_untold = 0;
+
+    if (!hth_refusals_take(&front->refusals, hth_os_monotonic_ns(), &n_untold))
+        return false;
+    if (n_untold > 0)
+        hth_warn(&front->log, "%" PRIu64 " requests were refused that no line tells of: there were too many at once",
+                 n_untold);
+    return true;
+}
+
+/* A line of the access log; of a refusal also without one, since a client's trouble begins there. */
+static void log_request(const request *r)
+{
+    hth_front *front = r->front;
+    const hth_record *record = &r->record;
+    const bool is_refused = record->why && *record->why;
+
+    if (is_refused && !may_log_refusal(front))
+        return;
+    if (!r->options->options->no_access_log)
+        hth_server_log_request(front->server_log, record);
+    else if (is_refused)
+        hth_info(&front->log, "request %s of %s%s%s to %s %s is refused with %d: %s", record->request_id, record->peer,
+                 record->key[0] ? ", key " : "", record->key, record->method, record->endpoint, record->status,
+                 record->why);
+}
+
 /* It is over and was answered: tell logs, metrics and the key's limits. */
 static void end(request *r)
 {
@@ -71,8 +105,7 @@ static void end(request *r)
     hth_metrics_note(front->metrics, record);
     if (record->notes)
         hth_passed_over_log(&front->passed_over, &front->log, record->key, record->endpoint, record->notes);
-    if (!r->options->options->no_access_log)
-        hth_server_log_request(front->server_log, record);
+    log_request(r);
     hth_front_options_drop(front, r->options);
     free(r);
     hth_front_note_over(front);
@@ -99,6 +132,8 @@ static void refuse(request *r, const hth_api_error *error, const char *reason)
     }
     if (reason)
         hth_metrics_note_refused(r->front->metrics, reason);
+    r->record.reason = reason;
+    r->record.why = error->message;
     hth_api_error_write(dialect, error, &body);
     answer(r, hth_api_error_http_status(dialect, error), "application/json", &body);
     hth_buffer_deinit(&body);
@@ -118,6 +153,7 @@ static void on_relayed(const hth_record *record, void *user_data)
     r->record.first_byte_ms = record->first_byte_ms;
     r->record.n_resumed = record->n_resumed;
     r->record.notes = record->notes;
+    r->record.why = record->why;
     end(r);
 }
 
@@ -483,9 +519,53 @@ static void refuse_encoding(request *r)
     refuse(r, &error, NULL);
 }
 
+/* llama-server's order to change what /props tells. */
+static bool sets_props(const hth_route *route, const char *method)
+{
+    return route->kind == HTH_ROUTE_PROPS && strcmp(method, "POST") == 0;
+}
+
 static bool takes(const hth_route *route, const char *method)
 {
-    return !route->method || hth_method_is(route->method, method);
+    return !route->method || hth_method_is(route->method, method) || sets_props(route, method);
+}
+
+/*
+ * There is nothing yet that can be changed while the server runs, here as in llama-server: where the order is allowed, it is
+ * answered, and every field of it is told as one without effect.
+ */
+static void set_props(request *r)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hth_buffer body = { .text = NULL };
+    size_t n = 0;
+    const char *text = hth_http_body(r->exchange, &n);
+    hth_api_notes notes = { .text = "" };
+    const char *field;
+    json_t *object, *value;
+
+    if (!r->options->options->allows_props) {
+        hth_api_fail(&error, HTH_API_UNSUPPORTED, NULL,
+                     "properties cannot be changed here; start the server with --props (props = true in the "
+                     "configuration) to have the order answered, and change options in the configuration");
+        refuse(r, &error, "forbidden");
+        return;
+    }
+    object = n > 0 && n <= PROPS_BYTES_MAX ? json_loadb(text, n, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    if (!json_is_object(object)) {
+        hth_api_fail(&error, HTH_API_INVALID_VALUE, NULL, "the body must be a JSON object of at most %d bytes",
+                     PROPS_BYTES_MAX);
+        refuse(r, &error, NULL);
+        json_decref(object);
+        return;
+    }
+    json_object_foreach(object, field, value) hth_api_note(&notes, field);
+    if (notes.text[0])
+        hth_http_header_add(r->exchange, HTH_API_NOTES_HEADER, notes.text);
+    json_decref(object);
+    hth_buffer_add_text(&body, "{\"success\":true}");
+    answer(r, 200, "application/json", &body);
+    hth_buffer_deinit(&body);
 }
 
 /* Pages in an operator's browser reach what he reaches: whose they are, nobody knows there. */
@@ -563,6 +643,8 @@ static void serve(request *r)
     default:
         if (hth_http_encoding(r->exchange))
             refuse_encoding(r);
+        else if (sets_props(route, r->method))
+            set_props(r);
         else if (admit(r))
             relay(r);
     }
@@ -681,6 +763,8 @@ const char *hth_front_protocol_error(int status, const char *why, const char *pa
                                                                               : HTH_API_INVALID_VALUE;
 
     hth_metrics_note_refused(front->metrics, "protocol");
+    if (may_log_refusal(front))
+        hth_info(&front->log, "a request%s%s is refused with %d: %s", *path ? " to " : "", path, status, why);
     hth_api_fail(&error, kind, NULL, "%s", why);
     error.status = status;
     hth_buffer_clear(&front->protocol_error);

@@ -96,6 +96,7 @@ typedef struct hth_server_options {
     bool no_access_log;
     bool log_prompts; /* debugging only: bodies of requests into the log */
     bool allow_public_without_keys;
+    bool allows_props; /* POST /props is answered */
 } hth_server_options;
 
 static inline hth_server_options hth_server_options_default(void)

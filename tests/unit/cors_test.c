@@ -53,6 +53,9 @@ static void a_listed_origin_makes_its_host_known(void **state)
     assert_true(hth_host_is_known(&options, "chat.example.com"));
     assert_true(hth_host_is_known(&options, "chat.example.com:8443"));
     assert_true(hth_host_is_known(&options, "127.0.0.1:80"));
+    assert_true(hth_host_is_known(&options, "host.docker.internal:8080"));
+    assert_false(hth_host_is_known(&options, "internal.evil.example"));
+    assert_false(hth_host_is_known(&options, ".internal"));
     assert_false(hth_host_is_known(&options, "evil.example"));
     assert_false(hth_host_is_known(&options, "chat.example.com.evil.example"));
 }
