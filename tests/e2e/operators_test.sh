@@ -74,3 +74,15 @@ ask 503 "$url/v1/health"
 ask 503 "$url/ready"
 ! grep -q "$work" "$work/reply" || fail "the reply tells where files lie"
 serve_stop
+
+# A command line of llama-server.
+"$hearth" serve -m "tiny=$tiny" -c 4096 -ngl 0 -np 3 -fa on --jinja --metrics -ctk f16 -t 2 --print-config >"$work/printed" 2>"$work/err" ||
+  fail "llama-server's flags are refused: $(cat "$work/err")"
+for line in 'context = 4096' 'n_parallel = 3' 'gpu_layers = 0' 'threads = 2'; do
+  grep -q "^ *$line" "$work/printed" || fail "the configuration has no '$line': $(cat "$work/printed")"
+done
+expect "warnings of what has no effect" "$(grep -c 'warning: .* has no effect here' "$work/err")" 3
+status=0
+"$hearth" serve -m "tiny=$tiny" --context-shift --check >"$work/out" 2>"$work/err" || status=$?
+expect "what is not offered" "$status" 2
+grep -q -e '--context-shift is not offered: ' "$work/err" || fail "it does not say why: $(cat "$work/err")"
