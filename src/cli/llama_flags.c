@@ -25,6 +25,7 @@ typedef struct flag {
     kind kind;
     const char *to; /* RENAMED: our option; otherwise why it is so */
     map_fn map;     /* NULL: a value is what it is there */
+    bool is_list;   /* of values with commas, which are an option each here */
 } flag;
 
 /* ---- values ---- */
@@ -60,63 +61,86 @@ static const char *map_mib(hth_pool *pool, const char *value)
 /* ---- the table; the document has it in this order ---- */
 
 static const flag flags[] = {
-    { { "--ctx-size", "-c" }, VALUE, RENAMED, "--ctx", map_count },
-    { { "--batch-size" }, VALUE, RENAMED, "--batch", NULL },
-    { { "--parallel", "-np" }, VALUE, RENAMED, "--n-parallel", map_count },
-    { { "--threads", "-t" }, VALUE, RENAMED, "--threads", map_count },
-    { { "--n-gpu-layers", "--gpu-layers", "-ngl" }, VALUE, RENAMED, "--gpu-layers", map_layers },
-    { { "--cache-type-k", "-ctk" }, VALUE, RENAMED, "--type-k", NULL },
-    { { "--cache-type-v", "-ctv" }, VALUE, RENAMED, "--type-v", NULL },
-    { { "--cache-ram", "-cram" }, VALUE, RENAMED, "--ram", map_mib },
-    { { "--chat-template-file" }, VALUE, RENAMED, "--chat-template", NULL },
-    { { "--ssl-key-file" }, VALUE, RENAMED, "--tls-key", NULL },
-    { { "--ssl-cert-file" }, VALUE, RENAMED, "--tls-certificate", NULL },
-    { { "--cors-origins" }, VALUE, RENAMED, "--cors-origin", NULL },
-    { { "--verbose", "-v", "--log-verbose" }, NOTHING, RENAMED, "--log-level=debug", NULL },
+    { { "--ctx-size", "-c" }, VALUE, RENAMED, .to = "--ctx", .map = map_count },
+    { { "--batch-size" }, VALUE, RENAMED, .to = "--batch" },
+    { { "--parallel", "-np" }, VALUE, RENAMED, .to = "--n-parallel", .map = map_count },
+    { { "--threads", "-t" }, VALUE, RENAMED, .to = "--threads", .map = map_count },
+    { { "--n-gpu-layers", "--gpu-layers", "-ngl" }, VALUE, RENAMED, .to = "--gpu-layers", .map = map_layers },
+    { { "--cache-type-k", "-ctk" }, VALUE, RENAMED, .to = "--type-k" },
+    { { "--cache-type-v", "-ctv" }, VALUE, RENAMED, .to = "--type-v" },
+    { { "--cache-ram", "-cram" }, VALUE, RENAMED, .to = "--ram", .map = map_mib },
+    { { "--chat-template-file" }, VALUE, RENAMED, .to = "--chat-template" },
+    { { "--ssl-key-file" }, VALUE, RENAMED, .to = "--tls-key" },
+    { { "--ssl-cert-file" }, VALUE, RENAMED, .to = "--tls-certificate" },
+    { { "--cors-origins" }, VALUE, RENAMED, .to = "--cors-origin", .is_list = true },
+    { { "--alias", "-a" }, VALUE, RENAMED, .to = "--alias", .is_list = true },
+    { { "--verbose", "-v", "--log-verbose" }, NOTHING, RENAMED, .to = "--log-level=debug" },
 
-    { { "--flash-attn", "-fa" }, PERHAPS, WITHOUT_EFFECT, "it is on wherever the model and the device have it", NULL },
-    { { "--ubatch-size", "-ub" }, VALUE, WITHOUT_EFFECT, "it follows --batch, up to 512", NULL },
-    { { "--threads-batch", "-tb" }, VALUE, WITHOUT_EFFECT, "--threads is for prompts and replies", NULL },
-    { { "--threads-http" }, VALUE, WITHOUT_EFFECT, "connections need no threads", NULL },
-    { { "--kv-unified", "-kvu" }, NOTHING, WITHOUT_EFFECT, "one context is always shared by all requests", NULL },
-    { { "--cont-batching", "-cb" }, NOTHING, WITHOUT_EFFECT, "requests are always batched together", NULL },
-    { { "--cache-prompt" }, NOTHING, WITHOUT_EFFECT, "prompts are always cached; --no-cache turns it off", NULL },
-    { { "--cache-reuse" }, VALUE, WITHOUT_EFFECT, "what begins alike is reused, and nothing else is exact", NULL },
-    { { "--slot-prompt-similarity", "-sps" }, VALUE, WITHOUT_EFFECT, "any slot has any cached prefix", NULL },
-    { { "--slot-save-path" }, VALUE, WITHOUT_EFFECT, "the cache's directory, --cache, keeps what slots hold", NULL },
-    { { "--no-context-shift" }, NOTHING, WITHOUT_EFFECT, "there is none", NULL },
-    { { "--metrics" }, NOTHING, WITHOUT_EFFECT, "they are always there; --admin gives them an address", NULL },
-    { { "--slots" }, NOTHING, WITHOUT_EFFECT, "they are always there", NULL },
-    { { "--jinja" }, NOTHING, WITHOUT_EFFECT, "templates are always Jinja's", NULL },
-    { { "--no-ui", "--no-webui" }, NOTHING, WITHOUT_EFFECT, "there is none", NULL },
-    { { "--warmup" }, NOTHING, WITHOUT_EFFECT, "a model is ready when it says so", NULL },
-    { { "--no-warmup" }, NOTHING, WITHOUT_EFFECT, "there is none", NULL },
-    { { "--mlock" }, NOTHING, WITHOUT_EFFECT, "weights are mapped, and shared by all that map them", NULL },
-    { { "--offline" }, NOTHING, WITHOUT_EFFECT, "nothing is fetched", NULL },
-    { { "--log-colors" }, PERHAPS, WITHOUT_EFFECT, "the log has none", NULL },
-    { { "--log-timestamps" }, NOTHING, WITHOUT_EFFECT, "every line has its time", NULL },
-    { { "--log-prefix" }, NOTHING, WITHOUT_EFFECT, "every line has its level", NULL },
+    { { "--flash-attn", "-fa" },
+      PERHAPS,
+      WITHOUT_EFFECT,
+      .to = "it is on wherever the model and the device have it",
+      NULL,
+      false },
+    { { "--ubatch-size", "-ub" }, VALUE, WITHOUT_EFFECT, .to = "it follows --batch, up to 512" },
+    { { "--threads-batch", "-tb" }, VALUE, WITHOUT_EFFECT, .to = "--threads is for prompts and replies" },
+    { { "--threads-http" }, VALUE, WITHOUT_EFFECT, .to = "connections need no threads" },
+    { { "--kv-unified", "-kvu" },
+      NOTHING,
+      WITHOUT_EFFECT,
+      .to = "one context is always shared by all requests",
+      NULL,
+      false },
+    { { "--cont-batching", "-cb" }, NOTHING, WITHOUT_EFFECT, .to = "requests are always batched together" },
+    { { "--cache-prompt" },
+      NOTHING,
+      WITHOUT_EFFECT,
+      .to = "prompts are always cached; --no-cache turns it off",
+      NULL,
+      false },
+    { { "--cache-reuse" },
+      VALUE,
+      WITHOUT_EFFECT,
+      .to = "what begins alike is reused, and nothing else is exact",
+      NULL,
+      false },
+    { { "--slot-prompt-similarity", "-sps" }, VALUE, WITHOUT_EFFECT, .to = "any slot has any cached prefix" },
+    { { "--slot-save-path" },
+      VALUE,
+      WITHOUT_EFFECT,
+      .to = "the cache's directory, --cache, keeps what slots hold",
+      NULL,
+      false },
+    { { "--no-context-shift" }, NOTHING, WITHOUT_EFFECT, .to = "there is none" },
+    { { "--metrics" }, NOTHING, WITHOUT_EFFECT, .to = "they are always there; --admin gives them an address" },
+    { { "--slots" }, NOTHING, WITHOUT_EFFECT, .to = "they are always there" },
+    { { "--jinja" }, NOTHING, WITHOUT_EFFECT, .to = "templates are always Jinja's" },
+    { { "--no-ui", "--no-webui" }, NOTHING, WITHOUT_EFFECT, .to = "there is none" },
+    { { "--warmup" }, NOTHING, WITHOUT_EFFECT, .to = "a model is ready when it says so" },
+    { { "--no-warmup" }, NOTHING, WITHOUT_EFFECT, .to = "there is none" },
+    { { "--mlock" }, NOTHING, WITHOUT_EFFECT, .to = "weights are mapped, and shared by all that map them" },
+    { { "--offline" }, NOTHING, WITHOUT_EFFECT, .to = "nothing is fetched" },
+    { { "--log-colors" }, PERHAPS, WITHOUT_EFFECT, .to = "the log has none" },
+    { { "--log-timestamps" }, NOTHING, WITHOUT_EFFECT, .to = "every line has its time" },
+    { { "--log-prefix" }, NOTHING, WITHOUT_EFFECT, .to = "every line has its level" },
 
     { { "--context-shift" },
       NOTHING,
       REFUSED,
-      "a shifted context is not what the model would have computed; a reply ends when the context is full",
-      NULL },
+      .to = "a shifted context is not what the model would have computed; a reply ends when the context is full" },
     { { "--cors-credentials" },
       NOTHING,
       REFUSED,
-      "pages show keys, not cookies, and an origin is listed with --cors-origin before it may",
-      NULL },
-    { { "--api-prefix" }, VALUE, REFUSED, "a proxy in front can take a prefix away", NULL },
-    { { "--path" }, VALUE, REFUSED, "pages are not served; their origin is listed with --cors-origin", NULL },
-    { { "--mmproj", "-mm" }, VALUE, REFUSED, "pictures and sound are not read", NULL },
-    { { "--reranking", "--rerank" }, NOTHING, REFUSED, "documents are not ranked", NULL },
+      .to = "pages show keys, not cookies, and an origin is listed with --cors-origin before it may" },
+    { { "--api-prefix" }, VALUE, REFUSED, .to = "a proxy in front can take a prefix away" },
+    { { "--path" }, VALUE, REFUSED, .to = "pages are not served; their origin is listed with --cors-origin" },
+    { { "--mmproj", "-mm" }, VALUE, REFUSED, .to = "pictures and sound are not read" },
+    { { "--reranking", "--rerank" }, NOTHING, REFUSED, .to = "documents are not ranked" },
     { { "--model-draft", "-md", "--spec-draft-model" },
       VALUE,
       REFUSED,
-      "replies are not drafted by another model",
-      NULL },
-    { { "--lora" }, VALUE, REFUSED, "adapters are not loaded; merge them into the model's file", NULL },
+      .to = "replies are not drafted by another model" },
+    { { "--lora" }, VALUE, REFUSED, .to = "adapters are not loaded; merge them into the model's file" },
 };
 
 enum { N_FLAGS = sizeof(flags) / sizeof(flags[0]) };
@@ -178,18 +202,16 @@ static bool add(line *l, const char *word)
     return true;
 }
 
-/* An option of ours, and its value, as one word; of a list of origins each. */
+/* An option of ours, and its value, as one word; of a list each. */
 static bool add_renamed(line *l, const flag *f, const char *value)
 {
-    const bool is_list = strcmp(f->to, "--cors-origin") == 0;
-
     if (f->takes == NOTHING)
         return add(l, f->to);
     value = f->map ? f->map(l->pool, value) : value;
     if (!value)
         return true; /* what is the default here, too */
     do {
-        const size_t n = is_list ? strcspn(value, ",") : strlen(value);
+        const size_t n = f->is_list ? strcspn(value, ",") : strlen(value);
 
         if (n > 0 && !add(l, hth_pool_format(l->pool, "%s=%.*s", f->to, (int)n, value)))
             return false;
@@ -248,7 +270,7 @@ static bool translate(line *l, const hth_flat_table *own, int argc, char **argv)
             break;
         }
         /* Of our own options those whose values llama-server has more of. */
-        if (f && (!row || f->map)) {
+        if (f && (!row || f->map || f->is_list)) {
             ok = take(l, f, word, n, i + 1 < argc ? argv[i + 1] : NULL, &skip);
         } else {
             ok = add(l, word);

@@ -57,6 +57,7 @@ static void a_usual_line_has_our_names(void **state)
     expect("--cors-origins localhost,https://a.example --ssl-key-file k --ssl-cert-file c -v",
            "--cors-origin=localhost --cors-origin=https://a.example --tls-key=k --tls-certificate=c "
            "--log-level=debug");
+    expect("-a gpt-4o,claude-* --alias x", "--alias=gpt-4o --alias=claude-* --alias=x");
     assert_int_equal(problems.n, 0);
 }
 
@@ -121,7 +122,7 @@ static void every_translation_is_an_option_of_ours(void **state)
                                           "--threads 5",        "--n-gpu-layers 5",  "--cache-type-k f16",
                                           "--cache-type-v f16", "--cache-ram 5",     "--chat-template-file x",
                                           "--ssl-key-file x",   "--ssl-cert-file x", "--cors-origins localhost",
-                                          "--verbose" };
+                                          "--verbose",          "--alias x" };
     static hth_serve_options options; /* large */
 
     (void)state;
