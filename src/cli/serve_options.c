@@ -9,7 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "cli/values.h"
+#include "server/origin.h"
 
 enum { HOST_BYTES = 256, UNIX_PATH_BYTES = 108 };
 
@@ -112,6 +114,30 @@ static bool write_listen(const void *options, size_t i, char *text, size_t capac
     return i < o->n_listen && write_text(o->listen[i], text, capacity);
 }
 
+static bool add_host(void *options, const char *shown, const char *value, hearth_error *err)
+{
+    hth_serve_options *out = options;
+
+    return hth_value_add_text(out->hosts, &out->n_hosts, HTH_SERVE_LISTEN_MAX, shown, value, err);
+}
+
+static bool add_api_key(void *options, const char *shown, const char *value, hearth_error *err)
+{
+    hth_serve_options *out = options;
+
+    if (!value) {
+        out->n_api_keys = 0;
+        return true;
+    }
+    if (out->n_api_keys == HTH_SERVE_API_KEYS_MAX) {
+        (void)hth_fail(err, HEARTH_MISUSE, "%s is given more than %d times; --api-key-file names a file of more", shown,
+                       HTH_SERVE_API_KEYS_MAX); /* false says it; the key is in no message */
+        return false;
+    }
+    out->api_keys[out->n_api_keys++] = value;
+    return true;
+}
+
 static bool read_port_alone(void *options, const char *shown, const char *value, hearth_error *err)
 {
     hth_serve_options *out = options;
@@ -136,9 +162,10 @@ static bool write_admin(const void *options, size_t i, char *text, size_t capaci
 static bool add_origin(void *options, const char *shown, const char *value, hearth_error *err)
 {
     hth_serve_options *out = options;
+    const char *expected = value ? hth_origin_rule_fault(value) : NULL;
 
-    if (value && strcmp(value, "*") != 0 && !strstr(value, "://"))
-        return hth_value_wrong(shown, value, "an origin such as https://app.example.com, or *", err);
+    if (expected)
+        return hth_value_wrong(shown, value, expected, err);
     return hth_value_add_text(out->origins, &out->n_origins, HTH_SERVE_ORIGINS_MAX, shown, value, err);
 }
 
@@ -356,8 +383,9 @@ static const hth_option log_rows[] = {
 
 static const hth_option cors_rows[] = {
     { "cors-origin", 0, HTH_OPTION_OWN, "ORIGIN",
-      "pages of this origin may call the server from a browser; * for all; may be repeated", .read = add_origin,
-      .write = write_origin, .repeats = true, .key = "origins" },
+      "pages of this origin may call the server from a browser: https://app.example.com, localhost (this machine's "
+      "pages), a scheme such as app://, or * for all; may be repeated",
+      .read = add_origin, .write = write_origin, .repeats = true, .key = "origins" },
 };
 
 static const hth_option_table tls_table = TABLE(tls_rows);
@@ -379,6 +407,8 @@ static const hth_option key_rows[] = {
     { "allow-public-without-keys", 0, HTH_OPTION_FLAG, NULL,
       "listen on addresses that others can reach without asking for keys",
       .offset = AT(server.allow_public_without_keys), .key = "allow_public_without_keys" },
+    { "props", 0, HTH_OPTION_FLAG, NULL, "answer POST /props, which has no effect, instead of refusing it",
+      .offset = AT(server.allows_props), .key = "props" },
     { "default-model", 0, HTH_OPTION_TEXT, "NAME",
       "the model for names that mean none, and for requests that name none (default: the first); none: such names are "
       "404",
@@ -459,10 +489,19 @@ static const hth_option flag_rows[] = {
     { "port-file", 0, HTH_OPTION_TEXT, "FILE",
       "write the ports into this file once the server listens, one a line, in the order of the addresses",
       .offset = AT(port_file) },
-    { "host", 0, HTH_OPTION_TEXT, "HOST", "listen there, in place of --listen", .offset = AT(host), .is_common = true },
+    { "host", 0, HTH_OPTION_OWN, "HOST",
+      "listen there, in place of --listen; several with commas, or repeated; localhost is both 127.0.0.1 and [::1]",
+      .read = add_host, .repeats = true, .is_common = true },
     { "port", 0, HTH_OPTION_OWN, "N", "listen on this port, in place of --listen; 0: any free one",
       .read = read_port_alone, .is_common = true },
     { .kind = HTH_OPTION_TABLE, .table = &key_table },
+    { .kind = HTH_OPTION_HEADING, .help = "Keys of the command line" },
+    { "api-key", 0, HTH_OPTION_OWN, "KEY",
+      "clients must show this key; several with commas, or repeated. Others on this machine can see it: better use a "
+      "file",
+      .read = add_api_key, .repeats = true },
+    { "api-key-file", 0, HTH_OPTION_TEXT, "FILE", "the same with keys of this file, one a line",
+      .offset = AT(api_key_file), .is_common = true },
     { .kind = HTH_OPTION_HEADING, .help = "Models; for all of them, also where their sections say something else" },
     { .kind = HTH_OPTION_TABLE, .table = &name_table, .offset = AT(defaults) },
     { .kind = HTH_OPTION_TABLE, .table = &model_shared_table, .offset = AT(defaults) },
@@ -491,4 +530,9 @@ void hth_serve_options_init(hth_serve_options *out)
     memset(out, 0, sizeof(*out));
     out->server = hth_server_options_default();
     hth_model_setup_init(&out->defaults.setup);
+}
+
+bool hth_serve_asks_for_keys(const hth_serve_options *options)
+{
+    return options->keys_file || options->n_api_keys > 0 || options->api_key_file;
 }

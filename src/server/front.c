@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 #include "base/os.h"
@@ -373,13 +374,52 @@ static hearth_status listen_at(hth_front *front, const hth_server_address *addre
                                &listener, err);
 }
 
+static bool is_listed(const hth_server_options *options, const char *host, uint16_t port)
+{
+    for (size_t i = 0; i < options->n_listen; i++)
+        if (options->listen[i].host && strcmp(options->listen[i].host, host) == 0 && options->listen[i].port == port)
+            return true;
+    return false;
+}
+
+/*
+ * "localhost" is both loopback addresses, of which clients try either first; on one port, and as far as the system has
+ * them. A port that somebody else has at one of them fails, since some clients would ask him, but not where any free port
+ * was wanted.
+ */
+static hearth_status listen_at_localhost(hth_front *front, const hth_server_options *options, uint16_t port,
+                                         uint16_t *port_out, hearth_error *err)
+{
+    const hth_server_address v4 = { .host = "127.0.0.1", .port = port };
+    hth_server_address v6 = { .host = "::1", .port = port };
+    hearth_error problem = { .message = "" };
+    hearth_status status = listen_at(front, &v4, HTH_FRONT_PUBLIC, port_out, err), other;
+    uint16_t same_port;
+
+    if (status == HEARTH_BUSY || status == HEARTH_PERMISSION)
+        return status;
+    if (status != HEARTH_OK)
+        return listen_at(front, &v6, HTH_FRONT_PUBLIC, port_out, err);
+    if (is_listed(options, v6.host, *port_out))
+        return HEARTH_OK; /* comes by itself */
+    v6.port = *port_out;
+    other = listen_at(front, &v6, HTH_FRONT_PUBLIC, &same_port, &problem);
+    return other == HEARTH_BUSY && port != 0 ? hth_fail(err, other, "%s", problem.message) : HEARTH_OK;
+}
+
 /* ports: [n_listen + 1], the operators' last. */
 static hearth_status listen_all(hth_front *front, const hth_server_options *options, uint16_t *ports, hearth_error *err)
 {
     hearth_status status = HEARTH_OK;
 
-    for (size_t i = 0; i < options->n_listen && status == HEARTH_OK; i++)
-        status = listen_at(front, &options->listen[i], HTH_FRONT_PUBLIC, &ports[i], err);
+    for (size_t i = 0; i < options->n_listen && status == HEARTH_OK; i++) {
+        const hth_server_address *address = &options->listen[i];
+
+        if (address->host && strcasecmp(address->host, "localhost") == 0)
+            status = listen_at_localhost(front, options, address->port, &ports[i], err);
+        else
+            status = listen_at(front, address, HTH_FRONT_PUBLIC, &ports[i], err);
+    }
     if (status == HEARTH_OK && hth_server_has_admin(options))
         status = listen_at(front, &options->admin, HTH_FRONT_ADMIN, &ports[options->n_listen], err);
     return status;

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "api/answers.h"
+#include "api/notes.h"
 #include "api/peek.h"
 #include "base/os.h"
 #include "base/status.h"
@@ -25,7 +26,10 @@
 #include "server/routes.h"
 #include "server/trace.h"
 
-enum { BYTES_A_TOKEN = 4 }; /* a guess, of text */
+enum {
+    BYTES_A_TOKEN = 4, /* a guess, of text */
+    PROPS_BYTES_MAX = 64 << 10,
+};
 
 /* A request from its first byte in the front to its line in the log. What the record points to is here. */
 typedef struct request {
@@ -61,6 +65,36 @@ static uint64_t n_tokens_used(const hth_record *record)
              : 0;
 }
 
+/* May one more refusal be logged? Says before it how many were not. */
+static bool may_log_refusal(hth_front *front)
+{
+    uint64_t n_untold = 0;
+
+    if (!hth_refusals_take(&front->refusals, hth_os_monotonic_ns(), &n_untold))
+        return false;
+    if (n_untold > 0)
+        hth_warn(&front->log, "%" PRIu64 " requests were refused that no line tells of: there were too many at once",
+                 n_untold);
+    return true;
+}
+
+/* A line of the access log; of a refusal also without one, since a client's trouble begins there. */
+static void log_request(const request *r)
+{
+    hth_front *front = r->front;
+    const hth_record *record = &r->record;
+    const bool is_refused = record->why && *record->why;
+
+    if (is_refused && !may_log_refusal(front))
+        return;
+    if (!r->options->options->no_access_log)
+        hth_server_log_request(front->server_log, record);
+    else if (is_refused)
+        hth_info(&front->log, "request %s of %s%s%s to %s %s is refused with %d: %s", record->request_id, record->peer,
+                 record->key[0] ? ", key " : "", record->key, record->method, record->endpoint, record->status,
+                 record->why);
+}
+
 /* It is over and was answered: tell logs, metrics and the key's limits. */
 static void end(request *r)
 {
@@ -72,8 +106,7 @@ static void end(request *r)
     hth_metrics_note(front->metrics, record);
     if (record->notes)
         hth_passed_over_log(&front->passed_over, &front->log, record->key, record->endpoint, record->notes);
-    if (!r->options->options->no_access_log)
-        hth_server_log_request(front->server_log, record);
+    log_request(r);
     hth_front_options_drop(front, r->options);
     free(r);
     hth_front_note_over(front);
@@ -100,6 +133,8 @@ static void refuse(request *r, const hth_api_error *error, const char *reason)
     }
     if (reason)
         hth_metrics_note_refused(r->front->metrics, reason);
+    r->record.reason = reason;
+    r->record.why = error->message;
     hth_api_error_write(dialect, error, &body);
     answer(r, hth_api_error_http_status(dialect, error), "application/json", &body);
     hth_buffer_deinit(&body);
@@ -119,6 +154,7 @@ static void on_relayed(const hth_record *record, void *user_data)
     r->record.first_byte_ms = record->first_byte_ms;
     r->record.n_resumed = record->n_resumed;
     r->record.notes = record->notes;
+    r->record.why = record->why;
     end(r);
 }
 
@@ -129,10 +165,31 @@ static bool has_keys(const request *r)
     return r->options->options->n_keys > 0;
 }
 
-static hth_key_use *find_key(hth_front *front, hth_http_exchange *exchange)
+/* Where clients put a key that is not "Authorization: Bearer ...": those of Anthropic, Azure and Google. */
+static const char *const key_headers[] = { "X-Api-Key", "Api-Key", "X-Goog-Api-Key" };
+
+enum { N_KEY_HEADERS = sizeof(key_headers) / sizeof(key_headers[0]) };
+
+static hth_key_use *find_key(hth_front *front, const hth_http_exchange *exchange)
 {
-    return hth_keys_find(front->keys, hth_http_header(exchange, "Authorization"),
-                         hth_http_header(exchange, "X-Api-Key"));
+    hth_key_use *use = hth_keys_find(front->keys, hth_http_header(exchange, "Authorization"), NULL);
+
+    for (int i = 0; i < N_KEY_HEADERS && !use; i++)
+        use = hth_keys_find(front->keys, NULL, hth_http_header(exchange, key_headers[i]));
+    return use;
+}
+
+static bool shows_key(const hth_http_exchange *exchange)
+{
+    for (int i = 0; i < N_KEY_HEADERS; i++)
+        if (hth_http_header(exchange, key_headers[i]))
+            return true;
+    return hth_http_header(exchange, "Authorization") != NULL;
+}
+
+static bool is_expired(const hth_key_use *use)
+{
+    return hth_key_is_expired(hth_key_use_key(use), (int64_t)hth_os_unix_seconds());
 }
 
 /* The key that the client shows, if any. False when the request was refused. */
@@ -143,18 +200,23 @@ static bool identify(request *r)
     if (!has_keys(r))
         return true;
     r->use = find_key(r->front, r->exchange);
-    if (r->use) {
+    if (r->use)
         r->record.key = hth_key_use_key(r->use)->name;
+    if (r->use && !is_expired(r->use))
         return true;
-    }
-    if (hth_http_header(r->exchange, "Authorization") || hth_http_header(r->exchange, "X-Api-Key"))
+    if (r->use)
+        hth_api_fail(&error, HTH_API_UNAUTHORIZED, NULL,
+                     "the API key '%.64s' is expired; ask who gave it out for another one, or to let it live longer "
+                     "(hearth key expire)",
+                     r->record.key);
+    else if (shows_key(r->exchange))
         hth_api_fail(&error, HTH_API_UNAUTHORIZED, NULL,
                      "the API key is not known here; check it with who gave it out");
     else
         hth_api_fail(&error, HTH_API_UNAUTHORIZED, NULL,
                      "this server wants an API key, as 'Authorization: Bearer KEY' or 'x-api-key: KEY'");
     hth_http_header_add(r->exchange, "WWW-Authenticate", "Bearer");
-    refuse(r, &error, "unauthorized");
+    refuse(r, &error, r->use ? "expired" : "unauthorized");
     return false;
 }
 
@@ -407,10 +469,24 @@ static void refuse_path(request *r)
 static void refuse_foreign(request *r)
 {
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    char message[sizeof(error.message)];
+
+    hth_cors_refusal(hth_http_header(r->exchange, "Origin"), message, sizeof(message));
+    hth_api_fail(&error, HTH_API_FORBIDDEN, NULL, "%s", message);
+    refuse(r, &error, "forbidden");
+}
+
+/* Likewise a page whose name was made to lead here: what it only reads, it asks for without telling its origin. */
+static void refuse_strange(request *r)
+{
+    const char *host = hth_http_header(r->exchange, "Host");
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
 
     hth_api_fail(&error, HTH_API_FORBIDDEN, NULL,
-                 "pages of '%.100s' may not use this server; 'cors.origins' lists those that may",
-                 hth_http_header(r->exchange, "Origin"));
+                 "this server asks for no keys, and is not known under the name '%.100s'; ask it by address or as "
+                 "localhost, or say with --cors-origin https://%.100s (cors { origins = [...] } in the configuration) "
+                 "that the name is yours",
+                 host, host);
     refuse(r, &error, "forbidden");
 }
 
@@ -437,9 +513,53 @@ static void refuse_encoding(request *r)
     refuse(r, &error, NULL);
 }
 
+/* llama-server's order to change what /props tells. */
+static bool sets_props(const hth_route *route, const char *method)
+{
+    return route->kind == HTH_ROUTE_PROPS && strcmp(method, "POST") == 0;
+}
+
 static bool takes(const hth_route *route, const char *method)
 {
-    return !route->method || hth_method_is(route->method, method);
+    return !route->method || hth_method_is(route->method, method) || sets_props(route, method);
+}
+
+/*
+ * There is nothing yet that can be changed while the server runs, here as in llama-server: where the order is allowed, it is
+ * answered, and every field of it is told as one without effect.
+ */
+static void set_props(request *r)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hth_buffer body = { .text = NULL };
+    size_t n = 0;
+    const char *text = hth_http_body(r->exchange, &n);
+    hth_api_notes notes = { .text = "" };
+    const char *field;
+    json_t *object, *value;
+
+    if (!r->options->options->allows_props) {
+        hth_api_fail(&error, HTH_API_UNSUPPORTED, NULL,
+                     "properties cannot be changed here; start the server with --props (props = true in the "
+                     "configuration) to have the order answered, and change options in the configuration");
+        refuse(r, &error, "forbidden");
+        return;
+    }
+    object = n > 0 && n <= PROPS_BYTES_MAX ? json_loadb(text, n, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    if (!json_is_object(object)) {
+        hth_api_fail(&error, HTH_API_INVALID_VALUE, NULL, "the body must be a JSON object of at most %d bytes",
+                     PROPS_BYTES_MAX);
+        refuse(r, &error, NULL);
+        json_decref(object);
+        return;
+    }
+    json_object_foreach(object, field, value) hth_api_note(&notes, field);
+    if (notes.text[0])
+        hth_http_header_add(r->exchange, HTH_API_NOTES_HEADER, notes.text);
+    json_decref(object);
+    hth_buffer_add_text(&body, "{\"success\":true}");
+    answer(r, 200, "application/json", &body);
+    hth_buffer_deinit(&body);
 }
 
 /* Pages in an operator's browser reach what he reaches: whose they are, nobody knows there. */
@@ -497,6 +617,11 @@ static void serve(request *r)
         refuse_host(r);
         return;
     }
+    if (!is_admins && !has_keys(r) && strcmp(r->path, "/metrics") != 0 &&
+        hth_host_is_strange(r->options->options, r->exchange)) {
+        refuse_strange(r);
+        return;
+    }
     /* Who reaches the operators' listener needs no key. */
     if (!is_admins && !identify(r))
         return;
@@ -512,6 +637,8 @@ static void serve(request *r)
     default:
         if (hth_http_encoding(r->exchange))
             refuse_encoding(r);
+        else if (sets_props(route, r->method))
+            set_props(r);
         else if (admit(r))
             relay(r);
     }
@@ -595,7 +722,8 @@ void hth_front_handle(hth_http_exchange *exchange, void *user_data)
         hth_buffer nothing = { .text = NULL };
 
         answer(r, 204, NULL, &nothing);
-    } else if (!is_allowed && !has_keys(r) && hth_cors_is_foreign(r->options->options, exchange)) {
+    } else if (hth_cors_is_foreign(r->options->options, exchange) &&
+               (!has_keys(r) || hth_cors_is_preflight(exchange))) {
         refuse_foreign(r);
     } else {
         serve(r);
@@ -606,11 +734,16 @@ bool hth_front_wants_body(hth_http_exchange *exchange, void *user_data)
 {
     hth_front *front = user_data;
     const hth_route *route = hth_route_find(hth_http_path(exchange));
+    const hth_key_use *use;
 
     if (!route || !takes(route, hth_http_method(exchange)))
         return false;
-    return hth_http_tag(exchange) == HTH_FRONT_ADMIN || front->options->options->n_keys == 0 ||
-           find_key(front, exchange) != NULL;
+    if (hth_http_tag(exchange) == HTH_FRONT_ADMIN)
+        return true;
+    if (front->options->options->n_keys == 0)
+        return !hth_cors_is_foreign(front->options->options, exchange);
+    use = find_key(front, exchange);
+    return use && !is_expired(use);
 }
 
 const char *hth_front_protocol_error(int status, const char *why, const char *path, void *user_data)
@@ -624,6 +757,8 @@ const char *hth_front_protocol_error(int status, const char *why, const char *pa
                                                                               : HTH_API_INVALID_VALUE;
 
     hth_metrics_note_refused(front->metrics, "protocol");
+    if (may_log_refusal(front))
+        hth_info(&front->log, "a request%s%s is refused with %d: %s", *path ? " to " : "", path, status, why);
     hth_api_fail(&error, kind, NULL, "%s", why);
     error.status = status;
     hth_buffer_clear(&front->protocol_error);

@@ -49,6 +49,7 @@ typedef struct hth_server_key {
     uint32_t concurrency;
     const char *salt; /* its tenant's; NULL: shares the cache with all others without one */
     bool is_admin;
+    int64_t expires_s; /* Unix time from which it is refused; 0: never */
 } hth_server_key;
 
 typedef enum hth_log_format { HTH_LOG_AUTO, HTH_LOG_TEXT, HTH_LOG_JSON } hth_log_format;
@@ -101,6 +102,7 @@ typedef struct hth_server_options {
     bool no_access_log;
     bool log_prompts; /* debugging only: bodies of requests into the log */
     bool allow_public_without_keys;
+    bool allows_props; /* POST /props is answered */
 } hth_server_options;
 
 static inline hth_server_options hth_server_options_default(void)

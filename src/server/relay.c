@@ -373,6 +373,8 @@ static void fail_as_refused(hth_relay *relay, int status)
                  "the reply was broken off with its worker, and the next one cannot go on: %s",
                  why ? why : "no reason given");
     json_decref(body);
+    relay->record.why =
+        "the reply was broken off with its worker, and the next one cannot go on"; /* no worker's words */
     hth_relay_fail(relay, &error);
 }
 

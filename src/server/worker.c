@@ -235,6 +235,7 @@ static void loaded(worker *w)
     (void)snprintf(w->name, sizeof(w->name), "%s", info.name); /* as long */
     w->self.model = w->model;
     w->self.name = w->name;
+    w->self.file = w->options->model_path;
     w->self.created_s = (json_int_t)hth_os_unix_seconds();
     w->self.problem = NULL;
     hth_jobs_set_model(w->self.jobs, w->model, w->name);
@@ -457,6 +458,7 @@ static hearth_status set_up(worker *w, hearth_error *err)
     (void)snprintf(w->loading_problem, sizeof(w->loading_problem), "the model is being loaded"); /* fits */
     w->self.problem = w->loading_problem;
     w->self.name = w->name;
+    w->self.file = w->options->model_path;
     failed = pthread_create(&w->loading_thread, NULL, load, w);
     if (failed)
         return hth_fail_errno(err, failed, "cannot start a thread");
