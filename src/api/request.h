@@ -74,6 +74,7 @@ typedef struct hth_api_request {
     bool wants_tokens;   /* native: return_tokens */
     bool wants_timings;  /* native: timings_per_token */
     bool wants_thinking; /* Anthropic: reasoning is shown */
+    bool wants_progress; /* return_progress: of a stream, how far the prompt was read is told */
     bool has_cache_control;
     bool is_json; /* the content is to be JSON by options.sampling.json_schema, "any object" where it says so */
 

@@ -163,7 +163,7 @@ bool hth_front_reload(hth_front *front, hearth_error *err)
     hth_http_server_set_options(front->http, &http);
     front->log.level = options->log_level;
     hth_server_log_level_set(front->server_log, options->log_level);
-    hth_proxy_set_limits(front->proxy, options->retries_max, options->wait_timeout_ms);
+    hth_proxy_set_limits(front->proxy, options->retries_max, options->wait_timeout_ms, options->keep_alive_ms);
     hth_info(&front->log, "the configuration was read anew");
     return true;
 }
@@ -355,6 +355,7 @@ static hearth_status make_workers(hth_front *front, const hth_server_options *op
                                                      .metrics = front->metrics,
                                                      .log = &front->log,
                                                      .retries_max = options->retries_max,
+                                                     .keep_alive_ms = options->keep_alive_ms,
                                                      .wait_timeout_ms = options->wait_timeout_ms },
                                &front->proxy, err);
     return status;

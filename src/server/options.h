@@ -17,6 +17,9 @@
 #define HTH_SERVER_SECRET_OPTION "--cache-salt"
 #define HTH_SERVER_SECRET_VARIABLE "HEARTH_CACHE_SALT"
 
+/* Defaults that a worker started by hand has, too. */
+enum { HTH_KEEP_ALIVE_MS = 5000, HTH_LINGER_MS = 60000 };
+
 typedef struct hth_server_model {
     const char *name;          /* as clients name it */
     const char *const *worker; /* options of its worker's command line, ending with NULL: "--model", "x.gguf", ... */
@@ -83,6 +86,10 @@ typedef struct hth_server_options {
     uint32_t retries_max;      /* a request whose workers died so often is not tried again; default 3 */
     bool no_sandbox;
 
+    /* Streams, and clients that leave. */
+    uint32_t keep_alive_ms; /* a stream that was silent for so long shows that it is alive; 0: never */
+    uint32_t linger_ms;     /* the prompt of a request whose client left is read on for so long; 0: not at all */
+
     /* Logs. */
     hth_log_format log_format; /* AUTO: text on a terminal, JSON elsewhere */
     hearth_log_level log_level;
@@ -112,6 +119,8 @@ static inline hth_server_options hth_server_options_default(void)
         .wait_timeout_ms = 120000,
         .drain_timeout_ms = 30000,
         .retries_max = 3,
+        .keep_alive_ms = HTH_KEEP_ALIVE_MS,
+        .linger_ms = HTH_LINGER_MS,
         .log_level = HEARTH_LOG_INFO,
     };
 }

@@ -39,13 +39,17 @@ typedef struct hth_proxy_options {
     const hth_log *log;
     uint32_t retries_max;
     uint32_t wait_timeout_ms; /* of suspects, for their turn; the supervisor knows how long others wait */
-    uint32_t keep_alive_ms;   /* silence of a stream before a comment; 0: 10 s */
+    /*
+     * A stream of events that was silent for so long shows that it is alive; 0: never. A worker that has the request does
+     * so itself, by what its API has for that; the front does where none has it, or where twice that time has passed.
+     */
+    uint32_t keep_alive_ms;
 } hth_proxy_options;
 
 hearth_status hth_proxy_new(const hth_proxy_options *options, hth_proxy **out, hearth_error *err);
 /* Its exchanges have ended; on_over is called for those that were not told yet. Accepts NULL. */
 void hth_proxy_free(hth_proxy *proxy);
-void hth_proxy_set_limits(hth_proxy *proxy, uint32_t retries_max, uint32_t wait_timeout_ms);
+void hth_proxy_set_limits(hth_proxy *proxy, uint32_t retries_max, uint32_t wait_timeout_ms, uint32_t keep_alive_ms);
 size_t hth_proxy_n_relays(const hth_proxy *proxy); /* whose on_over was not called yet */
 /*
  * End every relay now: with an error, or as a stream's last event where that has begun; a stream that is none of events is

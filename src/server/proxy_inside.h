@@ -146,8 +146,8 @@ void hth_relay_fail_status(hth_relay *relay, const hearth_error *err);
 /* A stream whose end cannot be told: the client shall know that it is not whole. */
 void hth_relay_cut(hth_relay *relay, int status);
 void hth_relay_on_close(void *user_data);
-/* A comment, where the stream has been silent since then. */
-void hth_relay_keep_alive(hth_relay *relay, uint64_t since_ns);
+/* A comment, where the stream has been silent for too long and no worker says anything. */
+void hth_relay_keep_alive(hth_relay *relay, uint64_t now_ns);
 bool hth_relay_is_backlogged(const hth_relay *relay);
 
 #endif

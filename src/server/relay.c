@@ -321,7 +321,7 @@ static void take_step(hth_relay *relay, const hth_frame *frame)
         hth_relay_leave_line(relay);
     }
     note_tokens(relay, frame);
-    if (frame->n_tokens > 0 || frame->reply_has_ended)
+    if (frame->n_tokens > 0 || frame->reply_has_ended || frame->reply_has_begun)
         remember(relay, frame);
     if (!relay->has_begun || !relay->is_stream)
         return;

@@ -156,11 +156,14 @@ void hth_relay_on_close(void *user_data)
     (void)take_exchange(relay, HTH_STATUS_CLIENT_GONE); /* it has ended */
 }
 
-void hth_relay_keep_alive(hth_relay *relay, uint64_t since_ns)
+void hth_relay_keep_alive(hth_relay *relay, uint64_t now_ns)
 {
+    uint64_t silence_ns = hth_ms_to_ns(relay->proxy->options.keep_alive_ms);
     hth_buffer text = { .text = NULL };
 
-    if (relay->written_ns > since_ns || !is_between_events(relay) || hth_relay_is_backlogged(relay))
+    if (relay->state == HTH_RELAY_RUNNING)
+        silence_ns *= 2; /* the worker has its turn first */
+    if (now_ns - relay->written_ns < silence_ns || !is_between_events(relay) || hth_relay_is_backlogged(relay))
         return;
     hth_sse_add_comment(&text);
     if (!text.failed)
