@@ -27,15 +27,15 @@ typedef struct growing_turns {
 static void note_cache_control(hth_api_parse *parse, const hth_fields *fields)
 {
     static const char *const known[] = { "type", "ttl", "scope", NULL };
-    char path[HTH_PATH_BYTES], type_path[HTH_PATH_BYTES];
-    hth_fields inside = { .path = path, .error = parse->error };
+    char path[HTH_PATH_BYTES] = "", type_path[HTH_PATH_BYTES];
+    hth_fields inside = hth_fields_inside(&parse->body, NULL, path);
     const char *type = NULL;
 
     inside.object = hth_fields_object(fields, "cache_control");
     if (!inside.object)
         return;
     (void)hth_fields_path(fields, "cache_control.", path);
-    hth_fields_only(&inside, known);
+    hth_fields_rest(&inside, known);
     hth_fields_require(&inside, "type");
     hth_fields_string(&inside, "type", NAME_BYTES_MAX, &type);
     (void)hth_fields_path(&inside, "type", type_path);
@@ -52,7 +52,7 @@ static const char *block_type(hth_api_parse *parse, const char *path, json_t *ar
     const char *type = NULL;
 
     (void)snprintf(block_path, HTH_PATH_BYTES, "%.100s[%zu].", path, i); /* long enough for any index */
-    *fields = (hth_fields){ .object = json_array_get(array, i), .path = block_path, .error = parse->error };
+    *fields = hth_fields_inside(&parse->body, json_array_get(array, i), block_path);
     if (!json_is_object(fields->object)) {
         hth_fail_type(parse->error, path, "a text or an array of blocks", fields->object);
         return NULL;
@@ -91,7 +91,7 @@ static void parse_texts(hth_api_parse *parse, const char *path, json_t *value, h
 
         if (type && strcmp(type, "text") != 0)
             fail_block(parse, block_path, type);
-        hth_fields_only(&fields, known);
+        hth_fields_rest(&fields, known);
         hth_fields_require(&fields, "text");
         hth_fields_string(&fields, "text", TEXT_BYTES_MAX, &parts[i]);
     }
@@ -106,7 +106,7 @@ static void parse_tool_use(hth_api_parse *parse, const hth_fields *fields, heart
     static const char *const known[] = { "type", "id", "name", "input", "cache_control", "caller", NULL };
     json_t *input;
 
-    hth_fields_only(fields, known);
+    hth_fields_rest(fields, known);
     hth_fields_require(fields, "id");
     hth_fields_string(fields, "id", NAME_BYTES_MAX, &call->id);
     hth_fields_require(fields, "name");
@@ -164,7 +164,7 @@ static void parse_tool_result(hth_api_parse *parse, const hth_fields *fields, he
     bool is_error = false;
 
     turn->role = "tool";
-    hth_fields_only(fields, known);
+    hth_fields_rest(fields, known);
     hth_fields_require(fields, "tool_use_id");
     hth_fields_string(fields, "tool_use_id", NAME_BYTES_MAX, &turn->call_id);
     hth_fields_bool(fields, "is_error", &is_error); /* the content says what went wrong */
@@ -214,7 +214,7 @@ static void parse_message(hth_api_parse *parse, const hth_fields *fields, growin
     const char *role = NULL;
     json_t *content;
 
-    hth_fields_only(fields, known);
+    hth_fields_rest(fields, known);
     hth_fields_require(fields, "role");
     hth_fields_string(fields, "role", NAME_BYTES_MAX, &role);
     if (role && strcmp(role, "user") != 0 && strcmp(role, "assistant") != 0)
@@ -307,7 +307,7 @@ static void parse_messages(hth_api_parse *parse)
         char path[HTH_PATH_BYTES];
         hth_fields fields;
 
-        if (!hth_fields_item("messages", array, i, parse->error, path, &fields))
+        if (!hth_fields_item(&parse->body, "messages", array, i, path, &fields))
             return;
         parse_message(parse, &fields, &turns);
     }
@@ -363,7 +363,7 @@ static void parse_tool(hth_api_parse *parse, const hth_fields *fields, hearth_ch
     if (strcmp(type, "custom") != 0)
         hth_api_fail(parse->error, HTH_API_UNSUPPORTED, hth_fields_path(fields, "type", path),
                      "'%s' is '%.40s'; only tools of the client's own are supported here", path, type);
-    hth_fields_only(fields, known);
+    hth_fields_rest(fields, known);
     note_cache_control(parse, fields);
     hth_fields_require(fields, "name");
     hth_fields_string(fields, "name", NAME_BYTES_MAX, &tool->name);
@@ -399,14 +399,14 @@ static void parse_tool_choice(hth_api_parse *parse)
 {
     static const char *const known[] = { "type", "name", "disable_parallel_tool_use", NULL };
     hearth_conversation *conversation = &parse->request->conversation;
-    hth_fields fields = { .path = "tool_choice.", .error = parse->error };
+    hth_fields fields = hth_fields_inside(&parse->body, NULL, "tool_choice.");
     const char *type = NULL, *name = NULL;
     bool one_only = false;
 
     fields.object = hth_fields_object(&parse->body, "tool_choice");
     if (!fields.object)
         return;
-    hth_fields_only(&fields, known);
+    hth_fields_rest(&fields, known);
     hth_fields_require(&fields, "type");
     hth_fields_string(&fields, "type", NAME_BYTES_MAX, &type);
     hth_fields_bool(&fields, "disable_parallel_tool_use", &one_only);
@@ -439,7 +439,7 @@ static void parse_tools(hth_api_parse *parse)
         char path[HTH_PATH_BYTES];
         hth_fields fields;
 
-        if (!hth_fields_item("tools", array, i, parse->error, path, &fields))
+        if (!hth_fields_item(&parse->body, "tools", array, i, path, &fields))
             return;
         parse_tool(parse, &fields, tools, i);
     }
@@ -454,13 +454,13 @@ static void parse_tools(hth_api_parse *parse)
 static void parse_thinking(hth_api_parse *parse)
 {
     static const char *const known[] = { "type", "budget_tokens", "display", NULL };
-    hth_fields fields = { .path = "thinking.", .error = parse->error };
+    hth_fields fields = hth_fields_inside(&parse->body, NULL, "thinking.");
     const char *type = "disabled";
     json_int_t budget = 0;
 
     fields.object = hth_fields_object(&parse->body, "thinking");
     if (fields.object) {
-        hth_fields_only(&fields, known);
+        hth_fields_rest(&fields, known);
         hth_fields_require(&fields, "type");
         hth_fields_string(&fields, "type", NAME_BYTES_MAX, &type);
         if (strcmp(type, "enabled") == 0)
@@ -479,8 +479,8 @@ static void parse_thinking(hth_api_parse *parse)
 static void parse_output_format(hth_api_parse *parse, const hth_fields *outer, const char *name)
 {
     static const char *const known[] = { "type", "schema", NULL };
-    char path[HTH_PATH_BYTES], inside[HTH_PATH_BYTES];
-    hth_fields fields = { .path = path, .error = parse->error };
+    char path[HTH_PATH_BYTES] = "", inside[HTH_PATH_BYTES];
+    hth_fields fields = hth_fields_inside(&parse->body, NULL, path);
     const char *type = NULL;
     json_t *schema;
 
@@ -488,7 +488,7 @@ static void parse_output_format(hth_api_parse *parse, const hth_fields *outer, c
     if (!fields.object)
         return;
     (void)snprintf(path, sizeof(path), "%s%s.", outer->path, name); /* names are ours, and short */
-    hth_fields_only(&fields, known);
+    hth_fields_rest(&fields, known);
     hth_fields_require(&fields, "type");
     hth_fields_string(&fields, "type", NAME_BYTES_MAX, &type);
     if (type && strcmp(type, "json_schema") != 0)
@@ -505,7 +505,7 @@ static void parse_output_config(hth_api_parse *parse)
 {
     static const char *const known[] = { "effort", "format", NULL };
     static const char *const unsupported[] = { "task_budget", NULL };
-    hth_fields fields = { .path = "output_config.", .error = parse->error };
+    hth_fields fields = hth_fields_inside(&parse->body, NULL, "output_config.");
     const char *effort = NULL;
     json_t *values;
 
@@ -514,7 +514,7 @@ static void parse_output_config(hth_api_parse *parse)
     if (!fields.object)
         return;
     hth_fields_unsupported(&fields, unsupported);
-    hth_fields_only(&fields, known);
+    hth_fields_rest(&fields, known);
     parse_output_format(parse, &fields, "format");
     hth_fields_string(&fields, "effort", NAME_BYTES_MAX, &effort);
     if (effort && !hth_api_is_effort(effort))
@@ -546,7 +546,7 @@ void hth_api_parse_messages(hth_api_parse *parse)
     sampling->top_p = 1;
     sampling->min_p = 0;
     hth_fields_unsupported(&parse->body, unsupported);
-    hth_fields_only(&parse->body, known);
+    hth_fields_rest(&parse->body, known);
     hth_fields_require(&parse->body, "model");
     hth_fields_string(&parse->body, "model", NAME_BYTES_MAX, &request->model);
     if (request->kind == HTH_API_MESSAGES)

@@ -117,7 +117,7 @@ static void put_delta(hth_api_reply *reply, hth_api_choice *choice, const hearth
 
 static void put_choice_end(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
 {
-    put_chunk(reply, choice, "", 0, hth_api_openai_finish_reason(choice), out);
+    put_chunk(reply, choice, "", 0, hth_api_openai_finish_reason(reply, choice), out);
 }
 
 static void put_end(hth_api_reply *reply, hth_buffer *out)

@@ -266,6 +266,15 @@ static void add_file_model(loader *l, const hth_config_node *section)
         finish_model(l, &model, where);
 }
 
+static void check_unknown_fields(loader *l)
+{
+    const char *word = l->o->server.unknown_fields;
+
+    if (word && strcmp(word, HTH_UNKNOWN_PASS) != 0 && strcmp(word, HTH_UNKNOWN_REFUSE) != 0)
+        hth_problems_add(l->problems, "unknown_fields is '%s'; it must be " HTH_UNKNOWN_PASS " or " HTH_UNKNOWN_REFUSE,
+                         word);
+}
+
 static bool read_models(loader *l)
 {
     const size_t n = l->o->n_models + l->n_sections;
@@ -277,6 +286,7 @@ static bool read_models(loader *l)
         add_flag_model(l, l->o->models[i]);
     for (size_t i = 0; i < l->n_sections; i++)
         add_file_model(l, l->sections[i]);
+    check_unknown_fields(l);
     if (n == 0 && l->problems->n_errors == 0)
         hth_problems_add(l->problems, "there is no model to serve; give one with -m FILE, or with a section "
                                       "'model \"NAME\" { path = \"FILE\" }' in the file that --config names");

@@ -250,6 +250,9 @@ static const hth_option worker_limit_rows[] = {
       .offset = IN_SERVER(messages_max), .low = 1, .high = 16384, .key = "messages_max" },
     { "schema-bytes-max", 0, HTH_OPTION_U32, "N", "bytes of a JSON schema or grammar, at most 262144",
       .offset = IN_SERVER(schema_bytes_max), .low = 1 << 10, .high = 256 << 10, .key = "schema_bytes_max" },
+    { "unknown-fields", 0, HTH_OPTION_TEXT, "WORD",
+      "of a request: pass, and tell in the header x-hearth-ignored, or refuse with 400 (default pass)",
+      .offset = IN_SERVER(unknown_fields), .key = "unknown_fields" },
 };
 
 static const hth_option_table worker_limit_table = TABLE(worker_limit_rows);

@@ -31,6 +31,7 @@ typedef struct worker_options {
     uint32_t messages_max;
     uint64_t body_bytes_max;
     uint64_t schema_bytes_max;
+    const char *unknown_fields;
     uint64_t headers_bytes_max;
     uint32_t connections_max;
     bool no_sandbox;
@@ -59,6 +60,8 @@ static const hth_option rows[] = {
       .low = 1, .high = 16384 },
     { "schema-bytes-max", 0, HTH_OPTION_SIZE, "SIZE", "of a JSON schema or a grammar (default 256K, which is the most)",
       .offset = AT(schema_bytes_max), .low = 1 },
+    { "unknown-fields", 0, HTH_OPTION_TEXT, "WORD", "of a request: pass or refuse (default pass)",
+      .offset = AT(unknown_fields) },
     { "connections-max", 0, HTH_OPTION_U32, "N", "at once (default 16384)", .offset = AT(connections_max), .low = 1,
       .high = 1 << 20 },
     { "drain-ms", 0, HTH_OPTION_U32, "MS",
@@ -202,6 +205,7 @@ static hearth_status run(const worker_options *options, const char *template_tex
     worker.limits.messages_max = options->messages_max;
     if (options->schema_bytes_max < worker.limits.schema_bytes_max)
         worker.limits.schema_bytes_max = options->schema_bytes_max;
+    worker.limits.refuses_unknown = options->unknown_fields && strcmp(options->unknown_fields, HTH_UNKNOWN_REFUSE) == 0;
     if (options->drain_ms == UINT32_MAX)
         worker.drain_timeout_ms = options->control_fd >= 0 ? 0 : 30000;
     return hth_worker_run(&worker, err);

@@ -11,6 +11,8 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "api/notes.h"
+
 enum { NAME_BYTES = 256 };
 
 static bool is_allowed(const hth_server_options *options, const char *origin)
@@ -32,7 +34,7 @@ bool hth_cors_add(const hth_server_options *options, hth_http_exchange *exchange
     if (!is_allowed(options, origin))
         return false;
     hth_http_header_add(exchange, "Access-Control-Allow-Origin", origin);
-    hth_http_header_add(exchange, "Access-Control-Expose-Headers", "X-Request-Id, Request-Id, Retry-After");
+    hth_http_header_add(exchange, "Access-Control-Expose-Headers", "X-Request-Id, Request-Id, Retry-After, " HTH_API_NOTES_HEADER);
     if (hth_http_header(exchange, "Access-Control-Request-Method")) {
         hth_http_header_add(exchange, "Access-Control-Allow-Methods", "GET, POST, OPTIONS");
         hth_http_header_add(exchange, "Access-Control-Allow-Headers",

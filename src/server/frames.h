@@ -7,7 +7,8 @@
  *   4  u8   kind
  *   5       payload
  *
- *   HEAD  u16 status, u8 1 for a stream, u8 0, u32 Retry-After in seconds (0: none), the content type: before any bytes
+ *   HEAD  u16 status, u8 1 for a stream, u8 0, u32 Retry-After in seconds (0: none), the content type, and, behind a NUL, what
+ *         was passed over of the request (api/notes.h): before any bytes
  *   STEP  u32 reply, u8 flags (hth_step_flag), u8 log probabilities of each token, u8[2] 0, u32 n, n tokens, bytes for the
  *         client: of a stream, what these tokens released, all of it; else none. A token is an i32, then its log
  *         probabilities, each an i32 token and an f32. Without tokens the bytes are whole events that no token released:
@@ -132,6 +133,8 @@ typedef struct hth_frame {
     bool is_stream;
     uint32_t retry_after_s;
     char content_type[64];
+    const char *notes; /* [n_notes], borrowed likewise: what was passed over, as a list */
+    size_t n_notes;
     /* STEP, CACHED, OUTCOME */
     uint32_t reply;
     /* STEP */
@@ -158,8 +161,9 @@ hearth_token hth_frame_token(const hth_frame *frame, uint32_t i);
 /* Number k of the log probabilities of token i. */
 hearth_logprob hth_frame_logprob(const hth_frame *frame, uint32_t i, uint32_t k);
 
-/* Append a frame to out (out->failed without memory). content_type is cut at 63 bytes. */
-void hth_frame_add_head(hth_buffer *out, int status, bool is_stream, uint32_t retry_after_s, const char *content_type);
+/* Append a frame to out (out->failed without memory). content_type is cut at 63 bytes; notes: NULL or "" for none. */
+void hth_frame_add_head(hth_buffer *out, int status, bool is_stream, uint32_t retry_after_s, const char *content_type,
+                        const char *notes);
 /* Tokens of HTH_STEP_TOKEN_BYTES_MAX bytes at most, NULL: none. What does not fit of the bytes goes before them as BYTES. */
 void hth_frame_add_step(hth_buffer *out, uint32_t reply, unsigned flags, const hth_frame_tokens *tokens,
                         const void *bytes, size_t n_bytes);

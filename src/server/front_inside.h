@@ -8,6 +8,7 @@
 #include "server/admin.h"
 #include "server/front.h"
 #include "server/keys.h"
+#include "server/passed_over.h"
 #include "server/proxy.h"
 #include "server/tls.h"
 
@@ -41,6 +42,7 @@ typedef struct hth_front {
     int64_t started_s;  /* Unix time: what models are said to be created at */
     char id_prefix[17]; /* of the ids that this process gives out */
     uint64_t n_ids;
+    hth_passed_over passed_over;
     size_t n_requests; /* begun and not over */
     bool is_draining;
     bool is_stopping; /* the workers were told */

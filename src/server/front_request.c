@@ -69,6 +69,8 @@ static void end(request *r)
     if (r->is_counted)
         hth_key_use_end(r->use, hth_os_monotonic_ns(), n_tokens_used(record));
     hth_metrics_note(front->metrics, record);
+    if (record->notes)
+        hth_passed_over_log(&front->passed_over, &front->log, record->key, record->endpoint, record->notes);
     if (!r->options->options->no_access_log)
         hth_server_log_request(front->server_log, record);
     hth_front_options_drop(front, r->options);
@@ -115,6 +117,7 @@ static void on_relayed(const hth_record *record, void *user_data)
     r->record.duration_ms = record->duration_ms;
     r->record.first_byte_ms = record->first_byte_ms;
     r->record.n_resumed = record->n_resumed;
+    r->record.notes = record->notes;
     end(r);
 }
 

@@ -20,6 +20,10 @@
 /* Defaults that a worker started by hand has, too. */
 enum { HTH_KEEP_ALIVE_MS = 5000, HTH_LINGER_MS = 60000 };
 
+/* Words for what becomes of fields of a request that nobody knows. */
+#define HTH_UNKNOWN_PASS "pass"
+#define HTH_UNKNOWN_REFUSE "refuse"
+
 typedef struct hth_server_model {
     const char *name;          /* as clients name it */
     const char *const *worker; /* options of its worker's command line, ending with NULL: "--model", "x.gguf", ... */
@@ -68,7 +72,8 @@ typedef struct hth_server_options {
     uint64_t bodies_bytes_max; /* of all requests that are read or served; more are 503 */
     uint32_t json_depth_max;
     uint32_t messages_max;
-    uint32_t schema_bytes_max; /* of schemas and grammars */
+    uint32_t schema_bytes_max;  /* of schemas and grammars */
+    const char *unknown_fields; /* HTH_UNKNOWN_PASS or HTH_UNKNOWN_REFUSE; NULL: pass */
     uint32_t connections_max;
     uint32_t requests_max; /* at once, in all; more are 503 */
     uint32_t idle_timeout_ms;

@@ -11,6 +11,7 @@
 #ifndef HTH_SERVER_PROXY_INSIDE_H
 #define HTH_SERVER_PROXY_INSIDE_H
 
+#include "api/notes.h"
 #include "server/proxy.h"
 
 typedef struct hth_relay hth_relay;
@@ -97,6 +98,7 @@ struct hth_relay {
     int status;
     uint32_t retry_after_s;
     char content_type[64];
+    char notes[HTH_API_NOTES_BYTES]; /* of what was passed over; "" for none */
     hth_buffer body;   /* of a reply that may still leave whole */
     uint32_t body_crc; /* of what has left of one that is longer */
     hth_buffer known;  /* what is told to a worker: does not change while one has the request */

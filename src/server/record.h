@@ -26,6 +26,7 @@ typedef struct hth_record {
     uint64_t bytes_out;
     double duration_ms;
     double first_byte_ms; /* from the request's end to the first byte of the reply; 0: there was none */
+    const char *notes;    /* what of the request was passed over, as a list (api/notes.h); NULL, "": nothing */
     uint32_t n_resumed;   /* times that it went on in a new worker */
 } hth_record;
 

@@ -197,6 +197,24 @@ void hth_relay_on_room(void *user_data)
 
 /* ---- frames ---- */
 
+/* What the worker has passed over of the request. It goes into a header, so nothing but a list of notes counts. */
+static void note_passed_over(hth_relay *relay, const char *notes, size_t n)
+{
+    const char *at = relay->notes;
+    char note[HTH_API_NOTE_BYTES + 1];
+
+    if (n == 0 || n >= sizeof(relay->notes))
+        return;
+    memcpy(relay->notes, notes, n);
+    relay->notes[n] = '\0';
+    while (hth_api_notes_next(&at, note))
+        ;
+    if (strcmp(at, ", " HTH_API_NOTES_REST) == 0)
+        at += strlen(at);
+    relay->notes[at - relay->notes] = '\0';
+    relay->record.notes = relay->notes;
+}
+
 static void take_head(hth_relay *relay, const hth_frame *frame)
 {
     relay->has_run_head = true;
@@ -212,6 +230,7 @@ static void take_head(hth_relay *relay, const hth_frame *frame)
     relay->status = frame->status;
     relay->retry_after_s = frame->retry_after_s;
     memcpy(relay->content_type, frame->content_type, sizeof(relay->content_type));
+    note_passed_over(relay, frame->notes, frame->n_notes);
     if (frame->is_stream)
         hth_relay_begin_stream(relay, frame->status, frame->content_type);
 }
@@ -489,26 +508,28 @@ static void end_plain(hth_relay *relay)
 
 /* ---- a run ---- */
 
-static void on_head(int status, const char *content_type, uint32_t retry_after_s, void *user_data)
+static void on_head(const hth_upstream_head *head, void *user_data)
 {
     hth_relay *relay = user_data;
 
-    if (status > STATUS_MAX) {
+    if (head->status > STATUS_MAX) {
         give_up_call(relay, "reply");
         return;
     }
-    relay->is_framed = relay->generates && strcmp(content_type, HTH_FRAMES_CONTENT_TYPE) == 0;
+    relay->is_framed = relay->generates && strcmp(head->content_type, HTH_FRAMES_CONTENT_TYPE) == 0;
     if (relay->is_framed)
         return;
     if (relay->has_begun) {
         relay->is_refused = true; /* plain streams that have begun are not run again */
-        relay->status = status;
+        relay->status = head->status;
         return;
     }
     hth_buffer_clear(&relay->body);
-    relay->status = status;
-    relay->retry_after_s = retry_after_s;
-    (void)snprintf(relay->content_type, sizeof(relay->content_type), "%s", content_type); /* cut where it is too long */
+    relay->status = head->status;
+    relay->retry_after_s = head->retry_after_s;
+    (void)snprintf(relay->content_type, sizeof(relay->content_type), "%s",
+                   head->content_type); /* cut where it is too long */
+    note_passed_over(relay, head->notes, strlen(head->notes));
 }
 
 static bool on_bytes(const void *bytes, size_t n, void *user_data)

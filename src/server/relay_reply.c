@@ -51,6 +51,12 @@ static void add_retry_after(hth_http_exchange *exchange, uint32_t seconds)
     hth_http_header_add(exchange, "Retry-After", text);
 }
 
+static void add_notes(hth_relay *relay)
+{
+    if (relay->notes[0])
+        hth_http_header_add(relay->exchange, HTH_API_NOTES_HEADER, relay->notes);
+}
+
 void hth_relay_begin_stream(hth_relay *relay, int status, const char *content_type)
 {
     relay->has_begun = true;
@@ -61,6 +67,7 @@ void hth_relay_begin_stream(hth_relay *relay, int status, const char *content_ty
         hth_http_header_add(relay->exchange, "Cache-Control", "no-cache");
         hth_http_header_add(relay->exchange, "X-Accel-Buffering", "no"); /* nginx would collect them */
     }
+    add_notes(relay);
     note_byte(relay);
     relay->written_ns = hth_os_monotonic_ns();
     hth_http_stream_begin(relay->exchange, status, content_type);
@@ -104,6 +111,7 @@ void hth_relay_reply(hth_relay *relay, int status, const char *content_type, con
     uint32_t retry_after_s = relay->retry_after_s;
     hth_http_exchange *exchange;
 
+    add_notes(relay);
     note_byte(relay);
     relay->record.bytes_out = n;
     exchange = take_exchange(relay, status);

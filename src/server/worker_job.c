@@ -180,6 +180,7 @@ static void reply_answer(hth_job *job)
 {
     hth_http_exchange *exchange = job->exchange;
 
+    hth_job_add_notes(job);
     job->exchange = NULL; /* it ends with this */
     hth_http_reply(exchange, 200, "application/json", hth_buffer_text(&job->task.answer), job->task.answer.n);
 }

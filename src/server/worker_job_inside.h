@@ -99,6 +99,8 @@ struct hth_jobs {
 
 /* Nothing has been written yet, and this is all there will be. The exchange ends. */
 void hth_job_fail(hth_job *job, const hth_api_error *error);
+/* The header that tells what of the request was passed over, where that is not the front's to add. */
+void hth_job_add_notes(hth_job *job);
 /* Make room for what is told of each reply, with what was told in another worker. False without memory. */
 bool hth_job_begin_replies(hth_job *job);
 /* Write what the box that was taken from the post tells. The exchange may end. */

@@ -48,6 +48,14 @@ void hth_job_reply_error(hth_http_exchange *exchange, hth_api_dialect dialect, c
     hth_buffer_deinit(&body);
 }
 
+void hth_job_add_notes(hth_job *job)
+{
+    const hth_api_request *request = job->task.request;
+
+    if (!job->is_framed && request && request->notes.n_bytes > 0)
+        hth_http_header_add(job->exchange, HTH_API_NOTES_HEADER, request->notes.text);
+}
+
 /* The exchange ends with this. */
 static hth_http_exchange *take_exchange(hth_job *job)
 {
@@ -59,7 +67,8 @@ static hth_http_exchange *take_exchange(hth_job *job)
 
 static void add_head(hth_job *job, int status, bool is_stream, uint32_t retry_after_s)
 {
-    hth_frame_add_head(&job->jobs->wire, status, is_stream, retry_after_s, is_stream ? stream_type : body_type);
+    hth_frame_add_head(&job->jobs->wire, status, is_stream, retry_after_s, is_stream ? stream_type : body_type,
+                       job->task.request ? job->task.request->notes.text : NULL);
     job->has_head = true;
 }
 
@@ -425,6 +434,8 @@ static void write_wire(hth_job *job, int status, const char *type, bool is_over)
         status = 200;
         type = HTH_FRAMES_CONTENT_TYPE;
     }
+    if (!job->has_begun)
+        hth_job_add_notes(job);
     if (wire->failed) {
         hth_http_abort(take_exchange(job));
     } else if (is_over && !job->has_begun) {

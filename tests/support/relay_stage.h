@@ -288,7 +288,7 @@ static void script_write(const reply_script *script, const char *frames, size_t 
 
     known_read(frames, n_frames, &known);
     script_head(out, HTH_FRAMES_CONTENT_TYPE);
-    hth_frame_add_head(&frame, script->status, script->is_stream, 0, script->content_type);
+    hth_frame_add_head(&frame, script->status, script->is_stream, 0, script->content_type, NULL);
     script_chunk(out, &frame);
     for (size_t i = 0; i < script->n_steps; i++) {
         const script_step *step = &script->steps[i];

@@ -66,7 +66,7 @@ static void what_is_wrong_is_an_error_of_llama_cpps_shape(void **state)
         { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"a\",\"temperature\":-1}", "invalid_request_error", 400 },
         { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"a\",\"stream\":1}", "invalid_request_error", 400 },
         { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"a\",\"logit_bias\":[[1]]}", "invalid_request_error", 400 },
-        { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"a\",\"mirostat\":2}", "not_supported_error", 501 },
+        { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"a\",\"mirostat\":3}", "invalid_request_error", 400 },
         { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"a\",\"grammar\":\"g\",\"json_schema\":{\"a\":1}}",
           "invalid_request_error", 400 },
         { HTH_API_TOKENIZE, "{}", "invalid_request_error", 400 },
@@ -425,7 +425,7 @@ static void texts_become_tokens_and_tokens_texts(void **state)
     got = ask(f, HTH_API_TOKENIZE, "{\"content\":\"a\xc3\xa9\",\"add_special\":true,\"with_pieces\":true}");
     assert_int_equal(json_array_size(hth_test_at(got, "tokens")), 4);
     assert_string_equal(hth_test_text_at(got, "tokens.1.piece"), "a");
-    assert_true(json_is_null(hth_test_at(got, "tokens.2.piece")));
+    assert_int_equal(json_integer_value(hth_test_at(got, "tokens.2.piece.0")), 0xc3);
     json_decref(got);
     got = ask(f, HTH_API_DETOKENIZE, "{\"tokens\":[97,195,169]}");
     assert_string_equal(hth_test_text_at(got, "content"), "a\xc3\xa9");
