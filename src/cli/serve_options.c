@@ -308,6 +308,14 @@ static const hth_option_table worker_stream_table = TABLE(worker_stream_rows);
 
 static const hth_option stream_rows[] = {
     { .kind = HTH_OPTION_TABLE, .table = &worker_stream_table, .offset = AT(server) },
+    { "stream-keep-ms", 0, HTH_OPTION_MS, "MS",
+      "a stream whose client wants to come back (x-hearth-resume) is kept for so long without it; 0: not at all",
+      .offset = AT(server.stream_keep_ms), .low = 0, .high = 86400000, .key = "keep_ms" },
+    { "stream-bytes-max", 0, HTH_OPTION_SIZE, "SIZE", "of such a stream, the last so many bytes are kept",
+      .offset = AT(server.stream_bytes_max), .low = 64 << 10, .key = "bytes_max" },
+    { "streams-bytes-max", 0, HTH_OPTION_SIZE, "SIZE",
+      "memory of all of them together; beyond it, new ones are not kept", .offset = AT(server.streams_bytes_max),
+      .low = 64 << 10, .key = "total_bytes_max" },
 };
 
 static const hth_option log_rows[] = {

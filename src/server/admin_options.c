@@ -105,8 +105,9 @@ static json_t *supervision_json(const hth_server_options *options)
 
 static json_t *streams_json(const hth_server_options *options)
 {
-    return json_pack("{s:o, s:o}", "keep_alive_ms", count_json(options->keep_alive_ms), "linger_ms",
-                     count_json(options->linger_ms));
+    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "keep_alive_ms", count_json(options->keep_alive_ms), "linger_ms",
+                     count_json(options->linger_ms), "keep_ms", count_json(options->stream_keep_ms), "bytes_max",
+                     count_json(options->stream_bytes_max), "total_bytes_max", count_json(options->streams_bytes_max));
 }
 
 static json_t *log_json(const hth_server_options *options)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "api/notes.h"
+#include "server/kept_streams.h"
 
 enum { NAME_BYTES = 256 };
 
@@ -34,9 +35,10 @@ bool hth_cors_add(const hth_server_options *options, hth_http_exchange *exchange
     if (!is_allowed(options, origin))
         return false;
     hth_http_header_add(exchange, "Access-Control-Allow-Origin", origin);
-    hth_http_header_add(exchange, "Access-Control-Expose-Headers", "X-Request-Id, Request-Id, Retry-After, " HTH_API_NOTES_HEADER);
+    hth_http_header_add(exchange, "Access-Control-Expose-Headers",
+                        "X-Request-Id, Request-Id, Retry-After, " HTH_API_NOTES_HEADER ", " HTH_HEADER_STREAM);
     if (hth_http_header(exchange, "Access-Control-Request-Method")) {
-        hth_http_header_add(exchange, "Access-Control-Allow-Methods", "GET, POST, OPTIONS");
+        hth_http_header_add(exchange, "Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");
         hth_http_header_add(exchange, "Access-Control-Allow-Headers",
                             headers ? headers : "Authorization, Content-Type");
         hth_http_header_add(exchange, "Access-Control-Max-Age", "86400");

@@ -30,8 +30,8 @@
  *
  * The tokens of a reply that goes on are given to the next worker as STEP frames without bytes, before the client's body
  * (header Hearth-Known: how many bytes of them). CACHED frames are given back with them: what the client was told of its
- * prompt stays true, though the next worker finds more in the cache. So are HTH_STEP_BEGINS, OUTCOME and MODEL: tokens mean nothing to
- * another model, which the name may stand for by then.
+ * prompt stays true, though the next worker finds more in the cache. So are HTH_STEP_BEGINS, OUTCOME and MODEL: tokens
+ * mean nothing to another model, which the name may stand for by then.
  */
 #ifndef HTH_SERVER_FRAMES_H
 #define HTH_SERVER_FRAMES_H
@@ -76,10 +76,9 @@ typedef enum hth_frame_kind {
 } hth_frame_kind;
 
 typedef enum hth_step_flag {
-    HTH_STEP_ENDS = 1,  /* the reply has ended */
-    HTH_STEP_FAILS = 2, /* the bytes end in the error that ends all of the request's replies */
-    HTH_STEP_BEGINS =
-        4, /* before any tokens: the bytes are the beginning of the reply's stream, which is not said again */
+    HTH_STEP_ENDS = 1,   /* the reply has ended */
+    HTH_STEP_FAILS = 2,  /* the bytes end in the error that ends all of the request's replies */
+    HTH_STEP_BEGINS = 4, /* before any tokens: the beginning of the reply's stream, which is not said again */
 } hth_step_flag;
 
 /* What became of a request, all its replies together, for logs and metrics. */

@@ -92,8 +92,11 @@ typedef struct hth_server_options {
     bool no_sandbox;
 
     /* Streams, and clients that leave. */
-    uint32_t keep_alive_ms; /* a stream that was silent for so long shows that it is alive; 0: never */
-    uint32_t linger_ms;     /* the prompt of a request whose client left is read on for so long; 0: not at all */
+    uint32_t keep_alive_ms;     /* a stream that was silent for so long shows that it is alive; 0: never */
+    uint32_t linger_ms;         /* the prompt of a request whose client left is read on for so long; 0: not at all */
+    uint32_t stream_keep_ms;    /* a stream whose client wants to come back is kept for so long; 0: not at all */
+    uint64_t stream_bytes_max;  /* of one of those */
+    uint64_t streams_bytes_max; /* of all */
 
     /* Logs. */
     hth_log_format log_format; /* AUTO: text on a terminal, JSON elsewhere */
@@ -126,6 +129,9 @@ static inline hth_server_options hth_server_options_default(void)
         .retries_max = 3,
         .keep_alive_ms = HTH_KEEP_ALIVE_MS,
         .linger_ms = HTH_LINGER_MS,
+        .stream_keep_ms = 300000,
+        .stream_bytes_max = 4 << 20,
+        .streams_bytes_max = 256 << 20,
         .log_level = HEARTH_LOG_INFO,
     };
 }

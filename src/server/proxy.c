@@ -165,6 +165,7 @@ static void relay_free(hth_relay *relay)
     hth_buffer_deinit(&relay->known);
     hth_buffer_deinit(&relay->fresh);
     free(relay->more_step_ns);
+    free(relay->kept_body);
     model_unref(relay->proxy, relay->model);
     free(relay);
 }
@@ -245,6 +246,9 @@ static hth_relay *relay_new(hth_proxy *proxy, hth_http_exchange *exchange, const
     relay->salt = copy_text(&at, request->salt);
     relay->dialect = request->dialect;
     relay->generates = request->generates;
+    relay->wants_kept = request->wants_kept && proxy->options.kept;
+    if (relay->wants_kept)
+        memcpy(relay->key, request->key, sizeof(relay->key));
     relay->begun_ns = hth_os_monotonic_ns();
     relay->created_s = hth_os_unix_seconds();
     relay->seed = (uint64_t)(hth_draw_uniform(proxy->seed, proxy->n_seeds++) * (double)(UINT64_C(1) << SEED_BITS));

@@ -25,6 +25,7 @@
 #include "api/error.h"
 #include "base/log.h"
 #include "server/http.h"
+#include "server/kept_streams.h"
 #include "server/metrics.h"
 #include "server/record.h"
 #include "server/supervisor.h"
@@ -35,7 +36,8 @@ typedef struct hth_proxy hth_proxy;
 typedef struct hth_proxy_options {
     hth_upstream *upstream; /* these outlive the proxy */
     hth_supervisor *supervisor;
-    hth_metrics *metrics; /* told of tokens; may be NULL */
+    hth_kept_streams *kept; /* NULL: no stream is kept */
+    hth_metrics *metrics;   /* told of tokens; may be NULL */
     const hth_log *log;
     uint32_t retries_max;
     uint32_t wait_timeout_ms; /* of suspects, for their turn; the supervisor knows how long others wait */
@@ -67,6 +69,8 @@ typedef struct hth_relay_request {
     const char *request_id;  /* for logs, here and in the worker; NULL: id */
     const char *traceparent; /* NULL: none */
     const char *salt;        /* of the client's key; NULL: none */
+    bool wants_kept;    /* a stream of events goes on without its client, and can be read again; id is unguessable */
+    const uint8_t *key; /* [HTH_KEPT_KEY_BYTES], what its readers have to show then */
     /*
      * The relay is over, the exchange has ended. record's fields that the proxy knows are filled: status, is_stream,
      * summary, n_tokens_out, bytes_out, first_byte_ms, duration_ms, n_resumed. Called once, from the event loop or, without memory, from
