@@ -148,17 +148,42 @@ bool hth_api_answer(hearth_model *model, const hth_api_request *request, const a
 
 /* ---- models ---- */
 
+static json_t *texts_json(const char *const *texts, size_t n)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(list, json_string(texts[i]));
+    return list;
+}
+
+/* What a model is for: without a template of its own it was not made for conversations. */
+static const char *kind_of(const hearth_model_info *info)
+{
+    return strcmp(info->chat_template_kind, "none") == 0 ? "completion" : "chat";
+}
+
+/* Both "context_length" and "max_model_len" are asked for by clients that cut conversations. */
 static json_t *model_json(const hth_api_listed_model *model)
 {
-    json_t *object = json_pack("{s:s, s:s, s:I, s:s}", "id", model->name, "object", "model", "created",
-                               model->created_s, "owned_by", "hearth");
+    const char *id = model->asked ? model->asked : model->name;
+    json_t *object =
+        json_pack("{s:s, s:s, s:I, s:s, s:o, s:o}", "id", id, "object", "model", "created", model->created_s,
+                  "owned_by", "hearth", "aliases", texts_json(model->aliases, model->n_aliases), "tags",
+                  texts_json(model->tags, model->n_tags));
 
-    if (model->info)
-        json_object_set_new(object, "meta",
-                            json_pack("{s:I, s:I, s:I, s:I, s:I}", "n_ctx", (json_int_t)model->info->n_ctx,
-                                      "n_ctx_train", (json_int_t)model->info->n_ctx_train, "n_vocab",
-                                      (json_int_t)model->info->n_vocab, "n_params", (json_int_t)model->info->n_params,
-                                      "size", (json_int_t)model->info->file_bytes));
+    if (strcmp(id, model->name) != 0)
+        json_object_set_new(object, "root", json_string(model->name));
+    if (!model->info)
+        return object;
+    json_object_set_new(object, "kind", json_string(kind_of(model->info)));
+    json_object_set_new(object, "context_length", json_integer((json_int_t)model->info->n_ctx));
+    json_object_set_new(object, "max_model_len", json_integer((json_int_t)model->info->n_ctx));
+    json_object_set_new(object, "meta",
+                        json_pack("{s:I, s:I, s:I, s:I, s:I}", "n_ctx", (json_int_t)model->info->n_ctx, "n_ctx_train",
+                                  (json_int_t)model->info->n_ctx_train, "n_vocab", (json_int_t)model->info->n_vocab,
+                                  "n_params", (json_int_t)model->info->n_params, "size",
+                                  (json_int_t)model->info->file_bytes));
     return object;
 }
 

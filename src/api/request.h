@@ -77,6 +77,7 @@ typedef struct hth_api_request {
     bool calls_are_functions; /* OpenAI's older form: function_call instead of tool_calls */
     bool wants_tokens;        /* native: return_tokens */
     bool wants_timings;       /* native: timings_per_token */
+    bool is_raw;              /* a chat's reply as the model writes it: neither reasoning nor calls are taken out */
     bool wants_thinking;      /* Anthropic: reasoning is shown */
     bool wants_progress;      /* return_progress: of a stream, how far the prompt was read is told */
     bool has_cache_control;

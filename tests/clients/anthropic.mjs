@@ -281,8 +281,10 @@ await check('errors before a request is understood have the same shape', async (
   assert.equal((await wrong.json()).type, 'error')
 })
 
-await check('a model that is not there is not found', async () => {
-  await refused(messages.create({ ...story, model: 'claude-none' }), Anthropic.NotFoundError, 'not_found_error')
+await check('a name that means no model gets the default one, under the name that was asked for', async () => {
+  const reply = await messages.create({ ...story, model: 'claude-none' })
+  assert.equal(reply.model, 'claude-none')
+  assert.deepEqual(reply.content, (await messages.create(story)).content)
 })
 
 await check('a key that is unknown, not for this model, or used too often is refused', async () => {
