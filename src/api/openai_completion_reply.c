@@ -87,8 +87,7 @@ static json_t *envelope(const hth_api_reply *reply)
                      reply->created_s, "model", reply->model, "system_fingerprint", "hearth-" HEARTH_VERSION);
 }
 
-static void put_chunk(hth_api_reply *reply, hth_api_choice *choice, const char *text, size_t n, const char *reason,
-                      hth_buffer *out)
+static json_t *chunk_json(hth_api_reply *reply, hth_api_choice *choice, const char *text, size_t n, const char *reason)
 {
     json_t *chunk = envelope(reply);
 
@@ -97,6 +96,21 @@ static void put_chunk(hth_api_reply *reply, hth_api_choice *choice, const char *
                                   "logprobs", take_logprobs(reply, choice), "finish_reason", reason));
     if (reply->request->include_usage)
         json_object_set_new(chunk, "usage", json_null());
+    return chunk;
+}
+
+static void put_chunk(hth_api_reply *reply, hth_api_choice *choice, const char *text, size_t n, const char *reason,
+                      hth_buffer *out)
+{
+    hth_sse_add_take(out, NULL, chunk_json(reply, choice, text, n, reason));
+}
+
+/* As llama.cpp tells it. */
+static void put_progress(hth_api_reply *reply, hth_api_choice *choice, json_t *progress, hth_buffer *out)
+{
+    json_t *chunk = chunk_json(reply, choice, "", 0, NULL);
+
+    json_object_set_new(chunk, "prompt_progress", progress);
     hth_sse_add_take(out, NULL, chunk);
 }
 
@@ -138,6 +152,7 @@ static void put_choice_body(hth_api_reply *reply, hth_api_choice *choice, hth_bu
 }
 
 const hth_api_writer hth_api_write_completion = {
+    .progress = put_progress,
     .delta = put_delta,
     .choice_end = put_choice_end,
     .end = put_end,

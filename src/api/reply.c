@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "api/reply_inside.h"
+#include "api/sse.h"
 #include "models/model.h"
 
 /* Log probabilities that may wait for text: more leave without, so that no event is larger than others by much. */
@@ -112,11 +113,6 @@ size_t hth_api_reply_n_end_bytes(const hth_api_reply *reply)
 int hth_api_reply_http_status(const hth_api_reply *reply)
 {
     return reply->http_status;
-}
-
-void hth_api_reply_note_begun(hth_api_reply *reply)
-{
-    reply->has_written = true;
 }
 
 int hth_api_reply_failure(const hth_api_reply *reply)
@@ -273,6 +269,41 @@ void hth_api_reply_progress(hth_api_reply *reply, size_t i, hearth_phase phase, 
         return;
     if (phase == HEARTH_PHASE_RESTORE)
         reply->choices[i].n_restored = n_done;
+}
+
+void hth_api_reply_prefill(hth_api_reply *reply, size_t i, uint32_t n_done, double ms, hth_buffer *out)
+{
+    hth_api_choice *choice;
+
+    if (reply->has_ended || !reply->request->stream || !reply->request->wants_progress || !reply->writer->progress ||
+        i >= reply->n_choices || i % reply->request->options.n != 0)
+        return;
+    choice = &reply->choices[i];
+    reply->writer->progress(reply, choice,
+                            json_pack("{s:I, s:I, s:I, s:I}", "total", (json_int_t)choice->n_prompt, "cache",
+                                      (json_int_t)choice->n_restored, "processed", (json_int_t)n_done, "time_ms",
+                                      (json_int_t)ms),
+                            out);
+    reply->has_written = true;
+}
+
+bool hth_api_reply_idle(hth_api_reply *reply, hth_buffer *out)
+{
+    hth_api_choice *choice = &reply->choices[0];
+    bool had_begun = choice->has_begun;
+
+    if (reply->writer->idle)
+        reply->writer->idle(reply, choice, out);
+    else
+        hth_sse_add_comment(out);
+    reply->has_written = true;
+    return choice->has_begun && !had_begun;
+}
+
+void hth_api_reply_note_reply_begun(hth_api_reply *reply, size_t i)
+{
+    if (i < reply->n_choices)
+        reply->choices[i].has_begun = true;
 }
 
 /* As llama.cpp does: its events have them whether or not they are asked for. */

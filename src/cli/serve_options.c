@@ -368,6 +368,29 @@ static const hth_option supervision_rows[] = {
       .offset = AT(server.no_sandbox), .key = "no_sandbox" },
 };
 
+static const hth_option worker_stream_rows[] = {
+    { "keep-alive-ms", 0, HTH_OPTION_MS, "MS", "a stream that was silent for so long shows that it is alive; 0: never",
+      .offset = IN_SERVER(keep_alive_ms), .low = 0, .high = 3600000, .key = "keep_alive_ms" },
+    { "linger-ms", 0, HTH_OPTION_MS, "MS",
+      "the prompt of a request whose client left is read on for so long, while nobody waits for its place; 0: not at "
+      "all",
+      .offset = IN_SERVER(linger_ms), .low = 0, .high = 3600000, .key = "linger_ms" },
+};
+
+static const hth_option_table worker_stream_table = TABLE(worker_stream_rows);
+
+static const hth_option stream_rows[] = {
+    { .kind = HTH_OPTION_TABLE, .table = &worker_stream_table, .offset = AT(server) },
+    { "stream-keep-ms", 0, HTH_OPTION_MS, "MS",
+      "a stream whose client wants to come back (x-hearth-resume) is kept for so long without it; 0: not at all",
+      .offset = AT(server.stream_keep_ms), .low = 0, .high = 86400000, .key = "keep_ms" },
+    { "stream-bytes-max", 0, HTH_OPTION_SIZE, "SIZE", "of such a stream, the last so many bytes are kept",
+      .offset = AT(server.stream_bytes_max), .low = 64 << 10, .key = "bytes_max" },
+    { "streams-bytes-max", 0, HTH_OPTION_SIZE, "SIZE",
+      "memory of all of them together; beyond it, new ones are not kept", .offset = AT(server.streams_bytes_max),
+      .low = 64 << 10, .key = "total_bytes_max" },
+};
+
 static const hth_option log_rows[] = {
     { "log-format", 0, HTH_OPTION_OWN, "FORMAT", "text, json, or auto: text on a terminal and json elsewhere",
       .read = read_log_format, .write = write_log_format, .key = "format" },
@@ -391,6 +414,7 @@ static const hth_option cors_rows[] = {
 static const hth_option_table tls_table = TABLE(tls_rows);
 static const hth_option_table limit_table = TABLE(limit_rows);
 static const hth_option_table supervision_table = TABLE(supervision_rows);
+static const hth_option_table stream_table = TABLE(stream_rows);
 static const hth_option_table log_table = TABLE(log_rows);
 static const hth_option_table cors_table = TABLE(cors_rows);
 
@@ -420,6 +444,7 @@ static const hth_option key_rows[] = {
     { .kind = HTH_OPTION_HEADING, .help = "Supervision of workers" },
     { .kind = HTH_OPTION_TABLE, .key = "supervision", .table = &supervision_table, .help = "Supervision of workers" },
     { .kind = HTH_OPTION_HEADING, .help = "Log" },
+    { .kind = HTH_OPTION_TABLE, .key = "streams", .table = &stream_table, .help = "Streams" },
     { .kind = HTH_OPTION_TABLE, .key = "log", .table = &log_table, .help = "Log" },
 };
 
@@ -524,6 +549,7 @@ const hth_option_table hth_serve_keys = TABLE(file_rows);
 const hth_option_table hth_serve_model_keys = TABLE(model_key_rows);
 const hth_option_table hth_worker_model_options = TABLE(worker_rows);
 const hth_option_table hth_worker_request_options = TABLE(worker_limit_rows);
+const hth_option_table hth_worker_stream_options = TABLE(worker_stream_rows);
 
 void hth_serve_options_init(hth_serve_options *out)
 {

@@ -33,6 +33,11 @@ bool hth_slot_is_cancelled(const hth_slot *slot)
     return atomic_load_explicit(&slot->request->cancelled, memory_order_relaxed);
 }
 
+bool hth_slot_lingers(const hth_slot *slot)
+{
+    return atomic_load_explicit(&slot->request->linger_until_ns, memory_order_relaxed) > 0;
+}
+
 bool hth_slot_is_paused(const hth_slot *slot)
 {
     return atomic_load_explicit(&slot->request->paused, memory_order_relaxed);
@@ -435,6 +440,7 @@ static void begun(hth_slot *slot, hth_restore_result result)
     slot->state = HTH_SLOT_EVALUATE;
     if (n_known >= slot->request->n_prompt)
         slot->was_prefilled = true;
+    report_progress(slot, HEARTH_PHASE_PREFILL);
     if (hth_reply_n_max(slot->reply) == 0 && slot->was_prefilled)
         hth_slot_stop(slot, HEARTH_OK, HEARTH_FINISH_LENGTH, NULL);
     if (hth_reply_was_whole(slot->reply)) /* what is known of it is in the statistics now; nothing is left to do */

@@ -112,6 +112,8 @@ hth_guest hth_slot_guest(const hth_slot *slot);
 uint32_t hth_slot_n_expected(const hth_slot *slot);
 bool hth_slot_is_cancelled(const hth_slot *slot);
 /* Its reader asked it to wait. */
+/* Nobody waits for its reply, only its prompt is read on for a while. */
+bool hth_slot_lingers(const hth_slot *slot);
 bool hth_slot_is_paused(const hth_slot *slot);
 
 /*

@@ -103,6 +103,13 @@ static json_t *supervision_json(const hth_server_options *options)
                      "no_sandbox", options->no_sandbox);
 }
 
+static json_t *streams_json(const hth_server_options *options)
+{
+    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "keep_alive_ms", count_json(options->keep_alive_ms), "linger_ms",
+                     count_json(options->linger_ms), "keep_ms", count_json(options->stream_keep_ms), "bytes_max",
+                     count_json(options->stream_bytes_max), "total_bytes_max", count_json(options->streams_bytes_max));
+}
+
 static json_t *log_json(const hth_server_options *options)
 {
     static const char *const formats[] = { "auto", "text", "json" };
@@ -142,7 +149,8 @@ void hth_admin_write_options(const hth_server_options *options, hth_buffer *out)
                   set(page, "cors",
                       json_pack("{s:o}", "origins", texts_json(options->cors_origins, options->n_cors_origins))) &&
                   set(page, "limits", limits_json(options)) && set(page, "supervision", supervision_json(options)) &&
-                  set(page, "log", log_json(options)) && set(page, "props", json_boolean(options->allows_props)) &&
+                  set(page, "streams", streams_json(options)) && set(page, "log", log_json(options)) &&
+                  set(page, "props", json_boolean(options->allows_props)) &&
                   set(page, "allow_public_without_keys", json_boolean(options->allow_public_without_keys)))) {
         json_decref(page);
         page = NULL;

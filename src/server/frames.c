@@ -244,7 +244,7 @@ static bool has_room(const uint8_t *frame, const hth_frame *step)
 {
     const uint8_t *payload = frame + HTH_FRAME_HEAD_BYTES;
 
-    return frame[4] == HTH_FRAME_STEP && get_u32(payload) == step->reply && !payload[4] &&
+    return frame[4] == HTH_FRAME_STEP && get_u32(payload) == step->reply && !(payload[4] & HTH_STEP_ENDS) &&
            (step->n_tokens == 0 || payload[5] == step->n_logprobs) &&
            get_u32(frame) + hth_frame_token_bytes(step->n_tokens, step->n_logprobs) <= HTH_FRAME_BYTES_MAX;
 }
@@ -264,7 +264,8 @@ static void add_known_step(hth_buffer *out, size_t *last, const hth_frame *step)
     frame = (uint8_t *)out->text + *last;
     payload = frame + HTH_FRAME_HEAD_BYTES;
     put_u32(frame, get_u32(frame) + (uint32_t)n_token_bytes);
-    payload[4] = step->reply_has_ended ? HTH_STEP_ENDS : 0;
+    payload[4] = (uint8_t)((payload[4] & HTH_STEP_BEGINS) | (step->reply_has_begun ? HTH_STEP_BEGINS : 0) |
+                           (step->reply_has_ended ? HTH_STEP_ENDS : 0));
     put_u32(payload + 8, get_u32(payload + 8) + step->n_tokens);
 }
 
@@ -330,6 +331,7 @@ static bool read_step(const uint8_t *payload, size_t n, hth_frame *out)
     out->reply = get_u32(payload);
     out->reply_has_ended = (payload[4] & HTH_STEP_ENDS) != 0;
     out->has_failed = (payload[4] & HTH_STEP_FAILS) != 0;
+    out->reply_has_begun = (payload[4] & HTH_STEP_BEGINS) != 0;
     out->n_logprobs = payload[5];
     out->n_tokens = get_u32(payload + 8);
     if (out->n_tokens > (n - STEP_BYTES) / hth_frame_token_bytes(1, out->n_logprobs))

@@ -127,10 +127,20 @@ static bool check_listeners(const hth_front *front, const hth_server_options *op
     return true;
 }
 
+static hth_kept_options kept_options(const hth_server_options *options)
+{
+    return (hth_kept_options){
+        .keep_ms = options->stream_keep_ms,
+        .bytes_max = options->stream_bytes_max,
+        .total_bytes_max = options->streams_bytes_max,
+    };
+}
+
 bool hth_front_reload(hth_front *front, hearth_error *err)
 {
     const hth_server_options *options;
     hth_http_options http;
+    hth_kept_options kept;
     hearth_error problem;
 
     if (front->is_draining) {
@@ -164,7 +174,9 @@ bool hth_front_reload(hth_front *front, hearth_error *err)
     hth_http_server_set_options(front->http, &http);
     front->log.level = options->log_level;
     hth_server_log_level_set(front->server_log, options->log_level);
-    hth_proxy_set_limits(front->proxy, options->retries_max, options->wait_timeout_ms);
+    hth_proxy_set_limits(front->proxy, options->retries_max, options->wait_timeout_ms, options->keep_alive_ms);
+    kept = kept_options(options);
+    hth_kept_streams_set_options(front->kept, &kept);
     hth_info(&front->log, "the configuration was read anew");
     return true;
 }
@@ -343,6 +355,13 @@ static hearth_status make_parts(hth_front *front, const hth_server_options *opti
     return HEARTH_OK;
 }
 
+static hearth_status make_kept_streams(hth_front *front, const hth_server_options *options, hearth_error *err)
+{
+    const hth_kept_options kept = kept_options(options);
+
+    return hth_kept_streams_new(front->base, &kept, &front->kept, err);
+}
+
 /* Once addresses are listened on: a second server finds them in use before it loads anything. */
 static hearth_status make_workers(hth_front *front, const hth_server_options *options, hearth_error *err)
 {
@@ -351,11 +370,15 @@ static hearth_status make_workers(hth_front *front, const hth_server_options *op
     if (status == HEARTH_OK)
         status = hth_supervisor_new(front->base, front->hooks->program, options, &front->log, &front->supervisor, err);
     if (status == HEARTH_OK)
+        status = make_kept_streams(front, options, err);
+    if (status == HEARTH_OK)
         status = hth_proxy_new(&(hth_proxy_options){ .upstream = front->upstream,
                                                      .supervisor = front->supervisor,
+                                                     .kept = front->kept,
                                                      .metrics = front->metrics,
                                                      .log = &front->log,
                                                      .retries_max = options->retries_max,
+                                                     .keep_alive_ms = options->keep_alive_ms,
                                                      .wait_timeout_ms = options->wait_timeout_ms },
                                &front->proxy, err);
     return status;
@@ -454,6 +477,7 @@ static void front_deinit(hth_front *front)
         hth_proxy_end_all(front->proxy, &error);
     hth_http_server_free(front->http);
     hth_proxy_free(front->proxy);
+    hth_kept_streams_free(front->kept);
     hth_supervisor_free(front->supervisor);
     hth_upstream_free(front->upstream);
     hth_tls_free(front->tls);

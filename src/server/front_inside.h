@@ -39,6 +39,7 @@ typedef struct hth_front {
     hth_http_server *http;
     hth_supervisor *supervisor;
     hth_upstream *upstream;
+    hth_kept_streams *kept;
     hth_proxy *proxy;
     int64_t started_s;  /* Unix time: what models are said to be created at */
     char id_prefix[17]; /* of the ids that this process gives out */

@@ -9,6 +9,7 @@
  * What is wrong on the way is answered at once in the shape of the path's API. Requests to models are logged and counted
  * when they are over, whoever answered them; pages for operators are not.
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -22,6 +23,7 @@
 #include "base/status.h"
 #include "server/cors.h"
 #include "server/front_inside.h"
+#include "server/front_stream.h"
 #include "server/model_names.h"
 #include "server/routes.h"
 #include "server/trace.h"
@@ -40,7 +42,7 @@ typedef struct request {
     hth_key_use *use;       /* NULL: nobody known */
     bool is_counted;        /* use has begun */
     uint64_t begin_ns;
-    char id[41];
+    char id[HTH_KEPT_ID_BYTES];
     char traceparent[HTH_TRACEPARENT_BYTES];
     const char *method; /* in text, whole: what is checked is what is routed */
     const char *path;
@@ -391,11 +393,50 @@ static void show_model(request *r)
     hth_buffer_deinit(&body);
 }
 
+/* ---- kept streams ---- */
+
+/* What those show who may read a stream again that this client began. */
+static const uint8_t *key_of(const request *r)
+{
+    static const uint8_t nobody[HTH_KEPT_KEY_BYTES] = { 0 };
+
+    static_assert(sizeof(((hth_server_key *)NULL)->sha256) == HTH_KEPT_KEY_BYTES, "a key is its digest");
+    return r->use ? hth_key_use_key(r->use)->sha256 : nobody;
+}
+
+/* GET: it is over here when its stream begins, however long that takes. */
+static void serve_stream(request *r)
+{
+    const char *id = r->path + strlen(r->route->path);
+    hth_kept_streams *kept = r->front->kept;
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hth_buffer nothing = { .text = NULL };
+
+    if (strcmp(r->method, "DELETE") == 0) {
+        if (hth_front_stream_drop(kept, id, key_of(r), &error))
+            answer(r, 204, NULL, &nothing);
+        else
+            refuse(r, &error, "not_found");
+    } else if (strcmp(r->method, "GET") != 0) {
+        hth_http_header_add(r->exchange, "Allow", "GET, DELETE");
+        hth_api_fail(&error, HTH_API_INVALID_VALUE, NULL, "'%.100s' takes GET and DELETE, not %s", r->path, r->method);
+        error.status = 405;
+        refuse(r, &error, NULL);
+    } else if (hth_front_stream_read(kept, r->exchange, id, key_of(r), &error)) {
+        r->record.status = 200;
+        r->record.is_stream = true;
+        end(r);
+    } else {
+        refuse(r, &error, "not_found");
+    }
+}
+
 /* ---- the way through ---- */
 
 static void relay(request *r)
 {
     const hth_server_model *model = choose_model(r);
+    const bool wants_kept = r->route->kind == HTH_ROUTE_GENERATE && hth_front_wants_kept(r->exchange);
     char target[128];
 
     if (!model)
@@ -416,6 +457,8 @@ static void relay(request *r)
         if (asked)
             (void)snprintf(target, sizeof(target), "%s?endpoint=%s", r->route->path, asked->path);
     }
+    if (wants_kept)
+        hth_front_stream_id(r->id);
     hth_proxy_relay(r->front->proxy, r->exchange,
                     &(hth_relay_request){
                         .model = r->model,
@@ -427,6 +470,8 @@ static void relay(request *r)
                         .request_id = r->record.request_id,
                         .traceparent = r->traceparent,
                         .salt = r->use ? hth_key_use_key(r->use)->salt : NULL,
+                        .wants_kept = wants_kept,
+                        .key = key_of(r),
                         .on_over = on_relayed,
                         .user_data = r,
                     });
@@ -629,6 +674,7 @@ static void serve(request *r)
     case HTH_ROUTE_ADMIN: operate(r); break;
     case HTH_ROUTE_MODELS: list_models(r); break;
     case HTH_ROUTE_MODEL: show_model(r); break;
+    case HTH_ROUTE_STREAM: serve_stream(r); break;
     case HTH_ROUTE_EXPLAIN:
         if (!may_administer(r))
             return;

@@ -295,6 +295,7 @@ static void drain(worker *w)
     hth_http_listener_close(w->listener);
     w->listener = NULL;
     hth_http_server_drain(w->http);
+    hth_jobs_end_lingering(w->self.jobs);
     (void)event_add(w->on_drained, &limit); /* without memory it waits for all that runs */
     stop_if_drained(w);
 }
@@ -428,7 +429,9 @@ static hearth_status make_events(worker *w, hearth_error *err)
 static hearth_status set_up(worker *w, hearth_error *err)
 {
     const hth_worker_options *options = w->options;
-    hth_jobs_options jobs = { .limits = &options->limits, .silence_ms = options->silence_ms };
+    hth_jobs_options jobs = { .limits = &options->limits,
+                              .linger_ms = options->linger_ms,
+                              .silence_ms = options->silence_ms };
     hth_http_options http = options->http;
     hearth_status status = HEARTH_OK;
     int failed;

@@ -378,6 +378,8 @@ static void the_configuration_is_shown_without_secrets(void **state)
                         "https://a.example");
     assert_int_equal(integer_at(page, "limits", "schema_bytes_max"), 256 << 10);
     assert_int_equal(integer_at(page, "supervision", "retries_max"), 3);
+    assert_int_equal(integer_at(page, "streams", "keep_alive_ms"), 5000);
+    assert_int_equal(integer_at(page, "streams", "linger_ms"), 60000);
     assert_string_equal(json_string_value(json_object_get(json_object_get(page, "log"), "level")), "info");
     json_decref(page);
     assert_null(strstr(f->exchange.body.text, "pepper"));

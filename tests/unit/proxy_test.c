@@ -317,7 +317,7 @@ static void no_retries_are_none(void **state)
     client_reply reply = { .status = 0 };
 
     begin_with(stage, &whole);
-    hth_proxy_set_limits(stage->proxy, 0, 1000);
+    hth_proxy_set_limits(stage->proxy, 0, 1000, 0);
     stage->runs[0].cut = 200;
     exchange_whole(stage, &reply);
     assert_int_equal(reply.status, 500);
@@ -360,7 +360,7 @@ static void stops_in_order_are_not_held_against_a_request(void **state)
     client_reply reply = { .status = 0 };
 
     begin_with(stage, &stream);
-    hth_proxy_set_limits(stage->proxy, 0, 1000);
+    hth_proxy_set_limits(stage->proxy, 0, 1000, 0);
     stage->supervisor.fate = FATE_STOPPED;
     for (int run = 0; run < 12; run++)
         stage->runs[run].cut = 200;

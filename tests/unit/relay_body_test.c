@@ -293,7 +293,7 @@ static void frames_out_of_place_count_as_a_broken_connection(void **state)
     stage->relay.script = &script;
     stage->relay.supervisor.handler = send_nonsense;
     stage->relay.supervisor.user_data = stage;
-    hth_proxy_set_limits(stage->relay.proxy, 10, 60000);
+    hth_proxy_set_limits(stage->relay.proxy, 10, 60000, 0);
     worker_start(&stage->relay.supervisor);
     exchange_whole(&stage->relay, &reply);
     assert_int_equal(stage->relay.n_runs, 5);
