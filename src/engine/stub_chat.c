@@ -104,7 +104,7 @@ static size_t put_grammar(char *text, size_t capacity, const hearth_conversation
                                      "pair ::= string \":\" value\n"
                                      "value ::= object | \"[\" (value (\",\" value)*)? \"]\" | string | \"-\"? [0-9]+ "
                                      "| \"true\" | \"false\" | \"null\"\n"
-                                     "string ::= \"\\\"\" [a-zA-Z0-9 _.]* \"\\\"\"\n";
+                                     "string ::= \"\\\"\" [a-zA-Z0-9 _./-]* \"\\\"\"\n";
     size_t n = 0;
 
     put(text, capacity, &n, c->parallel_calls ? "root ::= call+\n" : "root ::= call\n");

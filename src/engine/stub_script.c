@@ -8,9 +8,10 @@
 
 #include "base/bytes.h"
 
-enum { OUTSIDE, IN_HEAD, IN_REPLY };
+enum { OUTSIDE, IN_HEAD, IN_REPLY, IN_VALUES };
 
 static const char head[] = "assistant\n", no_thinking[] = "<think></think>";
+static const char values_begin[] = "<values>", values_end[] = "</values>";
 static const char first_line[] = "#script\n", between[] = "#reply\n";
 
 typedef struct line {
@@ -84,6 +85,8 @@ void hth_stub_place_read(const uint8_t bytes[HTH_STUB_PLACE_BYTES], hth_stub_pla
         .n_reply = hth_get_u32(bytes + 4),
         .where = bytes[8],
         .n_matched = bytes[9],
+        .n_quiet = bytes[10],
+        .n_values = bytes[11],
     };
 }
 
@@ -94,29 +97,50 @@ void hth_stub_place_write(const hth_stub_place *place, uint8_t bytes[HTH_STUB_PL
     hth_put_u32(bytes + 4, place->n_reply);
     bytes[8] = place->where;
     bytes[9] = place->n_matched;
+    bytes[10] = place->n_quiet;
+    bytes[11] = place->n_values;
+}
+
+static void enter(hth_stub_place *place, uint8_t where)
+{
+    *place = (hth_stub_place){ .n_turns = place->n_turns, .where = where };
+}
+
+/* Count the bytes of a mark that stands at the reply's beginning. */
+static bool is_mark(const hth_stub_place *place, uint8_t *n, const char *mark, int token)
+{
+    *n += *n == place->n_reply && *n < strlen(mark) && token == mark[*n];
+    return *n == strlen(mark) && *n == place->n_reply + 1;
+}
+
+/* What the prompt has before a reply looks like its beginning: the mark not to think, and variables. */
+static void push_reply(hth_stub_place *place, int token)
+{
+    bool is_quiet = is_mark(place, &place->n_quiet, no_thinking, token);
+    bool is_values = is_mark(place, &place->n_values, values_begin, token);
+
+    place->n_reply++;
+    if (is_quiet || is_values)
+        enter(place, is_values ? IN_VALUES : IN_REPLY);
 }
 
 void hth_stub_place_push(hth_stub_place *place, int token)
 {
     if (token < 0) {
-        place->where = token == HTH_STUB_TURN_BEGIN ? IN_HEAD : OUTSIDE;
-        place->n_matched = 0;
+        enter(place, token == HTH_STUB_TURN_BEGIN ? IN_HEAD : OUTSIDE);
     } else if (place->where == IN_HEAD) {
-        if (place->n_matched >= strlen(head) || token != head[place->n_matched]) {
-            place->where = OUTSIDE; /* somebody else's turn */
+        if (token != head[place->n_matched]) {
+            enter(place, OUTSIDE); /* somebody else's turn */
         } else if (++place->n_matched == strlen(head)) {
-            place->where = IN_REPLY;
             place->n_turns++;
-            place->n_reply = 0;
-            place->n_matched = 0;
+            enter(place, IN_REPLY);
         }
+    } else if (place->where == IN_VALUES) {
+        place->n_matched = token == values_end[place->n_matched] ? place->n_matched + 1 : token == values_end[0];
+        if (place->n_matched == strlen(values_end))
+            enter(place, IN_REPLY);
     } else if (place->where == IN_REPLY) {
-        bool is_mark = place->n_matched == place->n_reply && place->n_matched < strlen(no_thinking) &&
-                       token == no_thinking[place->n_matched];
-
-        place->n_reply++;
-        if (is_mark && ++place->n_matched == strlen(no_thinking))
-            place->n_reply = 0; /* the prompt's, before the reply */
+        push_reply(place, token);
     }
 }
 

@@ -25,8 +25,10 @@ enum { HTH_STUB_PLACE_BYTES = 16 };
 typedef struct hth_stub_place {
     uint32_t n_turns;  /* of the assistant that have begun */
     uint32_t n_reply;  /* bytes of the reply that is open */
-    uint8_t where;     /* outside, in the head of a turn, in a reply */
-    uint8_t n_matched; /* bytes of the head, or of the mark not to think, that are as expected */
+    uint8_t where;     /* outside, in the head of a turn, in a reply, in the template's variables before one */
+    uint8_t n_matched; /* bytes of the head, or of the variables' end, that are as expected */
+    uint8_t n_quiet;   /* bytes of the reply that are as the mark not to think */
+    uint8_t n_values;  /* bytes of the reply that are as the beginning of the variables */
 } hth_stub_place;
 
 void hth_stub_place_read(const uint8_t bytes[HTH_STUB_PLACE_BYTES], hth_stub_place *out);
