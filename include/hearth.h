@@ -924,6 +924,11 @@ typedef struct hearth_explanation {
     uint32_t left_at;      /* position at which the prompt leaves the longest prefix known; prompt_tokens: nowhere */
     char left_text[64];    /* text of the prompt's token there */
     char detail[256];      /* one sentence for a human */
+    /*
+     * What the text there is part of, by its form: "a date", "a time", "a UUID", "a temporary path", "a hexadecimal
+     * digest", "a version", "a path", "a number"; "": none of these.
+     */
+    char left_kind[24];
 } hearth_explanation;
 
 /*

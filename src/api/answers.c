@@ -122,11 +122,15 @@ static bool apply_template(hearth_model *model, const hth_api_request *request, 
 
 static bool count_tokens(hearth_model *model, const hth_api_request *request, hth_buffer *out, hth_api_error *error)
 {
+    json_t *edits = NULL;
     size_t n;
 
     if (!hth_api_count_prompt(model, request, &n, error))
         return false;
-    hth_buffer_add_json_take(out, json_pack("{s:I}", "input_tokens", (json_int_t)n));
+    if (request->edits.is_asked)
+        edits = json_pack("{s:I}", "original_input_tokens",
+                          (json_int_t)n + request->edits.cleared_tool_tokens + request->edits.cleared_thinking_tokens);
+    hth_buffer_add_json_take(out, json_pack("{s:I, s:o*}", "input_tokens", (json_int_t)n, "context_management", edits));
     return true;
 }
 

@@ -130,9 +130,14 @@ static const char *lost_reference(const json_t *root, json_t *value)
     return NULL;
 }
 
+const char *hth_api_lost_reference(json_t *schema)
+{
+    return lost_reference(schema, schema);
+}
+
 void hth_api_check_references(hth_api_parse *parse, const char *path, json_t *schema)
 {
-    const char *lost = parse->error->kind == HTH_API_NO_ERROR ? lost_reference(schema, schema) : NULL;
+    const char *lost = parse->error->kind == HTH_API_NO_ERROR ? hth_api_lost_reference(schema) : NULL;
 
     if (lost)
         hth_api_fail(parse->error, HTH_API_INVALID_VALUE, path,

@@ -305,6 +305,14 @@ static void check_unknown_fields(loader *l)
                          word);
 }
 
+static void check_normalize(loader *l)
+{
+    const char *word = l->o->server.normalize;
+
+    if (word && strcmp(word, HTH_NORMALIZE_ON) != 0 && strcmp(word, HTH_NORMALIZE_OFF) != 0)
+        hth_problems_add(l->problems, "normalize is '%s'; it must be " HTH_NORMALIZE_ON " or " HTH_NORMALIZE_OFF, word);
+}
+
 static bool read_models(loader *l)
 {
     const size_t n = l->o->n_models + l->n_sections;
@@ -317,6 +325,7 @@ static bool read_models(loader *l)
     for (size_t i = 0; i < l->n_sections; i++)
         add_file_model(l, l->sections[i]);
     check_unknown_fields(l);
+    check_normalize(l);
     if (n == 0 && l->problems->n_errors == 0)
         hth_problems_add(l->problems, "there is no model to serve; give one with -m FILE, or with a section "
                                       "'model \"NAME\" { path = \"FILE\" }' in the file that --config names");

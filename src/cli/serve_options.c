@@ -326,6 +326,9 @@ static const hth_option worker_limit_rows[] = {
     { "unknown-fields", 0, HTH_OPTION_TEXT, "WORD",
       "of a request: pass, and tell in the header x-hearth-ignored, or refuse with 400 (default pass)",
       .offset = IN_SERVER(unknown_fields), .key = "unknown_fields" },
+    { "normalize", 0, HTH_OPTION_TEXT, "WORD",
+      "on: take lines that clients write for themselves, and change each time, out of prompts; off (default on)",
+      .offset = IN_SERVER(normalize), .key = "normalize" },
 };
 
 static const hth_option_table worker_limit_table = TABLE(worker_limit_rows);

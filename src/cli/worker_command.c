@@ -32,6 +32,7 @@ typedef struct worker_options {
     uint64_t body_bytes_max;
     uint64_t schema_bytes_max;
     const char *unknown_fields;
+    const char *normalize;
     uint64_t headers_bytes_max;
     uint32_t connections_max;
     bool no_sandbox;
@@ -62,6 +63,7 @@ static const hth_option rows[] = {
       .offset = AT(schema_bytes_max), .low = 1 },
     { "unknown-fields", 0, HTH_OPTION_TEXT, "WORD", "of a request: pass or refuse (default pass)",
       .offset = AT(unknown_fields) },
+    { "normalize", 0, HTH_OPTION_TEXT, "WORD", "of prompts: on or off (default on)", .offset = AT(normalize) },
     { "connections-max", 0, HTH_OPTION_U32, "N", "at once (default 16384)", .offset = AT(connections_max), .low = 1,
       .high = 1 << 20 },
     { "drain-ms", 0, HTH_OPTION_U32, "MS",
@@ -205,6 +207,7 @@ static hearth_status run(const worker_options *options, const char *template_tex
     worker.limits.messages_max = options->messages_max;
     if (options->schema_bytes_max < worker.limits.schema_bytes_max)
         worker.limits.schema_bytes_max = options->schema_bytes_max;
+    worker.limits.normalizes = !options->normalize || strcmp(options->normalize, HTH_NORMALIZE_OFF) != 0;
     worker.limits.refuses_unknown = options->unknown_fields && strcmp(options->unknown_fields, HTH_UNKNOWN_REFUSE) == 0;
     if (options->drain_ms == UINT32_MAX)
         worker.drain_timeout_ms = options->control_fd >= 0 ? 0 : 30000;

@@ -23,6 +23,9 @@ enum { HTH_KEEP_ALIVE_MS = 5000, HTH_LINGER_MS = 60000 };
 /* Words for what becomes of fields of a request that nobody knows. */
 #define HTH_UNKNOWN_PASS "pass"
 #define HTH_UNKNOWN_REFUSE "refuse"
+/* Of prompts: is what clients write for themselves taken out (api/normalize.h)? */
+#define HTH_NORMALIZE_ON "on"
+#define HTH_NORMALIZE_OFF "off"
 
 typedef struct hth_server_model {
     const char *name;           /* as clients name it */
@@ -80,6 +83,7 @@ typedef struct hth_server_options {
     uint32_t json_depth_max;
     uint32_t messages_max;
     uint32_t schema_bytes_max;  /* of schemas and grammars */
+    const char *normalize;      /* HTH_NORMALIZE_ON or HTH_NORMALIZE_OFF; NULL: on */
     const char *unknown_fields; /* HTH_UNKNOWN_PASS or HTH_UNKNOWN_REFUSE; NULL: pass */
     uint32_t connections_max;
     uint32_t requests_max; /* at once, in all; more are 503 */

@@ -100,10 +100,21 @@ static bool join_salts(hth_task *task)
     return true;
 }
 
+/* What the template or a grammar could not take is told as what the parser could not. */
+static void join_notes(hth_task *task)
+{
+    for (size_t i = 0; i < task->prepared.n_requests; i++)
+        if (task->prepared.prompts[i])
+            hth_api_notes_join(&task->request->notes, &task->prepared.prompts[i]->notes);
+}
+
 static bool prepare(hth_task *task)
 {
-    return join_salts(task) &&
-           hth_api_prepare(task->model, task->request, task->seed, task->prompts, &task->prepared, &task->error);
+    if (!join_salts(task) ||
+        !hth_api_prepare(task->model, task->request, task->seed, task->prompts, &task->prepared, &task->error))
+        return false;
+    join_notes(task);
+    return true;
 }
 
 /* ---- submitting ---- */
@@ -197,6 +208,7 @@ static void generate(hth_task *task)
 static void explain(hth_task *task)
 {
     hearth_explanation about = { .struct_size = sizeof(about) };
+    json_t *normalized;
     hearth_error err;
 
     if (!prepare(task))
@@ -205,12 +217,16 @@ static void explain(hth_task *task)
         hth_api_fail_status(&task->error, &err);
         return;
     }
+    normalized = json_array();
+    for (size_t i = 0; i < task->request->n_normalized; i++)
+        json_array_append_new(normalized, json_string(task->request->normalized[i]));
     hth_buffer_add_json_take(&task->answer,
-                             json_pack("{s:I, s:I, s:b, s:s, s:s, s:I, s:s, s:s}", "prompt_tokens",
+                             json_pack("{s:I, s:I, s:b, s:s, s:s, s:I, s:s, s:s, s:s, s:o}", "prompt_tokens",
                                        (json_int_t)about.prompt_tokens, "known_tokens", (json_int_t)about.known_tokens,
                                        "knows_logits", about.knows_logits, "tier", hearth_tier_name(about.tier), "miss",
                                        hearth_miss_name(about.miss), "left_at", (json_int_t)about.left_at, "left_text",
-                                       about.left_text, "detail", about.detail));
+                                       about.left_text, "left_kind", about.left_kind, "detail", about.detail,
+                                       "normalized", normalized));
 }
 
 void hth_task_run(hth_task *task)
