@@ -237,6 +237,8 @@ bool hth_api_peek(const char *body, size_t n, hth_api_peeked *out)
     bool met_model = false, met_stream = false;
 
     *out = (hth_api_peeked){ .has_model = false };
+    if (n >= 3 && memcmp(body, "\xEF\xBB\xBF", 3) == 0) /* a byte order mark */
+        text.at += 3;
     skip_space(&text);
     if (!take(&text, '{'))
         return false;

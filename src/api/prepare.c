@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/render.h"
+
 void hth_api_prepared_deinit(hth_api_prepared *prepared)
 {
     for (size_t i = 0; prepared->prompts && i < prepared->n_requests; i++)
@@ -47,11 +49,11 @@ static void name_bad_call(const hearth_conversation *conversation, hth_api_error
 }
 
 static bool render_once(hearth_model *model, const hearth_conversation *conversation, hearth_chat_prompt *out,
-                        hth_api_error *error)
+                        hth_api_notes *notes, hth_api_error *error)
 {
     hearth_error err;
 
-    if (hearth_conversation_render(model, conversation, out, &err) == HEARTH_OK)
+    if (hth_api_render(model, conversation, out, notes, &err) == HEARTH_OK)
         return true;
     if (err.status == HEARTH_MISUSE)
         name_bad_call(conversation, error);
@@ -68,18 +70,19 @@ static bool render_once(hearth_model *model, const hearth_conversation *conversa
  * The prompt of a conversation. A schema is the sampler's alone where the reply is nothing but content: it is honoured
  * there keyword by keyword. Where the reply may begin with reasoning, the template's own grammar knows how that ends.
  */
-static bool render(hearth_model *model, const hth_api_request *request, hearth_chat_prompt *out, hth_api_error *error)
+static bool render(hearth_model *model, const hth_api_request *request, hearth_chat_prompt *out, hth_api_notes *notes,
+                   hth_api_error *error)
 {
     hearth_conversation conversation = request->conversation;
     hearth_chat_prompt with_schema = { .text = NULL };
     bool has_tools = conversation.n_tools > 0 && conversation.tool_choice != HEARTH_TOOL_NONE;
 
     conversation.json_schema = NULL;
-    if (!render_once(model, &conversation, out, error))
+    if (!render_once(model, &conversation, out, notes, error))
         return false;
     if (!request->conversation.json_schema || (!has_tools && (!out->can_think || conversation.no_thinking)))
         return true;
-    if (!render_once(model, &request->conversation, &with_schema, error)) {
+    if (!render_once(model, &request->conversation, &with_schema, notes, error)) {
         hearth_chat_prompt_free(out);
         return false;
     }
@@ -174,7 +177,7 @@ static hth_api_prompt *make_prompt(hearth_model *model, const hth_api_request *r
         (void)no_memory(error); /* which says it */
         return NULL;
     }
-    if (!request->is_chat || render(model, request, &prompt->chat, error)) {
+    if (!request->is_chat || render(model, request, &prompt->chat, &prompt->notes, error)) {
         piece.text = prompt->chat.text;
         if (join_pieces(model, request->is_chat ? &of_chat : &request->prompts[i], &prompt->tokens, &prompt->n_tokens,
                         error)) {
@@ -342,7 +345,7 @@ bool hth_api_count_prompt(hearth_model *model, const hth_api_request *request, s
     bool ok;
 
     *error = (hth_api_error){ .kind = HTH_API_NO_ERROR };
-    if (!render(model, request, &chat, error))
+    if (!render(model, request, &chat, NULL, error))
         return false;
     ok = append_text(model, chat.text, HEARTH_TOKENIZE_SPECIAL | HEARTH_TOKENIZE_BOS, &tokens, &n, error);
     free(tokens);

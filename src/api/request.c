@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/normalize.h"
 #include "api/request_inside.h"
 #include "base/json_bounds.h"
 
@@ -21,6 +22,7 @@ hth_api_dialect hth_api_kind_dialect(hth_api_kind kind)
 {
     switch (kind) {
     case HTH_API_CHAT:
+    case HTH_API_CHAT_TOKENS:
     case HTH_API_COMPLETION: return HTH_API_OPENAI;
     case HTH_API_MESSAGES:
     case HTH_API_COUNT_TOKENS: return HTH_API_ANTHROPIC;
@@ -153,17 +155,89 @@ static char *widen_integers(const char *body, size_t n_bytes, size_t *n_out)
     return wide;
 }
 
+/*
+ * A text with NUL, which a tool read from a file, say, would fail each later turn of its conversation. Here texts end with
+ * NUL, so it becomes U+FFFD. NULL without memory; otherwise a text of its own.
+ */
+static json_t *without_nul(const json_t *text)
+{
+    static const char replacement[] = "\xEF\xBF\xBD";
+    const char *from = json_string_value(text);
+    size_t n = json_string_length(text), n_out = 0;
+    char *out = malloc(n * (sizeof(replacement) - 1) + 1);
+    json_t *clean;
+
+    if (!out)
+        return NULL;
+    for (size_t i = 0; i < n; i++) {
+        size_t n_bytes = from[i] ? 1 : sizeof(replacement) - 1;
+
+        memcpy(out + n_out, from[i] ? from + i : replacement, n_bytes);
+        n_out += n_bytes;
+    }
+    clean = json_stringn(out, n_out);
+    free(out);
+    return clean;
+}
+
+static bool clean_texts(json_t *value);
+
+/* *clean: what has to stand in the member's place; NULL: it may stay. False without memory. */
+static bool clean_member(json_t *member, json_t **clean)
+{
+    *clean = NULL;
+    if (!json_is_string(member))
+        return clean_texts(member);
+    if (strlen(json_string_value(member)) == json_string_length(member))
+        return true;
+    *clean = without_nul(member);
+    return *clean != NULL;
+}
+
+/* The same of all texts in a value, which is nested no deeper than the limit. */
+static bool clean_texts(json_t *value)
+{
+    json_t *member, *clean;
+    const char *name;
+    size_t i;
+
+    json_object_foreach(value, name, member)
+    {
+        if (!clean_member(member, &clean) || (clean && json_object_set_new(value, name, clean) != 0))
+            return false;
+    }
+    json_array_foreach(value, i, member)
+    {
+        if (!clean_member(member, &clean) || (clean && json_array_set_new(value, i, clean) != 0))
+            return false;
+    }
+    return true;
+}
+
+static json_t *load_with_nul(const char *body, size_t n_bytes, json_error_t *problem)
+{
+    json_t *value = json_loadb(body, n_bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, problem);
+
+    if (value && !clean_texts(value)) {
+        json_decref(value);
+        value = NULL;
+    }
+    return value;
+}
+
 static json_t *load(const char *body, size_t n_bytes, json_error_t *problem)
 {
     json_t *value = json_loadb(body, n_bytes, JSON_REJECT_DUPLICATES, problem);
     char *wide;
     size_t n;
 
+    if (!value && json_error_code(problem) == json_error_null_character)
+        value = load_with_nul(body, n_bytes, problem);
     if (value || json_error_code(problem) != json_error_numeric_overflow)
         return value;
     wide = widen_integers(body, n_bytes, &n);
     if (wide)
-        value = json_loadb(wide, n, JSON_REJECT_DUPLICATES, problem);
+        value = load_with_nul(wide, n, problem);
     free(wide);
     return value;
 }
@@ -179,6 +253,10 @@ static json_t *parse_json(const char *body, size_t n_bytes, const hth_api_limits
                      limits->body_bytes_max);
         return NULL;
     }
+    if (n_bytes >= 3 && memcmp(body, "\xEF\xBB\xBF", 3) == 0) { /* a byte order mark, which says nothing in UTF-8 */
+        body += 3;
+        n_bytes -= 3;
+    }
     if (is_lone_value(body, n_bytes)) {
         hth_api_fail(error, HTH_API_INVALID_TYPE, NULL, "the body must be a JSON object");
         return NULL;
@@ -191,12 +269,10 @@ static json_t *parse_json(const char *body, size_t n_bytes, const hth_api_limits
         return NULL;
     }
     value = load(body, n_bytes, &problem);
-    if (!value && (json_error_code(&problem) == json_error_null_character ||
-                   json_error_code(&problem) == json_error_null_byte_in_key))
-        hth_api_fail(
-            error, HTH_API_INVALID_JSON, NULL,
-            "the body has the character \\u0000 in a name or a text at line %d, column %d; no text here may hold it",
-            problem.line, problem.column);
+    if (!value && json_error_code(&problem) == json_error_null_byte_in_key)
+        hth_api_fail(error, HTH_API_INVALID_JSON, NULL,
+                     "the body has the character \\u0000 in a name at line %d, column %d; no name may hold it",
+                     problem.line, problem.column);
     else if (!value)
         hth_api_fail(error, HTH_API_INVALID_JSON, NULL, "the body is not valid JSON: %s at line %d, column %d",
                      problem.text, problem.line, problem.column);
@@ -227,9 +303,11 @@ hth_api_request *hth_api_request_parse(hth_api_kind kind, const char *body, size
     request->body = parse_json(body, n_bytes, parse.limits, error);
     if (request->body) {
         parse.request = request;
-        parse.body = (hth_fields){ .object = request->body, .path = "", .error = error };
+        parse.notes = parse.limits->refuses_unknown ? NULL : &request->notes;
+        parse.body = (hth_fields){ .object = request->body, .path = "", .error = error, .notes = parse.notes };
         switch (kind) {
         case HTH_API_CHAT:
+        case HTH_API_CHAT_TOKENS:
         case HTH_API_APPLY_TEMPLATE: hth_api_parse_chat(&parse); break;
         case HTH_API_COMPLETION: hth_api_parse_completion(&parse); break;
         case HTH_API_MESSAGES:
@@ -238,6 +316,8 @@ hth_api_request *hth_api_request_parse(hth_api_kind kind, const char *body, size
         case HTH_API_TOKENIZE: hth_api_parse_tokenize(&parse); break;
         case HTH_API_DETOKENIZE: hth_api_parse_detokenize(&parse); break;
         }
+        if (request->is_chat && parse.limits->normalizes)
+            hth_api_normalize(&parse);
     }
     if (error->kind != HTH_API_NO_ERROR) {
         hth_api_request_free(request);

@@ -19,7 +19,7 @@
 #include "server/log_sink.h"
 
 /* Bounds of texts, in bytes as they are written; all of one line and its numbers are fewer than HTH_SERVER_LOG_LINE_MAX. */
-enum { ID_MAX = 64, NAME_MAX_BYTES = 256, PATH_MAX_BYTES = 1024, MESSAGE_MAX = 3000 };
+enum { ID_MAX = 64, NAME_MAX_BYTES = 256, PATH_MAX_BYTES = 1024, WHY_MAX = 640, MESSAGE_MAX = 3000 };
 
 struct hth_server_log {
     /* Fixed at creation. */
@@ -258,6 +258,8 @@ static void format_json(const hth_record *record, const char *path, hth_line *li
     hth_line_json_text(line, "model", record->model, NAME_MAX_BYTES);
     hth_line_json_count(line, "status", record->status > 0 ? (uint64_t)record->status : 0);
     hth_line_json_text(line, "outcome", outcome_of(record->status), ID_MAX);
+    hth_line_json_text(line, "reason", record->reason, ID_MAX);
+    hth_line_json_text(line, "why", record->why, WHY_MAX);
     hth_line_json_bool(line, "stream", record->is_stream);
     hth_line_json_count(line, "bytes_in", record->bytes_in);
     hth_line_json_count(line, "bytes_out", record->bytes_out);
@@ -328,6 +330,10 @@ static void format_text(const hth_server_log *log, const hth_record *record, con
     }
     add_note(line, "key", record->key);
     add_note(line, "id", record->request_id);
+    if (record->why && *record->why) {
+        hth_line_add(line, "  why: ");
+        hth_line_add_plain(line, record->why, WHY_MAX, false);
+    }
     hth_line_end(line);
 }
 

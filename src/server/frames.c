@@ -6,6 +6,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "api/notes.h"
+
 enum {
     HEAD_BYTES = 8,
     STEP_BYTES = 12,
@@ -82,15 +84,20 @@ static void add_start(hth_buffer *out, hth_frame_kind kind, size_t payload_bytes
     add(out, head, sizeof(head));
 }
 
-void hth_frame_add_head(hth_buffer *out, int status, bool is_stream, uint32_t retry_after_s, const char *content_type)
+void hth_frame_add_head(hth_buffer *out, int status, bool is_stream, uint32_t retry_after_s, const char *content_type,
+                        const char *notes)
 {
     uint8_t head[HEAD_BYTES] = { (uint8_t)status, (uint8_t)((unsigned)status >> 8), is_stream, 0 };
-    size_t n = strnlen(content_type, CONTENT_TYPE_MAX);
+    size_t n = strnlen(content_type, CONTENT_TYPE_MAX), n_notes = notes ? strnlen(notes, HTH_API_NOTES_BYTES) : 0;
 
     put_u32(head + 4, retry_after_s);
-    add_start(out, HTH_FRAME_HEAD, sizeof(head) + n);
+    add_start(out, HTH_FRAME_HEAD, sizeof(head) + n + (n_notes > 0 ? 1 + n_notes : 0));
     add(out, head, sizeof(head));
     add(out, content_type, n);
+    if (n_notes > 0) {
+        add(out, "", 1);
+        add(out, notes, n_notes);
+    }
 }
 
 size_t hth_frame_token_bytes(uint32_t n, uint32_t n_logprobs)
@@ -237,7 +244,7 @@ static bool has_room(const uint8_t *frame, const hth_frame *step)
 {
     const uint8_t *payload = frame + HTH_FRAME_HEAD_BYTES;
 
-    return frame[4] == HTH_FRAME_STEP && get_u32(payload) == step->reply && !payload[4] &&
+    return frame[4] == HTH_FRAME_STEP && get_u32(payload) == step->reply && !(payload[4] & HTH_STEP_ENDS) &&
            (step->n_tokens == 0 || payload[5] == step->n_logprobs) &&
            get_u32(frame) + hth_frame_token_bytes(step->n_tokens, step->n_logprobs) <= HTH_FRAME_BYTES_MAX;
 }
@@ -257,7 +264,8 @@ static void add_known_step(hth_buffer *out, size_t *last, const hth_frame *step)
     frame = (uint8_t *)out->text + *last;
     payload = frame + HTH_FRAME_HEAD_BYTES;
     put_u32(frame, get_u32(frame) + (uint32_t)n_token_bytes);
-    payload[4] = step->reply_has_ended ? HTH_STEP_ENDS : 0;
+    payload[4] = (uint8_t)((payload[4] & HTH_STEP_BEGINS) | (step->reply_has_begun ? HTH_STEP_BEGINS : 0) |
+                           (step->reply_has_ended ? HTH_STEP_ENDS : 0));
     put_u32(payload + 8, get_u32(payload + 8) + step->n_tokens);
 }
 
@@ -296,10 +304,17 @@ hearth_logprob hth_frame_logprob(const hth_frame *frame, uint32_t i, uint32_t k)
 
 static bool read_head(const uint8_t *payload, size_t n, hth_frame *out)
 {
-    size_t n_type = n < HEAD_BYTES ? 0 : n - HEAD_BYTES;
+    const char *texts = (const char *)payload + HEAD_BYTES;
+    size_t n_texts = n < HEAD_BYTES ? 0 : n - HEAD_BYTES, n_type = strnlen(texts, n_texts);
 
-    if (n < HEAD_BYTES || n_type > CONTENT_TYPE_MAX || memchr(payload + HEAD_BYTES, '\0', n_type))
+    if (n < HEAD_BYTES || n_type > CONTENT_TYPE_MAX)
         return false;
+    if (n_type < n_texts) {
+        out->notes = texts + n_type + 1;
+        out->n_notes = n_texts - n_type - 1;
+        if (out->n_notes == 0 || out->n_notes > HTH_API_NOTES_BYTES || memchr(out->notes, '\0', out->n_notes))
+            return false;
+    }
     out->status = payload[0] | payload[1] << 8;
     out->is_stream = payload[2] != 0;
     out->retry_after_s = get_u32(payload + 4);
@@ -316,6 +331,7 @@ static bool read_step(const uint8_t *payload, size_t n, hth_frame *out)
     out->reply = get_u32(payload);
     out->reply_has_ended = (payload[4] & HTH_STEP_ENDS) != 0;
     out->has_failed = (payload[4] & HTH_STEP_FAILS) != 0;
+    out->reply_has_begun = (payload[4] & HTH_STEP_BEGINS) != 0;
     out->n_logprobs = payload[5];
     out->n_tokens = get_u32(payload + 8);
     if (out->n_tokens > (n - STEP_BYTES) / hth_frame_token_bytes(1, out->n_logprobs))

@@ -7,10 +7,12 @@
  *   4  u8   kind
  *   5       payload
  *
- *   HEAD  u16 status, u8 1 for a stream, u8 0, u32 Retry-After in seconds (0: none), the content type: before any bytes
+ *   HEAD  u16 status, u8 1 for a stream, u8 0, u32 Retry-After in seconds (0: none), the content type, and, behind a NUL, what
+ *         was passed over of the request (api/notes.h): before any bytes
  *   STEP  u32 reply, u8 flags (hth_step_flag), u8 log probabilities of each token, u8[2] 0, u32 n, n tokens, bytes for the
  *         client: of a stream, what these tokens released, all of it; else none. A token is an i32, then its log
- *         probabilities, each an i32 token and an f32
+ *         probabilities, each an i32 token and an f32. Without tokens the bytes are whole events that no token released:
+ *         signs of life, how far the prompt was read, or with HTH_STEP_BEGINS the beginning of the reply's stream
  *   BYTES bytes for the client: of a stream, the first ones of what the next STEP has released; else the reply's next ones
  *   END   a summary (hth_frame_summary): nothing follows
  *   CACHED  u32 reply, u32 how many tokens of its prompt needed no prefill: before its first token
@@ -28,8 +30,8 @@
  *
  * The tokens of a reply that goes on are given to the next worker as STEP frames without bytes, before the client's body
  * (header Hearth-Known: how many bytes of them). CACHED frames are given back with them: what the client was told of its
- * prompt stays true, though the next worker finds more in the cache. So are OUTCOME and MODEL: tokens mean nothing to
- * another model, which the name may stand for by then.
+ * prompt stays true, though the next worker finds more in the cache. So are HTH_STEP_BEGINS, OUTCOME and MODEL: tokens
+ * mean nothing to another model, which the name may stand for by then.
  */
 #ifndef HTH_SERVER_FRAMES_H
 #define HTH_SERVER_FRAMES_H
@@ -74,8 +76,9 @@ typedef enum hth_frame_kind {
 } hth_frame_kind;
 
 typedef enum hth_step_flag {
-    HTH_STEP_ENDS = 1,  /* the reply has ended */
-    HTH_STEP_FAILS = 2, /* the bytes end in the error that ends all of the request's replies */
+    HTH_STEP_ENDS = 1,   /* the reply has ended */
+    HTH_STEP_FAILS = 2,  /* the bytes end in the error that ends all of the request's replies */
+    HTH_STEP_BEGINS = 4, /* before any tokens: the beginning of the reply's stream, which is not said again */
 } hth_step_flag;
 
 /* Counts and times of a reply, or of a request's replies together. Numbers as in hearth_stats. */
@@ -124,11 +127,14 @@ typedef struct hth_frame {
     bool is_stream;
     uint32_t retry_after_s;
     char content_type[64];
+    const char *notes; /* [n_notes], borrowed likewise: what was passed over, as a list */
+    size_t n_notes;
     /* STEP, CACHED, OUTCOME */
     uint32_t reply;
     /* STEP */
     bool reply_has_ended;
     bool has_failed;
+    bool reply_has_begun;
     uint32_t n_tokens;
     uint32_t n_logprobs;   /* of each */
     const uint8_t *tokens; /* [n_tokens], not aligned: hth_frame_token, hth_frame_logprob */
@@ -149,8 +155,9 @@ hearth_token hth_frame_token(const hth_frame *frame, uint32_t i);
 /* Number k of the log probabilities of token i. */
 hearth_logprob hth_frame_logprob(const hth_frame *frame, uint32_t i, uint32_t k);
 
-/* Append a frame to out (out->failed without memory). content_type is cut at 63 bytes. */
-void hth_frame_add_head(hth_buffer *out, int status, bool is_stream, uint32_t retry_after_s, const char *content_type);
+/* Append a frame to out (out->failed without memory). content_type is cut at 63 bytes; notes: NULL or "" for none. */
+void hth_frame_add_head(hth_buffer *out, int status, bool is_stream, uint32_t retry_after_s, const char *content_type,
+                        const char *notes);
 /* Tokens of HTH_STEP_TOKEN_BYTES_MAX bytes at most, NULL: none. What does not fit of the bytes goes before them as BYTES. */
 void hth_frame_add_step(hth_buffer *out, uint32_t reply, unsigned flags, const hth_frame_tokens *tokens,
                         const void *bytes, size_t n_bytes);

@@ -214,6 +214,7 @@ void hth_metrics_note(hth_metrics *metrics, const hth_record *record)
         hth_histogram_note(&series->duration, &hth_metrics_duration_scale, record->duration_ms / 1000, 1);
     }
     model->n_resumed += record->n_resumed > 0;
+    model->n_passed_over += record->notes && record->notes[0];
     if (record->has_summary)
         note_summary(model, record);
 }

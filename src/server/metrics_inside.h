@@ -50,6 +50,7 @@ typedef struct hth_metrics_model {
     uint64_t n_cached_tokens;
     uint64_t n_reply_tokens;
     uint64_t n_resumed;
+    uint64_t n_passed_over;
     uint64_t hits[HTH_METRICS_HITS][HTH_METRICS_TIERS];
     uint64_t misses[HTH_METRICS_MISSES];
     hth_histogram first_token;

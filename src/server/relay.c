@@ -197,6 +197,24 @@ void hth_relay_on_room(void *user_data)
 
 /* ---- frames ---- */
 
+/* What the worker has passed over of the request. It goes into a header, so nothing but a list of notes counts. */
+static void note_passed_over(hth_relay *relay, const char *notes, size_t n)
+{
+    const char *at = relay->notes;
+    char note[HTH_API_NOTE_BYTES + 1];
+
+    if (n == 0 || n >= sizeof(relay->notes))
+        return;
+    memcpy(relay->notes, notes, n);
+    relay->notes[n] = '\0';
+    while (hth_api_notes_next(&at, note))
+        ;
+    if (strcmp(at, ", " HTH_API_NOTES_REST) == 0)
+        at += strlen(at);
+    relay->notes[at - relay->notes] = '\0';
+    relay->record.notes = relay->notes;
+}
+
 static void take_head(hth_relay *relay, const hth_frame *frame)
 {
     relay->has_run_head = true;
@@ -212,6 +230,7 @@ static void take_head(hth_relay *relay, const hth_frame *frame)
     relay->status = frame->status;
     relay->retry_after_s = frame->retry_after_s;
     memcpy(relay->content_type, frame->content_type, sizeof(relay->content_type));
+    note_passed_over(relay, frame->notes, frame->n_notes);
     if (frame->is_stream)
         hth_relay_begin_stream(relay, frame->status, frame->content_type);
 }
@@ -321,7 +340,7 @@ static void take_step(hth_relay *relay, const hth_frame *frame)
         hth_relay_leave_line(relay);
     }
     note_tokens(relay, frame);
-    if (frame->n_tokens > 0 || frame->reply_has_ended)
+    if (frame->n_tokens > 0 || frame->reply_has_ended || frame->reply_has_begun)
         remember(relay, frame);
     if (!relay->has_begun || !relay->is_stream)
         return;
@@ -354,6 +373,8 @@ static void fail_as_refused(hth_relay *relay, int status)
                  "the reply was broken off with its worker, and the next one cannot go on: %s",
                  why ? why : "no reason given");
     json_decref(body);
+    relay->record.why =
+        "the reply was broken off with its worker, and the next one cannot go on"; /* no worker's words */
     hth_relay_fail(relay, &error);
 }
 
@@ -489,26 +510,28 @@ static void end_plain(hth_relay *relay)
 
 /* ---- a run ---- */
 
-static void on_head(int status, const char *content_type, uint32_t retry_after_s, void *user_data)
+static void on_head(const hth_upstream_head *head, void *user_data)
 {
     hth_relay *relay = user_data;
 
-    if (status > STATUS_MAX) {
+    if (head->status > STATUS_MAX) {
         give_up_call(relay, "reply");
         return;
     }
-    relay->is_framed = relay->generates && strcmp(content_type, HTH_FRAMES_CONTENT_TYPE) == 0;
+    relay->is_framed = relay->generates && strcmp(head->content_type, HTH_FRAMES_CONTENT_TYPE) == 0;
     if (relay->is_framed)
         return;
     if (relay->has_begun) {
         relay->is_refused = true; /* plain streams that have begun are not run again */
-        relay->status = status;
+        relay->status = head->status;
         return;
     }
     hth_buffer_clear(&relay->body);
-    relay->status = status;
-    relay->retry_after_s = retry_after_s;
-    (void)snprintf(relay->content_type, sizeof(relay->content_type), "%s", content_type); /* cut where it is too long */
+    relay->status = head->status;
+    relay->retry_after_s = head->retry_after_s;
+    (void)snprintf(relay->content_type, sizeof(relay->content_type), "%s",
+                   head->content_type); /* cut where it is too long */
+    note_passed_over(relay, head->notes, strlen(head->notes));
 }
 
 static bool on_bytes(const void *bytes, size_t n, void *user_data)
@@ -621,13 +644,21 @@ static void begin_run(hth_relay *relay)
     hth_buffer_clear(&relay->fresh);
 }
 
+static const char *body_of(const hth_relay *relay, size_t *n_out)
+{
+    if (!relay->kept)
+        return hth_http_body(relay->exchange, n_out);
+    *n_out = relay->n_kept_body;
+    return relay->kept_body;
+}
+
 /* Send the request. */
 static void run(hth_relay *relay, const char *socket_path, uint64_t generation)
 {
     const hth_upstream_watch watch = {
         .on_head = on_head, .on_bytes = on_bytes, .on_done = on_done, .user_data = relay
     };
-    const char *type = hth_http_header(relay->exchange, "Content-Type");
+    const char *type = relay->kept ? relay->kept_type : hth_http_header(relay->exchange, "Content-Type");
     hth_upstream_header headers[HEADERS_MAX];
     hth_upstream_request request = {
         .socket_path = socket_path, .method = relay->method, .target = relay->target, .headers = headers
@@ -641,7 +672,7 @@ static void run(hth_relay *relay, const char *socket_path, uint64_t generation)
         return;
     }
     if (strcmp(relay->method, "POST") == 0) /* elsewhere it means nothing, and HEAD with one is no HEAD for libcurl */
-        request.body[1] = hth_http_body(relay->exchange, &request.body_bytes[1]);
+        request.body[1] = body_of(relay, &request.body_bytes[1]);
     add_header(&request, headers, "Content-Type", type ? type : "application/json");
     add_header(&request, headers, HTH_HEADER_REQUEST_ID, relay->request_id);
     add_header(&request, headers, "traceparent", relay->traceparent);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "api/notes.h"
 #include "server/upstream_inside.h"
 
 enum {
@@ -42,6 +43,8 @@ static int on_close(void *user_data, curl_socket_t fd)
 
 static void tell_head(hth_upstream_call *call)
 {
+    hth_upstream_head head = { .content_type = "", .notes = "" };
+    struct curl_header *notes;
     long status = 0;
     curl_off_t retry_after_s = 0;
     char *content_type = NULL;
@@ -50,12 +53,16 @@ static void tell_head(hth_upstream_call *call)
         return; /* 1xx: the reply's own head is to come */
     (void)curl_easy_getinfo(call->easy, CURLINFO_CONTENT_TYPE, &content_type); /* NULL, 0 where there is none */
     (void)curl_easy_getinfo(call->easy, CURLINFO_RETRY_AFTER, &retry_after_s);
-    if (retry_after_s < 0 || retry_after_s > UINT32_MAX)
-        retry_after_s = 0;
+    head.status = (int)status;
+    if (content_type)
+        head.content_type = content_type;
+    if (retry_after_s > 0 && retry_after_s <= UINT32_MAX)
+        head.retry_after_s = (uint32_t)retry_after_s;
+    if (curl_easy_header(call->easy, HTH_API_NOTES_HEADER, 0, CURLH_HEADER, -1, &notes) == CURLHE_OK)
+        head.notes = notes->value;
     call->has_head = true;
     if (!call->is_quiet)
-        call->watch.on_head((int)status, content_type ? content_type : "", (uint32_t)retry_after_s,
-                            call->watch.user_data);
+        call->watch.on_head(&head, call->watch.user_data);
 }
 
 /* A line of the head, or of what may follow a chunked body. */

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/sse.h"
+#include "base/os.h"
 #include "server/worker_job_inside.h"
 
 enum {
@@ -48,6 +48,14 @@ void hth_job_reply_error(hth_http_exchange *exchange, hth_api_dialect dialect, c
     hth_buffer_deinit(&body);
 }
 
+void hth_job_add_notes(hth_job *job)
+{
+    const hth_api_request *request = job->task.request;
+
+    if (!job->is_framed && request && request->notes.n_bytes > 0)
+        hth_http_header_add(job->exchange, HTH_API_NOTES_HEADER, request->notes.text);
+}
+
 /* The exchange ends with this. */
 static hth_http_exchange *take_exchange(hth_job *job)
 {
@@ -59,7 +67,8 @@ static hth_http_exchange *take_exchange(hth_job *job)
 
 static void add_head(hth_job *job, int status, bool is_stream, uint32_t retry_after_s)
 {
-    hth_frame_add_head(&job->jobs->wire, status, is_stream, retry_after_s, is_stream ? stream_type : body_type);
+    hth_frame_add_head(&job->jobs->wire, status, is_stream, retry_after_s, is_stream ? stream_type : body_type,
+                       job->task.request ? job->task.request->notes.text : NULL);
     job->has_head = true;
 }
 
@@ -199,6 +208,7 @@ static bool has_left(const hth_job *job, const hth_news *news)
     case HTH_NEWS_TOKEN: return news->event.index < hth_known_n(known, news->reply);
     case HTH_NEWS_TEXT:
         return job->replies[news->reply].n_tokens < hth_known_n(known, news->reply); /* it leaves with that token */
+    case HTH_NEWS_PREFILL: return hth_known_n(known, news->reply) > 0; /* of tokens that it has is no progress */
     default: return false;
     }
 }
@@ -256,11 +266,22 @@ static void take_cached(hth_job *job, const hth_news *news)
         reply->n_cached = news->n_done;
     if (news->kind == HTH_NEWS_DONE && !reply->has_cached)
         reply->n_cached = news->result->stats.cached_tokens;
-    if (news->kind == HTH_NEWS_PROGRESS || reply->has_cached || reply->is_cached_told)
+    if (news->kind == HTH_NEWS_PROGRESS || news->kind == HTH_NEWS_PREFILL || reply->has_cached || reply->is_cached_told)
         return;
     reply->is_cached_told = true;
     if (job->is_framed && hth_known_n(&job->task.known, news->reply) == 0)
         hth_frame_add_cached(&job->jobs->wire, news->reply, reply->n_cached);
+}
+
+static void take_prefill(hth_job *job, const hth_news *news)
+{
+    hth_job_reply *reply = &job->replies[news->reply];
+    uint64_t now_ns = hth_os_monotonic_ns();
+
+    if (reply->read_ns == 0)
+        reply->read_ns = now_ns;
+    hth_api_reply_prefill(job->task.reply, news->reply, news->n_done, (double)(now_ns - reply->read_ns) / 1e6,
+                          &job->jobs->piece);
 }
 
 /* ---- ends ---- */
@@ -353,6 +374,8 @@ static void take_end(hth_job *job, const hth_news *news)
     /* It had ended before, and all that came of it is here. */
     if (outcome && job->replies[news->reply].n_tokens == hth_known_n(known, news->reply))
         result = result_of(outcome);
+    result.prompt_logprobs = news->result->prompt_logprobs;
+    result.n_top_logprobs = news->result->n_top_logprobs;
     add_to_summary(job, news->reply, &result);
     hth_api_reply_done(job->task.reply, news->reply, &result, &job->jobs->piece);
     if (!job->is_framed || hth_known_has_ended(known, news->reply) || hth_api_reply_failure(job->task.reply) != 0)
@@ -380,6 +403,7 @@ static void take_news(hth_job *job, const hth_news *news)
     case HTH_NEWS_PROGRESS:
         hth_api_reply_progress(reply, news->reply, HEARTH_PHASE_RESTORE, job->replies[news->reply].n_cached);
         break;
+    case HTH_NEWS_PREFILL: take_prefill(job, news); break;
     case HTH_NEWS_TEXT: hth_api_reply_text(reply, news->reply, news->event.text, news->event.n_bytes, piece); break;
     case HTH_NEWS_TOKEN: take_token(job, news); break;
     case HTH_NEWS_DONE:
@@ -414,11 +438,14 @@ static void write_wire(hth_job *job, int status, const char *type, bool is_over)
         status = 200;
         type = HTH_FRAMES_CONTENT_TYPE;
     }
+    if (!job->has_begun)
+        hth_job_add_notes(job);
     if (wire->failed) {
         hth_http_abort(take_exchange(job));
     } else if (is_over && !job->has_begun) {
         hth_http_reply(take_exchange(job), status, type, hth_buffer_text(wire), wire->n);
     } else if (is_over || wire->n > 0) {
+        job->said_ns = hth_os_monotonic_ns();
         if (!job->has_begun)
             hth_http_stream_begin(job->exchange, status, type);
         job->has_begun = true;
@@ -531,21 +558,33 @@ bool hth_job_begin_replies(hth_job *job)
         reply->has_cached = hth_known_cached(&task->known, i, &reply->n_cached);
         if (reply->has_cached)
             hth_api_reply_progress(task->reply, i, HEARTH_PHASE_RESTORE, reply->n_cached);
+        if (hth_known_has_begun(&task->known, i))
+            hth_api_reply_note_reply_begun(task->reply, i);
     }
     return true;
 }
 
-void hth_job_begin_stream(hth_job *job)
+void hth_job_say_idle(hth_job *job)
 {
-    hth_buffer *wire = &job->jobs->wire;
+    hth_buffer *wire = &job->jobs->wire, *piece = &job->jobs->piece;
+    hth_api_reply *reply = job->task.reply;
+    bool begins;
 
-    hth_buffer_clear(wire);
-    if (job->is_framed)
-        add_head(job, 200, true, 0);
-    else
-        hth_sse_add_comment(wire);
-    if (wire->failed)
+    if (hth_api_reply_has_ended(reply) || (job->has_begun && hth_http_stream_backlog(job->exchange) > 0))
         return;
-    hth_api_reply_note_begun(job->task.reply);
+    hth_buffer_clear(wire);
+    hth_buffer_clear(piece);
+    if (!job->replies[0].has_cached) /* what was told of it by now: the first token says it for good */
+        hth_api_reply_progress(reply, 0, HEARTH_PHASE_RESTORE, hth_box_n_restored(job->task.box, 0));
+    begins = hth_api_reply_idle(reply, piece);
+    if (!job->is_framed) {
+        hth_buffer_add(wire, hth_buffer_text(piece), piece->n);
+    } else {
+        if (!job->has_head)
+            add_head(job, 200, true, 0);
+        hth_frame_add_step(wire, 0, begins ? HTH_STEP_BEGINS : 0, NULL, hth_buffer_text(piece), piece->n);
+    }
+    wire->failed |= piece->failed;
+    hth_buffer_clear(piece);
     write_wire(job, 200, stream_type, false);
 }

@@ -52,7 +52,7 @@ static hth_buffer sample(void)
     };
     hth_buffer out = { .text = NULL };
 
-    hth_frame_add_head(&out, 503, true, 17, "text/event-stream");
+    hth_frame_add_head(&out, 503, true, 17, "text/event-stream", NULL);
     hth_frame_add_step(&out, 127, 0, &(hth_frame_tokens){ .ids = tokens, .n = 5 }, "data: \0x\n\n", 10);
     hth_frame_add_step(&out, 0, HTH_STEP_ENDS, NULL, NULL, 0);
     hth_frame_add_step(&out, 0, HTH_STEP_FAILS, NULL, "error", 5);
@@ -212,13 +212,36 @@ static void what_is_no_frame_is_refused(void **state)
     out.text[HTH_FRAME_HEAD_BYTES + 5] = HTH_FRAME_LOGPROBS_MAX + 1;
     expect_bad(out.text, out.n);
     hth_buffer_clear(&out);
-    hth_frame_add_head(&out, 200, false, 0, "text/plain");
+    hth_frame_add_head(&out, 200, false, 0, "text/plain", NULL);
     out.text[HTH_FRAME_HEAD_BYTES] = 0; /* status 0 */
     expect_bad(out.text, out.n);
     hth_buffer_clear(&out);
-    hth_frame_add_head(&out, 200, false, 0, "text/plain");
-    out.text[out.n - 3] = '\0'; /* within the content type */
+    hth_frame_add_head(&out, 200, false, 0, "text/plain", NULL);
+    out.text[out.n - 1] = '\0'; /* notes that are empty */
     expect_bad(out.text, out.n);
+    hth_buffer_clear(&out);
+    hth_frame_add_head(&out, 200, false, 0, "text/plain", "a, b");
+    out.text[out.n - 2] = '\0'; /* within the notes */
+    expect_bad(out.text, out.n);
+    hth_buffer_deinit(&out);
+}
+
+static void a_head_carries_what_was_passed_over(void **state)
+{
+    hth_buffer out = { .text = NULL };
+    hth_frame frame;
+    size_t n_used;
+
+    (void)state;
+    hth_frame_add_head(&out, 200, true, 0, "text/plain", "a, b.c[]");
+    assert_int_equal(hth_frame_read(out.text, out.n, &frame, &n_used), HTH_FRAME_OK);
+    assert_string_equal(frame.content_type, "text/plain");
+    assert_int_equal(frame.n_notes, 8);
+    assert_memory_equal(frame.notes, "a, b.c[]", 8);
+    hth_buffer_clear(&out);
+    hth_frame_add_head(&out, 200, true, 0, "text/plain", "");
+    assert_int_equal(hth_frame_read(out.text, out.n, &frame, &n_used), HTH_FRAME_OK);
+    assert_int_equal(frame.n_notes, 0);
     hth_buffer_deinit(&out);
 }
 
@@ -232,7 +255,7 @@ static void long_content_types_are_cut(void **state)
     (void)state;
     memset(type, 'x', sizeof(type) - 1);
     type[sizeof(type) - 1] = '\0';
-    hth_frame_add_head(&out, 200, false, 0, type);
+    hth_frame_add_head(&out, 200, false, 0, type, NULL);
     assert_int_equal(hth_frame_read(out.text, out.n, &frame, &n_used), HTH_FRAME_OK);
     assert_int_equal(strlen(frame.content_type), 63);
     hth_buffer_deinit(&out);
@@ -297,6 +320,7 @@ int main(void)
         cmocka_unit_test(what_was_written_is_read),
         cmocka_unit_test(a_frame_that_is_not_whole_wants_more),
         cmocka_unit_test(what_is_no_frame_is_refused),
+        cmocka_unit_test(a_head_carries_what_was_passed_over),
         cmocka_unit_test(long_content_types_are_cut),
         cmocka_unit_test(what_is_too_long_for_a_frame_comes_in_several),
         cmocka_unit_test(bytes_that_were_changed_never_read_beyond_their_end),

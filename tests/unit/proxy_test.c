@@ -317,7 +317,7 @@ static void no_retries_are_none(void **state)
     client_reply reply = { .status = 0 };
 
     begin_with(stage, &whole);
-    hth_proxy_set_limits(stage->proxy, 0, 1000);
+    hth_proxy_set_limits(stage->proxy, 0, 1000, 0);
     stage->runs[0].cut = 200;
     exchange_whole(stage, &reply);
     assert_int_equal(reply.status, 500);
@@ -360,7 +360,7 @@ static void stops_in_order_are_not_held_against_a_request(void **state)
     client_reply reply = { .status = 0 };
 
     begin_with(stage, &stream);
-    hth_proxy_set_limits(stage->proxy, 0, 1000);
+    hth_proxy_set_limits(stage->proxy, 0, 1000, 0);
     stage->supervisor.fate = FATE_STOPPED;
     for (int run = 0; run < 12; run++)
         stage->runs[run].cut = 200;
@@ -412,13 +412,13 @@ static void send_noise(fake_connection *connection, const fake_request *request,
     switch (run % 5) {
     case 0: hth_buffer_add_text(&frame, "\xff\xff\xff\xff\x01 no frame"); break;
     case 1:
-        hth_frame_add_head(&frame, 200, true, 0, events);
+        hth_frame_add_head(&frame, 200, true, 0, events, NULL);
         hth_frame_add_step(&frame, 128, 0, NULL, "x", 1); /* no such reply */
         break;
     case 2: hth_frame_add_step(&frame, 0, 0, NULL, "x", 1); break; /* no head */
     case 3:
-        hth_frame_add_head(&frame, 200, true, 0, events);
-        hth_frame_add_head(&frame, 200, true, 0, events);
+        hth_frame_add_head(&frame, 200, true, 0, events, NULL);
+        hth_frame_add_head(&frame, 200, true, 0, events, NULL);
         break;
     default: hth_frame_add_end(&frame, &summary); break;
     }
@@ -515,7 +515,7 @@ static void refuse_later(fake_connection *connection, const fake_request *reques
     }
     if (note_run(stage, request) == 1 && stage->model[0] == 't') {
         script_head(&out, HTH_FRAMES_CONTENT_TYPE);
-        hth_frame_add_head(&frame, 503, false, 1, json);
+        hth_frame_add_head(&frame, 503, false, 1, json, NULL);
         hth_frame_add_bytes(&frame, body, sizeof(body) - 1);
         hth_frame_add_end(&frame, &summary);
         script_chunk(&out, &frame);
@@ -850,7 +850,7 @@ static void flood(fake_connection *connection, const fake_request *request, void
 
     (void)note_run(stage, request);
     script_head(&out, HTH_FRAMES_CONTENT_TYPE);
-    hth_frame_add_head(&frame, 200, true, 0, events);
+    hth_frame_add_head(&frame, 200, true, 0, events, NULL);
     script_chunk(&out, &frame);
     for (int i = 0; i < FLOOD_STEPS; i++) {
         memset(bytes, 'a' + i % 26, FLOOD_BYTES);

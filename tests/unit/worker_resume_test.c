@@ -565,7 +565,7 @@ static void what_cannot_be_known_of_a_reply_is_refused(void **state)
     hth_frame_add_step(&known, UINT32_MAX, HTH_STEP_ENDS, NULL, NULL, 0);
     expect_refused(&worker, &known, body);
     hth_buffer_clear(&known);
-    hth_frame_add_head(&known, 200, true, 0, "text/plain");
+    hth_frame_add_head(&known, 200, true, 0, "text/plain", NULL);
     expect_refused(&worker, &known, body);
     hth_buffer_clear(&known);
     hth_frame_add_model(&known, other_model); /* whose tokens mean something else */
