@@ -41,6 +41,7 @@ typedef struct request {
     const hth_route *route; /* NULL: none */
     hth_key_use *use;       /* NULL: nobody known */
     bool is_counted;        /* use has begun */
+    bool wants_events;      /* a stream of them, as far as a glance at the body tells */
     uint64_t begin_ns;
     char id[HTH_KEPT_ID_BYTES];
     char traceparent[HTH_TRACEPARENT_BYTES];
@@ -299,8 +300,11 @@ static const hth_server_model *choose_model(request *r)
     size_t n = 0;
     const char *body = hth_http_body(r->exchange, &n);
 
-    if (!named && n > 0 && hth_api_peek(body, n, &peeked) && peeked.has_model)
-        named = peeked.model;
+    if (n > 0 && hth_api_peek(body, n, &peeked)) {
+        if (!named && peeked.has_model)
+            named = peeked.model;
+        r->wants_events = peeked.has_stream && peeked.stream && hth_route_has_events(r->route);
+    }
     model = hth_model_choose(options, named, r->use ? hth_key_use_key(r->use) : NULL);
     if (model && !may_use(r, model->name)) {
         hth_api_fail(&error, HTH_API_FORBIDDEN, "model",
@@ -470,6 +474,7 @@ static void relay(request *r)
                         .request_id = r->record.request_id,
                         .traceparent = r->traceparent,
                         .salt = r->use ? hth_key_use_key(r->use)->salt : NULL,
+                        .wants_events = r->wants_events,
                         .wants_kept = wants_kept,
                         .key = key_of(r),
                         .on_over = on_relayed,
