@@ -57,7 +57,16 @@ static void begin(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
                      json_pack("{s:s, s:o}", "type", "message_start", "message",
                                message_json(reply, json_array(), NULL, NULL,
                                             hth_api_usage_anthropic(reply, choice->n_prompt, choice->n_restored,
-                                                                    choice->n_tokens))));
+                                                                    choice->n_tokens ? choice->n_tokens : 1))));
+}
+
+/* Clients count neither comments nor bytes: what they wait for is the beginning, and then pings, as the original sends. */
+static void put_idle(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
+{
+    if (choice->has_begun)
+        hth_sse_add_take(out, "ping", json_pack("{s:s}", "type", "ping"));
+    else
+        begin(reply, choice, out);
 }
 
 static void put_block_delta(const hth_api_choice *choice, json_t *delta, hth_buffer *out)
@@ -193,6 +202,7 @@ static void put_choice_body_end(hth_api_reply *reply, hth_api_choice *choice, ht
 
 const hth_api_writer hth_api_write_messages = {
     .begin = begin,
+    .idle = put_idle,
     .delta = put_delta,
     .choice_end = put_choice_end,
     .end = put_end,

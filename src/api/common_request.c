@@ -30,6 +30,7 @@ void hth_api_parse_extras(hth_api_parse *parse)
     hth_fields_string(&parse->body, "cache_salt", SALT_BYTES_MAX, &options->cache_salt);
     hth_fields_integer(&parse->body, "priority", -100, 100, &priority);
     options->priority = (int32_t)priority;
+    hth_fields_bool(&parse->body, "return_progress", &parse->request->wants_progress);
     hth_fields_string(&parse->body, "parent_key", 64, &parent);
     if (parent) {
         uint8_t *key = hth_api_allocate(parse, 32, 1);

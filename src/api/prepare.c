@@ -189,8 +189,9 @@ static hth_api_prompt *make_prompt(hearth_model *model, const hth_api_request *r
     return NULL;
 }
 
-static hth_api_prompt *find_or_make_prompt(hearth_model *model, const hth_api_request *request, size_t i,
-                                           hth_memo *memory, hth_api_error *error)
+/* One that the context has no room for is refused, however often it comes: nobody else's prompt is to make room for it. */
+static hth_api_prompt *find_or_make_prompt(hearth_model *model, uint32_t n_ctx, const hth_api_request *request,
+                                           size_t i, hth_memo *memory, hth_api_error *error)
 {
     uint8_t key[HTH_MEMO_KEY_BYTES];
     bool has_key = memory && hth_api_prompt_key(request, i, key);
@@ -199,7 +200,7 @@ static hth_api_prompt *find_or_make_prompt(hearth_model *model, const hth_api_re
     if (prompt)
         return prompt;
     prompt = make_prompt(model, request, i, error);
-    if (!prompt || !has_key)
+    if (!prompt || !has_key || prompt->n_tokens > n_ctx)
         return prompt;
     if (request->is_chat)
         (void)hearth_chat_parser_new(model, &prompt->chat, &prompt->parser, NULL); /* each reply makes its own then */
@@ -207,7 +208,7 @@ static hth_api_prompt *find_or_make_prompt(hearth_model *model, const hth_api_re
     return prompt;
 }
 
-static bool make_prompts(hearth_model *model, const hth_api_request *request, hth_memo *memory,
+static bool make_prompts(hearth_model *model, uint32_t n_ctx, const hth_api_request *request, hth_memo *memory,
                          hth_api_prepared *prepared, hth_api_error *error)
 {
     size_t n = request->is_chat ? 1 : request->n_prompts;
@@ -218,7 +219,7 @@ static bool make_prompts(hearth_model *model, const hth_api_request *request, ht
         return no_memory(error);
     prepared->n_requests = n;
     for (size_t i = 0; i < n; i++) {
-        prepared->prompts[i] = find_or_make_prompt(model, request, i, memory, error);
+        prepared->prompts[i] = find_or_make_prompt(model, n_ctx, request, i, memory, error);
         if (!prepared->prompts[i])
             return false;
     }
@@ -289,21 +290,14 @@ static void cut_window(uint32_t n_ctx, uint32_t *n)
         *n = n_ctx < HTH_API_LAST_N_MAX ? n_ctx : HTH_API_LAST_N_MAX;
 }
 
-static bool make_requests(hearth_model *model, const hth_api_request *request, uint64_t seed,
+static bool make_requests(const hearth_model_info *info, const hth_api_request *request, uint64_t seed,
                           hth_api_prepared *prepared, hth_api_error *error)
 {
-    hearth_model_info info = { .struct_size = sizeof(info) };
-    hearth_error err;
-
-    if (hearth_model_info_get(model, &info, &err) != HEARTH_OK) {
-        hth_api_fail_status(error, &err);
-        return false;
-    }
     for (size_t i = 0; i < prepared->n_requests; i++) {
         const hth_api_prompt *prompt = prepared->prompts[i];
         hearth_request *one = &prepared->requests[i];
 
-        if (!check_options(&info, request, prompt, error))
+        if (!check_options(info, request, prompt, error))
             return false;
         *one = request->options;
         one->stop = prepared->stop;
@@ -315,9 +309,9 @@ static bool make_requests(hearth_model *model, const hth_api_request *request, u
             put_chat(request, &prepared->chat, one);
         one->tokens = prompt->tokens;
         one->n_tokens = prompt->n_tokens;
-        cut_window(info.n_ctx, &one->sampling.repeat_last_n);
-        cut_window(info.n_ctx, &one->sampling.dry_last_n);
-        cut_length(info.n_ctx, one);
+        cut_window(info->n_ctx, &one->sampling.repeat_last_n);
+        cut_window(info->n_ctx, &one->sampling.dry_last_n);
+        cut_length(info->n_ctx, one);
     }
     return true;
 }
@@ -325,11 +319,17 @@ static bool make_requests(hearth_model *model, const hth_api_request *request, u
 bool hth_api_prepare(hearth_model *model, const hth_api_request *request, uint64_t seed, hth_memo *memory,
                      hth_api_prepared *out, hth_api_error *error)
 {
+    hearth_model_info info = { .struct_size = sizeof(info) };
     hth_api_prepared prepared = { .n_requests = 0 };
+    hearth_error err;
 
     *error = (hth_api_error){ .kind = HTH_API_NO_ERROR };
-    if (!make_prompts(model, request, memory, &prepared, error) || !join_stops(request, &prepared, error) ||
-        !make_requests(model, request, seed, &prepared, error)) {
+    if (hearth_model_info_get(model, &info, &err) != HEARTH_OK) {
+        hth_api_fail_status(error, &err);
+        return false;
+    }
+    if (!make_prompts(model, info.n_ctx, request, memory, &prepared, error) || !join_stops(request, &prepared, error) ||
+        !make_requests(&info, request, seed, &prepared, error)) {
         hth_api_prepared_deinit(&prepared);
         return false;
     }

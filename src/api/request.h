@@ -92,6 +92,7 @@ typedef struct hth_api_request {
     bool wants_timings;       /* native: timings_per_token */
     bool is_raw;              /* a chat's reply as the model writes it: neither reasoning nor calls are taken out */
     bool wants_thinking;      /* Anthropic: reasoning is shown */
+    bool wants_progress;      /* return_progress: of a stream, how far the prompt was read is told */
     bool has_cache_control;
     bool is_json; /* the content is to be JSON by options.sampling.json_schema, "any object" where it says so */
 

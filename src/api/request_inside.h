@@ -35,8 +35,8 @@ void hth_api_parse_detokenize(hth_api_parse *parse);
 
 /* ---- fields that several have ---- */
 
-/* session_id, parent_key, priority, cache_salt. */
-#define HTH_API_EXTRA_FIELDS "session_id", "parent_key", "priority", "cache_salt"
+/* session_id, parent_key, priority, cache_salt, return_progress. */
+#define HTH_API_EXTRA_FIELDS "session_id", "parent_key", "priority", "cache_salt", "return_progress"
 void hth_api_parse_extras(hth_api_parse *parse);
 
 /* Refuse a tool's name that is none of at most n_max letters, digits, _ and -, or that one of the i tools before has. */

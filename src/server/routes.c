@@ -25,6 +25,7 @@ static const hth_route routes[] = {
     { "/v1/models", "/v1/models", "GET", HTH_ROUTE_MODELS, HTH_API_CHAT },
     { "/models", "/v1/models", "GET", HTH_ROUTE_MODELS, HTH_API_CHAT },
     { "/v1/models/", "/v1/models", "GET", HTH_ROUTE_MODEL, HTH_API_CHAT },
+    { "/v1/streams/", "/v1/streams", NULL, HTH_ROUTE_STREAM, HTH_API_CHAT },
     { "/props", "/props", "GET", HTH_ROUTE_PROPS, HTH_API_NATIVE_COMPLETION },
     { "/slots", "/slots", "GET", HTH_ROUTE_SLOTS, HTH_API_NATIVE_COMPLETION },
     { "/health", "/health", "GET", HTH_ROUTE_HEALTH, HTH_API_NATIVE_COMPLETION },

@@ -12,6 +12,7 @@
 
 enum {
     REPLIES_QUICK_MAX = 16, /* more are submitted beside the loop */
+    WORTH_TOKENS_MIN = 512, /* a guess: less is read within seconds on anything */
 };
 
 void hth_task_deinit(hth_task *task)
@@ -188,6 +189,8 @@ static bool make_reply(hth_task *task)
     task->box = hth_box_new(task->post, task->n_replies, task->owner);
     if (task->box && task->request->wants_timings && task->request->stream)
         hth_box_tell_stats(task->box);
+    if (task->box && task->request->wants_progress && task->request->stream)
+        hth_box_tell_prefill(task->box);
     task->parts = calloc(task->n_replies, sizeof(*task->parts));
     if (!task->box || !task->parts)
         hth_api_fail(&task->error, HTH_API_OVERLOADED, NULL, "no memory for the request");
@@ -247,6 +250,29 @@ void hth_task_cancel(const hth_task *task)
     for (uint32_t i = 0; i < task->n_parts; i++)
         for (uint32_t k = 0; k < (task->known.n_replies > 0 ? 1 : task->request->options.n); k++)
             (void)hearth_cancel(task->model, task->parts[i].id + k, NULL); /* not found: it has ended */
+}
+
+/* Is a prompt long, or has something like it been here before, so that it is worth reading for who asks once more? */
+static bool is_worth_reading(const hth_task *task)
+{
+    for (uint32_t i = 0; i < task->n_replies; i++)
+        if (hth_box_n_restored(task->box, i) > 0)
+            return true;
+    for (size_t i = 0; i < task->prepared.n_requests; i++)
+        if (task->prepared.requests[i].n_tokens >= WORTH_TOKENS_MIN)
+            return true;
+    return false;
+}
+
+void hth_task_linger(const hth_task *task, uint32_t ms)
+{
+    if (ms == 0 || !is_worth_reading(task)) {
+        hth_task_cancel(task);
+        return;
+    }
+    for (uint32_t i = 0; i < task->n_parts; i++)
+        for (uint32_t k = 0; k < (task->known.n_replies > 0 ? 1 : task->request->options.n); k++)
+            (void)hearth_linger(task->model, task->parts[i].id + k, ms, NULL); /* not found: it has ended */
 }
 
 void hth_task_pause(const hth_task *task, bool pause)
