@@ -24,6 +24,8 @@ hth_api_dialect hth_api_kind_dialect(hth_api_kind kind)
     case HTH_API_COMPLETION: return HTH_API_OPENAI;
     case HTH_API_MESSAGES:
     case HTH_API_COUNT_TOKENS: return HTH_API_ANTHROPIC;
+    case HTH_API_RESPONSES:
+    case HTH_API_RESPONSES_TOKENS: return HTH_API_OPENAI_RESPONSES;
     case HTH_API_NATIVE_COMPLETION:
     case HTH_API_TOKENIZE:
     case HTH_API_DETOKENIZE:
@@ -312,6 +314,8 @@ hth_api_request *hth_api_request_parse(hth_api_kind kind, const char *body, size
         case HTH_API_NATIVE_COMPLETION: hth_api_parse_native(&parse); break;
         case HTH_API_TOKENIZE: hth_api_parse_tokenize(&parse); break;
         case HTH_API_DETOKENIZE: hth_api_parse_detokenize(&parse); break;
+        case HTH_API_RESPONSES:
+        case HTH_API_RESPONSES_TOKENS: hth_api_parse_responses(&parse); break;
         }
     }
     if (error->kind != HTH_API_NO_ERROR) {

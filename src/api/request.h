@@ -11,6 +11,7 @@
 
 #include "api/error.h"
 #include "api/notes.h"
+#include "api/responses.h"
 
 typedef enum hth_api_kind {
     HTH_API_CHAT,         /* OpenAI's /v1/chat/completions */
@@ -21,6 +22,8 @@ typedef enum hth_api_kind {
     HTH_API_TOKENIZE,
     HTH_API_DETOKENIZE,
     HTH_API_APPLY_TEMPLATE,
+    HTH_API_RESPONSES,        /* OpenAI's /v1/responses */
+    HTH_API_RESPONSES_TOKENS, /* OpenAI's /v1/responses/input_tokens */
 } hth_api_kind;
 
 /* Whose API that is. */
@@ -87,6 +90,8 @@ typedef struct hth_api_request {
     bool add_special;
     bool parse_special;
     bool with_pieces;
+
+    const hth_api_responses *responses; /* of /v1/responses; NULL otherwise */
 
     hth_api_notes notes; /* of what was passed over */
 

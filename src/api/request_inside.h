@@ -32,6 +32,7 @@ void hth_api_parse_messages(hth_api_parse *parse); /* also of count_tokens */
 void hth_api_parse_native(hth_api_parse *parse);
 void hth_api_parse_tokenize(hth_api_parse *parse);
 void hth_api_parse_detokenize(hth_api_parse *parse);
+void hth_api_parse_responses(hth_api_parse *parse); /* also of input_tokens */
 
 /* ---- fields that several have ---- */
 
