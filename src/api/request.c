@@ -105,6 +105,7 @@ void hth_api_request_free(hth_api_request *request)
         request->memory = memory->next;
         free(memory);
     }
+    json_decref(request->items);
     json_decref(request->body);
     free(request);
 }
@@ -288,8 +289,15 @@ static json_t *parse_json(const char *body, size_t n_bytes, const hth_api_limits
 hth_api_request *hth_api_request_parse(hth_api_kind kind, const char *body, size_t n_bytes,
                                        const hth_api_limits *limits, hth_api_error *error)
 {
+    return hth_api_request_parse_past(kind, body, n_bytes, NULL, limits, error);
+}
+
+hth_api_request *hth_api_request_parse_past(hth_api_kind kind, const char *body, size_t n_bytes,
+                                            const hth_api_past *past, const hth_api_limits *limits,
+                                            hth_api_error *error)
+{
     hth_api_limits defaults = hth_api_limits_default();
-    hth_api_parse parse = { .limits = limits ? limits : &defaults, .error = error };
+    hth_api_parse parse = { .limits = limits ? limits : &defaults, .error = error, .past = past };
     hth_api_request *request = calloc(1, sizeof(*request));
 
     *error = (hth_api_error){ .kind = HTH_API_NO_ERROR };

@@ -95,15 +95,26 @@ typedef struct hth_api_request {
 
     hth_api_notes notes; /* of what was passed over */
 
+    json_t *items;          /* owned: of /v1/responses, all that the response answers; strings are borrowed from them */
     json_t *body;           /* owned */
     hth_api_memory *memory; /* owned */
 } hth_api_request;
+
+/* Records of earlier responses (response_record.h), one behind the other, that a request may name. */
+typedef struct hth_api_past {
+    const char *bytes;
+    size_t n_bytes;
+} hth_api_past;
 
 /*
  * Parse a body. NULL, with error filled, when it is not what it should be. Release with hth_api_request_free. Any thread.
  */
 hth_api_request *hth_api_request_parse(hth_api_kind kind, const char *body, size_t n_bytes,
                                        const hth_api_limits *limits, hth_api_error *error);
+/* The same with what the request may go on from; past is read during the call. */
+hth_api_request *hth_api_request_parse_past(hth_api_kind kind, const char *body, size_t n_bytes,
+                                            const hth_api_past *past, const hth_api_limits *limits,
+                                            hth_api_error *error);
 void hth_api_request_free(hth_api_request *request); /* accepts NULL */
 
 /*

@@ -13,6 +13,7 @@ typedef struct hth_api_parse {
     const hth_api_limits *limits;
     hth_fields body;
     hth_api_error *error;
+    const hth_api_past *past; /* NULL: none */
     hth_api_notes *notes; /* the request's; hth_fields has why it may be NULL */
 } hth_api_parse;
 

@@ -3,6 +3,7 @@
  *
  *   responses_request.c  the body: what is asked for, and how
  *   responses_items.c    the input's items as turns of a conversation
+ *   responses_past.c     what of earlier responses it goes on from
  *   responses_tools.c    the tools, and which may be called
  */
 #ifndef HTH_API_RESPONSES_INSIDE_H
@@ -27,6 +28,11 @@ typedef struct hth_api_turns {
 void hth_api_turns_add(hth_api_turns *turns, const char *role, const char *text);
 /* The items of an array; name is its field's, for errors. */
 void hth_api_parse_items(hth_api_parse *parse, const char *name, json_t *array, hth_api_turns *turns);
+
+/* All items of the response that a request goes on from, its output behind its input; NULL with the error. */
+json_t *hth_api_past_items(hth_api_parse *parse, const char *id);
+/* The item that is only named; NULL: there is none. */
+json_t *hth_api_past_item(hth_api_parse *parse, const char *id);
 
 /* tools, tool_choice, parallel_tool_calls. */
 void hth_api_parse_responses_tools(hth_api_parse *parse, hth_api_responses *responses);

@@ -65,9 +65,16 @@ static size_t parse_texts(hth_api_parse *parse, const hth_fields *fields, const 
         (void)snprintf(part_path, sizeof(part_path), "%.100s[%zu].", path, i); /* long enough for any index */
         parts[i] = parse_part(parse, part_path, json_array_get(value, i), &n_texts);
     }
+    if (!parts)
+        return n_texts;
+    if (json_array_size(value) ==
+        1) { /* the same prompt as that of a text by itself, also where a template knows parts */
+        turn->content = parts[0];
+        return n_texts;
+    }
     turn->content = NULL;
     turn->parts = parts;
-    turn->n_parts = parts ? json_array_size(value) : 0;
+    turn->n_parts = json_array_size(value);
     return n_texts;
 }
 
@@ -159,6 +166,8 @@ static const char *joined(hth_api_parse *parse, const hth_fields *fields, const 
     if (!json_is_array(hth_fields_any(fields, name)))
         return NULL;
     (void)parse_texts(parse, fields, name, &texts); /* what is left out says so */
+    if (texts.content && *texts.content)
+        return texts.content;
     for (size_t i = 0; i < texts.n_parts && parse->error->kind == HTH_API_NO_ERROR; i++)
         all = all ? hth_api_join(parse, all, "\n", texts.parts[i]) : texts.parts[i];
     return all;

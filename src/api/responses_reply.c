@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/response_record.h"
 #include "api/usage.h"
 #include "base/json_bounds.h"
 
@@ -234,7 +235,7 @@ json_t *hth_api_responses_object(const hth_api_reply *reply, const char *status,
     json_object_set_new(object, "reasoning", reasoning_asked(reply));
     json_object_set_new(object, "safety_identifier", given(reply, "safety_identifier", json_null()));
     json_object_set_new(object, "service_tier", json_string("default"));
-    json_object_set_new(object, "store", json_false());
+    json_object_set_new(object, "store", json_boolean(reply->request->responses->is_kept));
     json_object_set_new(object, "temperature", rounded(options->sampling.temperature));
     json_object_set_new(object, "text", text_asked(reply));
     json_object_set_new(object, "tool_choice", given(reply, "tool_choice", json_string("auto")));
@@ -274,6 +275,20 @@ json_t *hth_api_responses_ended(hth_api_reply *reply, const hth_api_choice *choi
 const char *hth_api_responses_status(const hth_api_choice *choice, size_t i)
 {
     return hth_api_responses_is_cut(choice) && i + 1 == choice->n_items ? "incomplete" : "completed";
+}
+
+void hth_api_reply_record(hth_api_reply *reply, hth_buffer *out)
+{
+    const hth_api_request *request = reply->request;
+    char id[HTH_RESPONSES_ID_BYTES];
+    json_t *response;
+
+    if (!request->responses || !request->responses->is_kept || !reply->has_ended || reply->failure != 0)
+        return;
+    response = hth_api_responses_ended(reply, &reply->choices[0]);
+    (void)snprintf(id, sizeof(id), "resp_%s", reply->id); /* fits */
+    hth_response_record_add(out, id, response, request->items);
+    json_decref(response);
 }
 
 /* ---- all at once ---- */

@@ -36,7 +36,7 @@ bool hth_cors_add(const hth_server_options *options, hth_http_exchange *exchange
     hth_http_header_add(exchange, "Access-Control-Allow-Origin", origin);
     hth_http_header_add(exchange, "Access-Control-Expose-Headers", "X-Request-Id, Request-Id, Retry-After, " HTH_API_NOTES_HEADER);
     if (hth_http_header(exchange, "Access-Control-Request-Method")) {
-        hth_http_header_add(exchange, "Access-Control-Allow-Methods", "GET, POST, OPTIONS");
+        hth_http_header_add(exchange, "Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");
         hth_http_header_add(exchange, "Access-Control-Allow-Headers",
                             headers ? headers : "Authorization, Content-Type");
         hth_http_header_add(exchange, "Access-Control-Max-Age", "86400");

@@ -357,6 +357,13 @@ static hearth_status make_workers(hth_front *front, const hth_server_options *op
                                                      .retries_max = options->retries_max,
                                                      .wait_timeout_ms = options->wait_timeout_ms },
                                &front->proxy, err);
+    if (status == HEARTH_OK)
+        status = hth_response_store_new(&(hth_response_store_options){ .base = front->base,
+                                                                       .directory = options->responses_directory,
+                                                                       .bytes_max = options->responses_bytes_max,
+                                                                       .days_max = options->responses_days_max,
+                                                                       .log = &front->log },
+                                        &front->responses, err);
     return status;
 }
 
@@ -414,6 +421,7 @@ static void front_deinit(hth_front *front)
         hth_proxy_end_all(front->proxy, &error);
     hth_http_server_free(front->http);
     hth_proxy_free(front->proxy);
+    hth_response_store_free(front->responses);
     hth_supervisor_free(front->supervisor);
     hth_upstream_free(front->upstream);
     hth_tls_free(front->tls);

@@ -10,6 +10,7 @@
 #include "server/keys.h"
 #include "server/passed_over.h"
 #include "server/proxy.h"
+#include "server/response_store.h"
 #include "server/tls.h"
 
 struct event;
@@ -39,6 +40,7 @@ typedef struct hth_front {
     hth_supervisor *supervisor;
     hth_upstream *upstream;
     hth_proxy *proxy;
+    hth_response_store *responses;
     int64_t started_s;  /* Unix time: what models are said to be created at */
     char id_prefix[17]; /* of the ids that this process gives out */
     uint64_t n_ids;

@@ -3,7 +3,7 @@
  *
  *   1. the path's route, the request's id, CORS
  *   2. the client's key and its limits
- *   3. the model that the body names
+ *   3. the model that the body names, and earlier responses that it goes on from
  *   4. the relay (proxy.h), or a page that the front answers itself
  *
  * What is wrong on the way is answered at once in the shape of the path's API. Requests to models are logged and counted
@@ -21,7 +21,9 @@
 #include "base/status.h"
 #include "server/cors.h"
 #include "server/front_inside.h"
+#include "server/past_search.h"
 #include "server/routes.h"
+#include "server/stored_responses.h"
 #include "server/trace.h"
 
 enum { BYTES_A_TOKEN = 4 }; /* a guess, of text */
@@ -42,6 +44,8 @@ typedef struct request {
     char peer[64];
     char model[129];
     hth_record record;
+    hth_past_search past;         /* of /v1/responses */
+    hth_stored_question question; /* of what is below it */
     char text[];
 } request;
 
@@ -74,6 +78,7 @@ static void end(request *r)
     if (!r->options->options->no_access_log)
         hth_server_log_request(front->server_log, record);
     hth_front_options_drop(front, r->options);
+    hth_past_search_deinit(&r->past);
     free(r);
     hth_front_note_over(front);
 }
@@ -335,6 +340,59 @@ static void show_model(request *r)
     hth_buffer_deinit(&body);
 }
 
+/* ---- responses that were kept ---- */
+
+/* Who asked for a response finds it again: the key's digest, so that a name that is given anew finds nothing. */
+static void copy_owner(const request *r, uint8_t owner[HTH_RESPONSE_OWNER_BYTES])
+{
+    memset(owner, 0, HTH_RESPONSE_OWNER_BYTES);
+    if (r->use)
+        memcpy(owner, hth_key_use_key(r->use)->sha256, HTH_RESPONSE_OWNER_BYTES);
+}
+
+static void on_record(const void *bytes, size_t n, void *user_data)
+{
+    const request *r = user_data;
+    uint8_t owner[HTH_RESPONSE_OWNER_BYTES], key[HTH_SHA256_BYTES];
+    char id[64];
+
+    (void)snprintf(id, sizeof(id), "resp_%s", r->id); /* fits */
+    copy_owner(r, owner);
+    hth_response_key(owner, id, strlen(id), key);
+    hth_response_store_put(r->front->responses, key, bytes, n);
+}
+
+/* The client has left while something was looked for. */
+static void on_gone(void *user_data)
+{
+    request *r = user_data;
+
+    hth_stored_cancel(&r->question);
+    r->record.status = HTH_STATUS_CLIENT_GONE;
+    r->record.duration_ms = (double)(hth_os_monotonic_ns() - r->begin_ns) / 1e6;
+    end(r);
+}
+
+static void on_answer(int status, const hth_buffer *body, const hth_api_error *error, void *user_data)
+{
+    request *r = user_data;
+
+    if (r->question.allow)
+        hth_http_header_add(r->exchange, "Allow", r->question.allow);
+    if (error)
+        refuse(r, error, NULL);
+    else
+        answer(r, status, "application/json", body);
+}
+
+static void ask_stored(request *r)
+{
+    hth_http_watch_set(r->exchange, &(hth_http_watch){ .on_close = on_gone, .user_data = r });
+    r->question = (hth_stored_question){ .store = r->front->responses, .on_answer = on_answer, .user_data = r };
+    copy_owner(r, r->question.owner);
+    hth_stored_ask(&r->question, r->exchange, r->route->path);
+}
+
 /* ---- the way through ---- */
 
 static void relay(request *r)
@@ -371,9 +429,30 @@ static void relay(request *r)
                         .request_id = r->record.request_id,
                         .traceparent = r->traceparent,
                         .salt = r->use ? hth_key_use_key(r->use)->salt : NULL,
+                        .past = r->past.records.text,
+                        .past_bytes = r->past.records.n,
+                        .on_record = r->route->api == HTH_API_RESPONSES ? on_record : NULL,
                         .on_over = on_relayed,
                         .user_data = r,
                     });
+}
+
+static void on_past(void *user_data)
+{
+    relay(user_data);
+}
+
+/* What it goes on from is looked for first. */
+static void relay_response(request *r)
+{
+    size_t n = 0;
+    const char *body = hth_http_body(r->exchange, &n);
+
+    r->past = (hth_past_search){ .store = r->front->responses, .on_done = on_past, .user_data = r };
+    (void)hth_api_peek_past(body ? body : "", n, &r->past.past); /* what is malformed is the worker's to refuse */
+    copy_owner(r, r->past.owner);
+    hth_http_watch_set(r->exchange, &(hth_http_watch){ .on_close = on_gone, .user_data = r });
+    hth_past_search_begin(&r->past);
 }
 
 /* Pages that are not logged: the request ends with them. */
@@ -518,7 +597,13 @@ static void serve(request *r)
     default:
         if (hth_http_encoding(r->exchange))
             refuse_encoding(r);
-        else if (admit(r))
+        else if (!admit(r))
+            return;
+        else if (route->kind == HTH_ROUTE_STORED)
+            ask_stored(r);
+        else if (hth_route_dialect(route) == HTH_API_OPENAI_RESPONSES)
+            relay_response(r);
+        else
             relay(r);
     }
 }

@@ -63,6 +63,11 @@ typedef struct hth_relay_request {
     const char *request_id;  /* for logs, here and in the worker; NULL: id */
     const char *traceparent; /* NULL: none */
     const char *salt;        /* of the client's key; NULL: none */
+    /* Records of earlier responses that the body names, [past_bytes]; they live until on_over. */
+    const void *past;
+    size_t past_bytes;
+    /* What is to be kept of a reply that has ended well, before on_over; bytes live as long as the call. NULL: nothing. */
+    void (*on_record)(const void *bytes, size_t n, void *user_data);
     /*
      * The relay is over, the exchange has ended. record's fields that the proxy knows are filled: status, is_stream,
      * summary, n_tokens_out, bytes_out, first_byte_ms, duration_ms, n_resumed. Called once, from the event loop or, without memory, from

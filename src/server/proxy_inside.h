@@ -61,6 +61,9 @@ struct hth_relay {
     hth_http_exchange *exchange;                                        /* NULL: it has ended */
     const char *method, *target, *id, *request_id, *traceparent, *salt; /* in text */
     hth_api_dialect dialect;
+    const void *past; /* [past_bytes] */
+    size_t past_bytes;
+    void (*on_record)(const void *bytes, size_t n, void *user_data); /* NULL: nobody keeps it */
     bool generates;
     uint64_t seed;
     uint64_t created_s;
@@ -84,8 +87,10 @@ struct hth_relay {
     bool is_refused; /* the stream has begun, and this worker answers with something else, which is in body */
     bool is_paused;  /* its bytes are not read until the client has taken some */
     uint32_t n_new_tokens;
-    hth_buffer part;    /* of a frame that is not whole yet */
-    hth_buffer ahead;   /* of a stream: bytes that the next step has released, too */
+    hth_buffer part;         /* of a frame that is not whole yet */
+    hth_buffer ahead;        /* of a stream: bytes that the next step has released, too */
+    hth_buffer record_bytes; /* what is to be kept of the reply */
+    bool has_whole_record;
     uint64_t n_again;   /* of a body: bytes that the client has, and that this worker has yet to send once more */
     uint32_t again_crc; /* of those that it has sent */
 
@@ -99,10 +104,10 @@ struct hth_relay {
     uint32_t retry_after_s;
     char content_type[64];
     char notes[HTH_API_NOTES_BYTES]; /* of what was passed over; "" for none */
-    hth_buffer body;   /* of a reply that may still leave whole */
-    uint32_t body_crc; /* of what has left of one that is longer */
-    hth_buffer known;  /* what is told to a worker: does not change while one has the request */
-    hth_buffer fresh;  /* what this one adds to it */
+    hth_buffer body;                 /* of a reply that may still leave whole */
+    uint32_t body_crc;               /* of what has left of one that is longer */
+    hth_buffer known;                /* what is told to a worker: does not change while one has the request */
+    hth_buffer fresh;                /* what this one adds to it */
     size_t fresh_last;
     bool is_known_lost;     /* known or fresh: too long, or no memory; it cannot go on elsewhere */
     uint64_t step_ns;       /* of the first reply's last step */

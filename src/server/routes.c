@@ -15,6 +15,8 @@ static const hth_route routes[] = {
     { "/responses", "/v1/responses", "POST", HTH_ROUTE_GENERATE, HTH_API_RESPONSES },
     { "/v1/responses/input_tokens", "/v1/responses/input_tokens", "POST", HTH_ROUTE_ASK, HTH_API_RESPONSES_TOKENS },
     { "/responses/input_tokens", "/v1/responses/input_tokens", "POST", HTH_ROUTE_ASK, HTH_API_RESPONSES_TOKENS },
+    { "/v1/responses/", "/v1/responses/{id}", NULL, HTH_ROUTE_STORED, HTH_API_RESPONSES },
+    { "/responses/", "/v1/responses/{id}", NULL, HTH_ROUTE_STORED, HTH_API_RESPONSES },
     { "/v1/messages", "/v1/messages", "POST", HTH_ROUTE_GENERATE, HTH_API_MESSAGES },
     { "/v1/messages/count_tokens", "/v1/messages/count_tokens", "POST", HTH_ROUTE_ASK, HTH_API_COUNT_TOKENS },
     { "/completion", "/completion", "POST", HTH_ROUTE_GENERATE, HTH_API_NATIVE_COMPLETION },

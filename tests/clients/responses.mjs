@@ -182,7 +182,94 @@ await check('tools that no client runs are left out, and named', async () => {
   await reply.body.cancel()
 })
 
+// ---- responses that are kept ----
+
+await check('a response goes on from an earlier one, and its prompt from the cached one', async () => {
+  const first = await responses.create({ ...story, input: longText('kept') })
+  assert.equal(first.store, true)
+  const second = await responses.create({ ...story, input: 'And then?', previous_response_id: first.id })
+  assert.equal(second.previous_response_id, first.id)
+  assert.ok(second.usage.input_tokens_details.cached_tokens >= first.usage.input_tokens)
+  const whole = await responses.create({
+    ...story, store: false,
+    input: [{ role: 'user', content: longText('kept') }, ...first.output, { role: 'user', content: 'And then?' }],
+  })
+  assert.equal(whole.output_text, second.output_text)
+  assert.equal(whole.usage.input_tokens, second.usage.input_tokens)
+  const third = await responses.create({ ...story, input: 'And after that?', previous_response_id: second.id, stream: true })
+  const response = joined(await collect(third))
+  assert.ok(response.usage.input_tokens > second.usage.input_tokens)
+  const counted = await responses.inputTokens.count({ model: 'tiny', input: 'And after that?', previous_response_id: second.id })
+  assert.equal(counted.input_tokens, response.usage.input_tokens)
+})
+
+await check('instructions are not those of the earlier response', async () => {
+  const first = await responses.create({ ...story, input: longText('pirate'), instructions: 'Speak like a pirate of the seven seas.' })
+  const second = await responses.create({ ...story, input: 'Again.', previous_response_id: first.id })
+  assert.ok(second.usage.input_tokens_details.cached_tokens < first.usage.input_tokens)
+  assert.equal(second.instructions, null)
+})
+
+await check('a response that is kept is told again, streamed or not', async () => {
+  const whole = await responses.create(story)
+  const again = await responses.retrieve(whole.id)
+  const bare = ({ _request_id: id, ...response }) => response
+  assert.deepEqual(bare(again), bare(whole))
+  const streamed = joined(await collect(await responses.create({ ...story, stream: true })))
+  assert.equal((await responses.retrieve(streamed.id)).output_text, whole.output_text)
+  assert.equal((await post('/responses', story)).object, 'response')
+})
+
+await check('its items are listed, page by page, from the last one', async () => {
+  const input = ['a', 'b', 'c', 'd'].map((content) => ({ role: 'user', content }))
+  const { id } = await responses.create({ ...story, input })
+  const texts = []
+  for await (const item of responses.inputItems.list(id, { limit: 2 })) texts.push(item.content)
+  assert.deepEqual(texts, ['d', 'c', 'b', 'a'])
+  const page = await responses.inputItems.list(id, { limit: 3, order: 'asc' })
+  assert.deepEqual(page.data.map(({ content }) => content), ['a', 'b', 'c'])
+  assert.equal(page.has_more, true)
+  assert.equal((await failure(responses.inputItems.list(id, { limit: 101 }))).param, 'limit')
+  assert.equal((await failure(responses.inputItems.list(id, { after: 'none' }))).param, 'after')
+})
+
+await check('an item may be named instead of sent', async () => {
+  const first = await responses.create({ ...story, input: longText('named') })
+  const input = [{ role: 'user', content: longText('named') }, { type: 'item_reference', id: first.output[0].id }, { role: 'user', content: 'And?' }]
+  const second = await responses.create({ ...story, input })
+  const third = await responses.create({ ...story, input: 'And?', previous_response_id: first.id })
+  assert.equal(second.output_text, third.output_text)
+  const error = await failure(responses.create({ ...story, input: [{ type: 'item_reference', id: 'msg_none_0' }] }))
+  assert.equal(error.param, 'input[0].id')
+})
+
+await check('what is removed, or not kept, or anothers, is not found', async () => {
+  const { id } = await responses.create(story)
+  const narrow = new OpenAI({ apiKey: process.env.SERVER_KEY_ONE_AT_A_TIME, baseURL: `${server}/v1`, maxRetries: 0 })
+  assert.ok((await failure(narrow.responses.retrieve(id))) instanceof OpenAI.NotFoundError)
+  assert.equal((await failure(narrow.responses.create({ ...story, previous_response_id: id }))).param, 'previous_response_id')
+  await failure(narrow.responses.delete(id))
+  assert.equal((await responses.retrieve(id)).id, id)
+  assert.ok((await failure(responses.cancel(id))) instanceof OpenAI.BadRequestError)
+  await responses.delete(id)
+  assert.ok((await failure(responses.retrieve(id))) instanceof OpenAI.NotFoundError)
+  assert.ok((await failure(responses.create({ ...story, previous_response_id: id }))) instanceof OpenAI.BadRequestError)
+  const unkept = await responses.create({ ...story, store: false })
+  assert.equal(unkept.store, false)
+  assert.ok((await failure(responses.retrieve(unkept.id))) instanceof OpenAI.NotFoundError)
+})
+
 // ---- the rest ----
+
+await check('what is not offered is refused with its reason', async () => {
+  const error = await failure(responses.compact({ model: 'tiny', input: 'a' }))
+  assert.equal(error.status, 400)
+  assert.match(error.message, /compaction/)
+  const put = await raw('/v1/responses/resp_x', { method: 'PUT' })
+  assert.equal(put.status, 405)
+  assert.equal(put.headers.get('allow'), 'GET, HEAD, DELETE')
+  await put.body.cancel()
+})
 
 await check('tokens are counted without an answer', async () => {
   const request = { model: 'tiny', input: story.input, instructions: 'Be brief.' }

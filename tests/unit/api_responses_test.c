@@ -95,7 +95,7 @@ static void items_of_one_reply_are_one_turn_again(void **state)
     assert_string_equal(c->turns[1].role, "developer");
     assert_string_equal(c->turns[3].role, "assistant");
     assert_string_equal(c->turns[3].reasoning, "hm");
-    assert_string_equal(c->turns[3].parts[0], "I look.");
+    assert_string_equal(c->turns[3].content, "I look.");
     assert_int_equal(c->turns[3].n_calls, 3);
     assert_string_equal(c->turns[3].calls[0].id, "c1");
     assert_string_equal(c->turns[3].calls[1].name, "mcp__calc__add");
