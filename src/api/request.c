@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/normalize.h"
 #include "api/request_inside.h"
 #include "base/json_bounds.h"
 
@@ -21,6 +22,7 @@ hth_api_dialect hth_api_kind_dialect(hth_api_kind kind)
 {
     switch (kind) {
     case HTH_API_CHAT:
+    case HTH_API_CHAT_TOKENS:
     case HTH_API_COMPLETION: return HTH_API_OPENAI;
     case HTH_API_MESSAGES:
     case HTH_API_COUNT_TOKENS: return HTH_API_ANTHROPIC;
@@ -315,6 +317,7 @@ hth_api_request *hth_api_request_parse_past(hth_api_kind kind, const char *body,
         parse.body = (hth_fields){ .object = request->body, .path = "", .error = error, .notes = parse.notes };
         switch (kind) {
         case HTH_API_CHAT:
+        case HTH_API_CHAT_TOKENS:
         case HTH_API_APPLY_TEMPLATE: hth_api_parse_chat(&parse); break;
         case HTH_API_COMPLETION: hth_api_parse_completion(&parse); break;
         case HTH_API_MESSAGES:
@@ -325,6 +328,8 @@ hth_api_request *hth_api_request_parse_past(hth_api_kind kind, const char *body,
         case HTH_API_RESPONSES:
         case HTH_API_RESPONSES_TOKENS: hth_api_parse_responses(&parse); break;
         }
+        if (request->is_chat && parse.limits->normalizes)
+            hth_api_normalize(&parse);
     }
     if (error->kind != HTH_API_NO_ERROR) {
         hth_api_request_free(request);

@@ -10,6 +10,10 @@
 static const hth_route routes[] = {
     { "/v1/chat/completions", "/v1/chat/completions", "POST", HTH_ROUTE_GENERATE, HTH_API_CHAT },
     { "/chat/completions", "/v1/chat/completions", "POST", HTH_ROUTE_GENERATE, HTH_API_CHAT },
+    { "/v1/chat/completions/input_tokens", "/v1/chat/completions/input_tokens", "POST", HTH_ROUTE_ASK,
+      HTH_API_CHAT_TOKENS },
+    { "/chat/completions/input_tokens", "/v1/chat/completions/input_tokens", "POST", HTH_ROUTE_ASK,
+      HTH_API_CHAT_TOKENS },
     { "/v1/completions", "/v1/completions", "POST", HTH_ROUTE_GENERATE, HTH_API_COMPLETION },
     { "/v1/responses", "/v1/responses", "POST", HTH_ROUTE_GENERATE, HTH_API_RESPONSES },
     { "/responses", "/v1/responses", "POST", HTH_ROUTE_GENERATE, HTH_API_RESPONSES },
@@ -27,6 +31,7 @@ static const hth_route routes[] = {
     { "/v1/models", "/v1/models", "GET", HTH_ROUTE_MODELS, HTH_API_CHAT },
     { "/models", "/v1/models", "GET", HTH_ROUTE_MODELS, HTH_API_CHAT },
     { "/v1/models/", "/v1/models", "GET", HTH_ROUTE_MODEL, HTH_API_CHAT },
+    { "/v1/streams/", "/v1/streams", NULL, HTH_ROUTE_STREAM, HTH_API_CHAT },
     { "/props", "/props", "GET", HTH_ROUTE_PROPS, HTH_API_NATIVE_COMPLETION },
     { "/slots", "/slots", "GET", HTH_ROUTE_SLOTS, HTH_API_NATIVE_COMPLETION },
     { "/health", "/health", "GET", HTH_ROUTE_HEALTH, HTH_API_NATIVE_COMPLETION },
