@@ -43,6 +43,7 @@ typedef struct request {
     const hth_route *route; /* NULL: none */
     hth_key_use *use;       /* NULL: nobody known */
     bool is_counted;        /* use has begun */
+    bool wants_events;      /* a stream of them, as far as a glance at the body tells */
     uint64_t begin_ns;
     char id[HTH_KEPT_ID_BYTES];
     char traceparent[HTH_TRACEPARENT_BYTES];
@@ -304,8 +305,11 @@ static const hth_server_model *choose_model(request *r)
     size_t n = 0;
     const char *body = hth_http_body(r->exchange, &n);
 
-    if (!named && n > 0 && hth_api_peek(body, n, &peeked) && peeked.has_model)
-        named = peeked.model;
+    if (n > 0 && hth_api_peek(body, n, &peeked)) {
+        if (!named && peeked.has_model)
+            named = peeked.model;
+        r->wants_events = peeked.has_stream && peeked.stream && hth_route_has_events(r->route);
+    }
     model = hth_model_choose(options, named, r->use ? hth_key_use_key(r->use) : NULL);
     if (model && !may_use(r, model->name)) {
         hth_api_fail(&error, HTH_API_FORBIDDEN, "model",
@@ -522,6 +526,7 @@ static void relay(request *r)
                         .past = r->past.records.text,
                         .past_bytes = r->past.records.n,
                         .on_record = r->route->api == HTH_API_RESPONSES ? on_record : NULL,
+                        .wants_events = r->wants_events,
                         .wants_kept = wants_kept,
                         .key = key_of(r),
                         .on_over = on_relayed,

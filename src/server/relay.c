@@ -177,6 +177,8 @@ void hth_relay_ask(hth_relay *relay, uint64_t after)
     if (hth_supervisor_want(relay->proxy->options.supervisor, relay->model->name, after, &relay->waiter, &err) !=
         HEARTH_OK)
         hth_relay_fail_status(relay, &err);
+    else if (hth_relay_may_begin_early(relay))
+        hth_proxy_watch_time(relay->proxy);
 }
 
 void hth_relay_let_go(hth_relay *relay)
@@ -363,16 +365,35 @@ static void take_ahead(hth_relay *relay, const hth_frame *frame)
         fail_without_memory(relay);
 }
 
-/* The stream cannot go on: the new worker says why, in the body of a reply. */
+static hth_api_error_kind kind_of(int status)
+{
+    switch (status) {
+    case 404: return HTH_API_NOT_FOUND;
+    case 413: return HTH_API_TOO_LARGE;
+    case 503:
+    case 529: return HTH_API_OVERLOADED;
+    case 504: return HTH_API_TIMED_OUT;
+    default: return status >= 400 && status < 500 ? HTH_API_INVALID_VALUE : HTH_API_INTERNAL;
+    }
+}
+
+/*
+ * The stream has begun, and this worker refuses the request: it says why, in the body of a reply. Where nothing of the reply
+ * was told before, that is all; otherwise what was broken off cannot go on.
+ */
 static void fail_as_refused(hth_relay *relay, int status)
 {
     json_t *body = json_loadb(hth_buffer_text(&relay->body), relay->body.n, 0, NULL);
     const char *why = json_string_value(json_object_get(json_object_get(body, "error"), "message"));
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
 
-    hth_api_fail(&error, status == 503 || status == 529 ? HTH_API_OVERLOADED : HTH_API_INTERNAL, NULL,
-                 "the reply was broken off with its worker, and the next one cannot go on: %s",
-                 why ? why : "no reason given");
+    if (!why)
+        why = "no reason given";
+    if (relay->record.n_tokens_out == 0)
+        hth_api_fail(&error, kind_of(status), NULL, "%s", why);
+    else
+        hth_api_fail(&error, status == 503 || status == 529 ? HTH_API_OVERLOADED : HTH_API_INTERNAL, NULL,
+                     "the reply was broken off with its worker, and the next one cannot go on: %s", why);
     json_decref(body);
     relay->record.why =
         "the reply was broken off with its worker, and the next one cannot go on"; /* no worker's words */

@@ -62,6 +62,13 @@ const hth_route *hth_route_find(const char *path)
     return NULL;
 }
 
+bool hth_route_has_events(const hth_route *route)
+{
+    return route->kind == HTH_ROUTE_GENERATE &&
+           (route->api == HTH_API_CHAT || route->api == HTH_API_COMPLETION || route->api == HTH_API_MESSAGES ||
+            route->api == HTH_API_NATIVE_COMPLETION);
+}
+
 bool hth_method_is(const char *wanted, const char *method)
 {
     return strcmp(method, wanted) == 0 || (strcmp(wanted, "GET") == 0 && strcmp(method, "HEAD") == 0);

@@ -32,6 +32,8 @@ typedef struct hth_route {
 
 /* The route of a path; NULL: there is none. */
 const hth_route *hth_route_find(const char *path);
+/* Are its streams server-sent events, so that a comment may stand before anything else? */
+bool hth_route_has_events(const hth_route *route);
 /* Is the method the one that is wanted? HEAD is wherever GET is. */
 bool hth_method_is(const char *wanted, const char *method);
 /* In whose shape an error on this path is: by its route, else OpenAI's. route may be NULL. */
