@@ -164,6 +164,7 @@ static void relay_free(hth_relay *relay)
 {
     hth_buffer_deinit(&relay->part);
     hth_buffer_deinit(&relay->ahead);
+    hth_buffer_deinit(&relay->record_bytes);
     hth_buffer_deinit(&relay->body);
     hth_buffer_deinit(&relay->known);
     hth_buffer_deinit(&relay->fresh);
@@ -240,6 +241,9 @@ static hth_relay *relay_new(hth_proxy *proxy, hth_http_exchange *exchange, const
     relay->exchange = exchange;
     relay->on_over = request->on_over;
     relay->user_data = request->user_data;
+    relay->on_record = request->on_record;
+    relay->past = request->past;
+    relay->past_bytes = request->past_bytes;
     at = relay->text;
     relay->method = copy_text(&at, request->method);
     relay->target = copy_text(&at, request->target);

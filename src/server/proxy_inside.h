@@ -61,6 +61,9 @@ struct hth_relay {
     hth_http_exchange *exchange;                                        /* NULL: it has ended, or kept has it */
     const char *method, *target, *id, *request_id, *traceparent, *salt; /* in text */
     hth_api_dialect dialect;
+    const void *past; /* [past_bytes] */
+    size_t past_bytes;
+    void (*on_record)(const void *bytes, size_t n, void *user_data); /* NULL: nobody keeps it */
     bool generates;
     bool wants_events;
     bool wants_kept; /* its stream, where it becomes one */
@@ -90,8 +93,10 @@ struct hth_relay {
     bool is_refused; /* the stream has begun, and this worker answers with something else, which is in body */
     bool is_paused;  /* its bytes are not read until the client has taken some */
     uint32_t n_new_tokens;
-    hth_buffer part;    /* of a frame that is not whole yet */
-    hth_buffer ahead;   /* of a stream: bytes that the next step has released, too */
+    hth_buffer part;         /* of a frame that is not whole yet */
+    hth_buffer ahead;        /* of a stream: bytes that the next step has released, too */
+    hth_buffer record_bytes; /* what is to be kept of the reply */
+    bool has_whole_record;
     uint64_t n_again;   /* of a body: bytes that the client has, and that this worker has yet to send once more */
     uint32_t again_crc; /* of those that it has sent */
 

@@ -11,6 +11,7 @@
 typedef enum hth_route_kind {
     HTH_ROUTE_GENERATE, /* a model generates; api says what the body is */
     HTH_ROUTE_ASK,      /* a model answers without generating; likewise */
+    HTH_ROUTE_STORED,   /* /v1/responses/ID and below it: what is kept; the front's */
     HTH_ROUTE_EXPLAIN,  /* why a prompt is cold; of the admin API */
     HTH_ROUTE_MODELS,
     HTH_ROUTE_MODEL,  /* /v1/models/NAME */
@@ -22,9 +23,9 @@ typedef enum hth_route_kind {
 } hth_route_kind;
 
 typedef struct hth_route {
-    const char *path;     /* what comes; of a MODEL, a STREAM and an ADMIN its beginning */
+    const char *path;     /* what comes; of a MODEL, a STREAM, a STORED and an ADMIN its beginning */
     const char *endpoint; /* how logs and metrics name it, the same for paths that are one thing */
-    const char *method;   /* "POST"; an ADMIN's pages and STREAMs decide themselves: NULL */
+    const char *method;   /* "POST"; an ADMIN's pages, STREAMs and what is STORED decide themselves: NULL */
     hth_route_kind kind;
     hth_api_kind api; /* of GENERATE and ASK */
 } hth_route;
