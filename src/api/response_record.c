@@ -70,6 +70,42 @@ void hth_response_record_add(hth_buffer *out, const char *id, const json_t *resp
     put_u32(out->text + n_before + 16, n_response);
 }
 
+/* Where a member stands in a response, of those before any that a client gave; NULL: it has another form. */
+static const char *member(const hth_response_record *record, const char *text)
+{
+    enum { BEGINNING_BYTES = 512 };
+
+    return memmem(record->response, record->n_response < BEGINNING_BYTES ? record->n_response : BEGINNING_BYTES, text,
+                  strlen(text));
+}
+
+bool hth_response_record_add_ended(hth_buffer *out, const hth_response_record *record, const char *status,
+                                   const char *why)
+{
+    static const char in_progress[] = "\"status\":\"in_progress\"", no_error[] = "\"error\":null";
+    const char *at_status = member(record, in_progress), *at_error = member(record, no_error);
+    const char *head = record->lengths - HEAD_BYTES, *end = record->response + record->n_response;
+    size_t n_before = out->n, n_grown;
+
+    if (!at_status || !at_error || at_error < at_status)
+        return false;
+    hth_buffer_add(out, head, (size_t)(at_status - head));
+    hth_buffer_add_text(out, "\"status\":");
+    hth_buffer_add_json_take(out, json_string(status));
+    at_status += sizeof(in_progress) - 1;
+    hth_buffer_add(out, at_status, (size_t)(at_error - at_status));
+    hth_buffer_add_text(out, "\"error\":");
+    hth_buffer_add_json_take(out, why ? json_pack("{s:s, s:s}", "code", "server_error", "message", why) : json_null());
+    hth_buffer_add(out, at_error + sizeof(no_error) - 1, (size_t)(end - at_error) - sizeof(no_error) + 1);
+    hth_buffer_add(out, end, record->n_bytes - (size_t)(end - head));
+    if (out->failed)
+        return false;
+    n_grown = out->n - n_before - record->n_bytes; /* wraps around where it is shorter, and back below */
+    put_u32(out->text + n_before + 4, out->n - n_before);
+    put_u32(out->text + n_before + 16, record->n_response + n_grown);
+    return true;
+}
+
 bool hth_response_record_read(const void *bytes, size_t n, hth_response_record *out)
 {
     const char *at = bytes;

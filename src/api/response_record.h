@@ -40,6 +40,13 @@ typedef struct hth_response_item {
 /* Append a record; items is an array of objects, each with an "id". Nothing is appended where it would be too long. */
 void hth_response_record_add(hth_buffer *out, const char *id, const json_t *response, const json_t *items);
 
+/*
+ * Append the record of a response that was in progress as one that ended so: why is its error, NULL for none. False, with
+ * nothing appended, where it is none of these. Nothing but a response's first members is looked at.
+ */
+bool hth_response_record_add_ended(hth_buffer *out, const hth_response_record *record, const char *status,
+                                   const char *why);
+
 /* Read the record that begins at bytes, [n]; false where that is none. Its pointers are into bytes. Pure. */
 bool hth_response_record_read(const void *bytes, size_t n, hth_response_record *out);
 /* All items in order into out, [record->n_items]. */

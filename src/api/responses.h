@@ -25,7 +25,8 @@ typedef struct hth_api_responses {
     bool has_summary;   /* reasoning is told as its own summary, otherwise as it is */
     bool has_encrypted; /* and once more as encrypted_content, which clients send back unread */
     bool wants_logprobs;
-    bool is_kept; /* store: to be asked for again, or gone on from */
+    bool in_background; /* its client does not wait for its end */
+    bool is_kept;       /* store: to be asked for again, or gone on from */
 } hth_api_responses;
 
 /* What encrypted_content begins with: the reasoning's text follows, in plain. */

@@ -5,7 +5,7 @@
  *   for each item: output_item.added, then its part's beginning, deltas and end, output_item.done
  *   response.completed, response.incomplete or response.failed
  *
- * One item is open at a time. Events are numbered from 0. The input of a tool that takes a text is told in one delta at the
+ * One item is open at a time. Events are numbered from 0; signs of life between them have no number of their own. The input of a tool that takes a text is told in one delta at the
  * call's end: until then it is JSON, of which the client is to see nothing.
  */
 #include "api/responses_reply.h"
@@ -14,12 +14,18 @@
 
 #include "api/sse.h"
 
+enum { BEGINNING_EVENTS = 2 }; /* response.created, response.in_progress */
+
 /* ---- events ---- */
 
 /* Takes fields, of which the type and the number are still missing. */
 static void put(hth_api_choice *choice, const char *type, json_t *fields_take, hth_buffer *out)
 {
-    json_t *event = json_pack("{s:s, s:I}", "type", type, "sequence_number", (json_int_t)choice->n_events++);
+    json_t *event;
+
+    if (choice->has_begun && choice->n_events == 0)
+        choice->n_events = BEGINNING_EVENTS; /* another worker has told them */
+    event = json_pack("{s:s, s:I}", "type", type, "sequence_number", (json_int_t)choice->n_events++);
 
     if (!event || !fields_take || json_object_update(event, fields_take)) {
         json_decref(event);
@@ -153,11 +159,20 @@ void hth_api_responses_begin(hth_api_reply *reply, hth_api_choice *choice, hth_b
 {
     if (choice->has_begun)
         return;
-    choice->has_begun = true;
     put(choice, "response.created",
         json_pack("{s:o}", "response", hth_api_responses_object(reply, "in_progress", json_array())), out);
     put(choice, "response.in_progress",
         json_pack("{s:o}", "response", hth_api_responses_object(reply, "in_progress", json_array())), out);
+    choice->has_begun = true;
+}
+
+void hth_api_responses_idle(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
+{
+    if (choice->has_begun)
+        hth_sse_add_take(out, "keepalive",
+                         json_pack("{s:s, s:I}", "type", "keepalive", "sequence_number", (json_int_t)choice->n_events));
+    else
+        hth_api_responses_begin(reply, choice, out);
 }
 
 void hth_api_responses_delta(hth_api_reply *reply, hth_api_choice *choice, const hearth_chat_delta *delta,

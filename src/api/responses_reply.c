@@ -220,8 +220,8 @@ json_t *hth_api_responses_object(const hth_api_reply *reply, const char *status,
 {
     const hearth_request *options = &reply->request->options;
     json_t *object = json_pack("{s:s+, s:s, s:I, s:s, s:b, s:n, s:n, s:n}", "id", "resp_", reply->id, "object",
-                               "response", "created_at", reply->created_s, "status", status, "background", 0,
-                               "completed_at", "error", "incomplete_details");
+                               "response", "created_at", reply->created_s, "status", status, "background",
+                               reply->request->responses->in_background, "completed_at", "error", "incomplete_details");
 
     json_object_set_new(object, "instructions", given(reply, "instructions", json_null()));
     json_object_set_new(object, "max_output_tokens", given(reply, "max_output_tokens", json_null()));
@@ -291,6 +291,20 @@ void hth_api_reply_record(hth_api_reply *reply, hth_buffer *out)
     json_decref(response);
 }
 
+void hth_api_reply_record_begun(const hth_api_reply *reply, hth_buffer *out)
+{
+    const hth_api_request *request = reply->request;
+    char id[HTH_RESPONSES_ID_BYTES];
+    json_t *response;
+
+    if (!request->responses || !request->responses->in_background || request->stream)
+        return;
+    response = hth_api_responses_object(reply, "in_progress", json_array());
+    (void)snprintf(id, sizeof(id), "resp_%s", reply->id); /* fits */
+    hth_response_record_add(out, id, response, request->items);
+    json_decref(response);
+}
+
 /* ---- all at once ---- */
 
 static void put_nothing(hth_api_reply *reply, hth_buffer *out)
@@ -314,6 +328,7 @@ static void put_choice_body_end(hth_api_reply *reply, hth_api_choice *choice, ht
 const hth_api_writer hth_api_write_responses = {
     .has_items = true,
     .begin = hth_api_responses_begin,
+    .idle = hth_api_responses_idle,
     .delta = hth_api_responses_delta,
     .choice_end = hth_api_responses_choice_end,
     .end = put_nothing,

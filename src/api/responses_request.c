@@ -229,7 +229,6 @@ void hth_api_parse_responses(hth_api_parse *parse)
                                          "max_tool_calls", "background", "previous_response_id", NULL };
     static const char *const unsupported[] = { "conversation", "prompt", NULL };
     hth_api_responses *responses = hth_api_allocate(parse, 1, sizeof(*responses));
-    bool in_background = false;
 
     if (!responses)
         return;
@@ -237,10 +236,7 @@ void hth_api_parse_responses(hth_api_parse *parse)
     parse->request->responses = responses;
     hth_fields_unsupported(&parse->body, unsupported);
     hth_fields_rest(&parse->body, known);
-    hth_fields_bool(&parse->body, "background", &in_background);
-    if (in_background)
-        hth_api_fail(parse->error, HTH_API_UNSUPPORTED, "background",
-                     "'background' is true, which is not supported here; take it out and wait for the reply");
+    hth_fields_bool(&parse->body, "background", &responses->in_background);
     parse_input(parse, responses);
     hth_api_parse_openai_common(parse);
     if (parse->request->options.n != 1) { /* there is one response to a request */
@@ -254,4 +250,7 @@ void hth_api_parse_responses(hth_api_parse *parse)
     parse_reasoning(parse, responses);
     parse_logprobs(parse, responses);
     check_given_back(parse);
+    if (responses->in_background && !responses->is_kept)
+        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "background",
+                     "'background' is true and 'store' is false: nobody could ask for the response");
 }

@@ -136,16 +136,16 @@ void hth_frame_add_bytes(hth_buffer *out, const void *bytes, size_t n_bytes)
         add_frame_of_bytes(out, at, n_bytes);
 }
 
-void hth_frame_add_record(hth_buffer *out, const void *bytes, size_t n_bytes)
+void hth_frame_add_record(hth_buffer *out, unsigned flags, const void *bytes, size_t n_bytes)
 {
     const char *at = bytes;
 
     while (n_bytes > 0) {
         size_t n = n_bytes < BYTES_AT_ONCE ? n_bytes : BYTES_AT_ONCE;
-        const uint8_t is_last = n == n_bytes;
+        const uint8_t byte = (uint8_t)(flags | (n == n_bytes ? HTH_RECORD_LAST : 0u));
 
-        add_start(out, HTH_FRAME_RECORD, sizeof(is_last) + n);
-        add(out, &is_last, sizeof(is_last));
+        add_start(out, HTH_FRAME_RECORD, sizeof(byte) + n);
+        add(out, &byte, sizeof(byte));
         add(out, at, n);
         at += n;
         n_bytes -= n;
@@ -407,9 +407,10 @@ static bool read_payload(const uint8_t *payload, size_t n, hth_frame *frame)
         frame->n_bytes = n;
         return true;
     case HTH_FRAME_RECORD:
-        if (n < 1 || payload[0] > 1)
+        if (n < 1 || payload[0] > (HTH_RECORD_LAST | HTH_RECORD_BEGUN))
             return false;
-        frame->is_last = payload[0];
+        frame->is_last = payload[0] & HTH_RECORD_LAST;
+        frame->has_begun = payload[0] & HTH_RECORD_BEGUN;
         frame->bytes = (const char *)payload + 1;
         frame->n_bytes = n - 1;
         return true;

@@ -17,7 +17,8 @@
  *   END   a summary (hth_frame_summary): nothing follows
  *   CACHED  u32 reply, u32 how many tokens of its prompt needed no prefill: before its first token
  *   MODEL u8[16] of a digest of what replies: the model's file and its chat template. Before any tokens
- *   RECORD u8 1 for the last one, a piece of what is kept of the response (api/response_record.h): before END
+ *   RECORD u8 flags (hth_record_flag), a piece of what is kept of the response (api/response_record.h): before END, and of one
+ *         whose client does not wait, as it is at its beginning, before everything else
  *   OUTCOME u32 reply, what its end says (hth_frame_outcome): before the STEP that ends it
  *
  * Of a stream, the front forwards the bytes of a STEP, with those of the BYTES before it, once it has the whole of it, and
@@ -78,6 +79,11 @@ typedef enum hth_frame_kind {
     HTH_FRAME_OUTCOME = 7,
     HTH_FRAME_RECORD = 8,
 } hth_frame_kind;
+
+typedef enum hth_record_flag {
+    HTH_RECORD_LAST = 1,  /* its last piece */
+    HTH_RECORD_BEGUN = 2, /* the response has just begun */
+} hth_record_flag;
 
 typedef enum hth_step_flag {
     HTH_STEP_ENDS = 1,   /* the reply has ended */
@@ -144,6 +150,7 @@ typedef struct hth_frame {
     const uint8_t *tokens; /* [n_tokens], not aligned: hth_frame_token, hth_frame_logprob */
     /* RECORD */
     bool is_last;
+    bool has_begun;
     /* STEP, BYTES, RECORD */
     const char *bytes; /* [n_bytes], borrowed from what was read */
     size_t n_bytes;
@@ -170,8 +177,8 @@ void hth_frame_add_step(hth_buffer *out, uint32_t reply, unsigned flags, const h
 /* As many frames as it takes. */
 void hth_frame_add_bytes(hth_buffer *out, const void *bytes, size_t n_bytes);
 void hth_frame_add_cached(hth_buffer *out, uint32_t reply, uint32_t n_cached);
-/* As many frames as it takes. */
-void hth_frame_add_record(hth_buffer *out, const void *bytes, size_t n_bytes);
+/* As many frames as it takes. flags: HTH_RECORD_BEGUN or 0. */
+void hth_frame_add_record(hth_buffer *out, unsigned flags, const void *bytes, size_t n_bytes);
 void hth_frame_add_model(hth_buffer *out, const uint8_t model[HTH_FRAME_MODEL_BYTES]);
 void hth_frame_add_outcome(hth_buffer *out, uint32_t reply, const hth_frame_outcome *outcome);
 void hth_frame_add_end(hth_buffer *out, const hth_frame_summary *summary);

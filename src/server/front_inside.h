@@ -11,7 +11,7 @@
 #include "server/passed_over.h"
 #include "server/proxy.h"
 #include "server/refusals.h"
-#include "server/response_store.h"
+#include "server/running_responses.h"
 #include "server/tls.h"
 
 struct event;
@@ -43,6 +43,7 @@ typedef struct hth_front {
     hth_kept_streams *kept;
     hth_proxy *proxy;
     hth_response_store *responses;
+    hth_running_response *running; /* responses that nobody waits for */
     int64_t started_s;  /* Unix time: what models are said to be created at */
     char id_prefix[17]; /* of the ids that this process gives out */
     uint64_t n_ids;

@@ -53,6 +53,7 @@ typedef struct request {
     char model[129];
     hth_record record;
     hth_past_search past;         /* of /v1/responses */
+    hth_running_response running; /* likewise, in the background */
     hth_stored_question question; /* of what is below it */
     char text[];
 } request;
@@ -115,6 +116,7 @@ static void end(request *r)
         hth_passed_over_log(&front->passed_over, &front->log, record->key, record->endpoint, record->notes);
     log_request(r);
     hth_front_options_drop(front, r->options);
+    hth_running_fail(&r->running, record->why ? record->why : "the response was broken off");
     hth_past_search_deinit(&r->past);
     free(r);
     hth_front_note_over(front);
@@ -413,15 +415,32 @@ static const uint8_t *key_of(const request *r)
     return r->use ? hth_key_use_key(r->use)->sha256 : nobody;
 }
 
-static void on_record(const void *bytes, size_t n, void *user_data)
+/* What the response to this request is kept under. */
+static void key_of_response(const request *r, uint8_t key[HTH_SHA256_BYTES])
 {
-    const request *r = user_data;
-    uint8_t key[HTH_SHA256_BYTES];
     char id[64];
 
     (void)snprintf(id, sizeof(id), "resp_%s", r->id); /* fits */
     hth_response_key(key_of(r), id, strlen(id), key);
+}
+
+static void on_record(const void *bytes, size_t n, void *user_data)
+{
+    request *r = user_data;
+    uint8_t key[HTH_SHA256_BYTES];
+
+    key_of_response(r, key);
     hth_response_store_put(r->front->responses, key, bytes, n);
+    hth_running_end(&r->running);
+}
+
+static void on_begun(const void *bytes, size_t n, void *user_data)
+{
+    request *r = user_data;
+    uint8_t key[HTH_SHA256_BYTES];
+
+    key_of_response(r, key);
+    hth_running_begin(&r->running, &r->front->running, r->front->responses, key, bytes, n);
 }
 
 /* The client has left while something was looked for. */
@@ -450,7 +469,9 @@ static void on_answer(int status, const hth_buffer *body, const hth_api_error *e
 static void ask_stored(request *r)
 {
     hth_http_watch_set(r->exchange, &(hth_http_watch){ .on_close = on_gone, .user_data = r });
-    r->question = (hth_stored_question){ .store = r->front->responses, .on_answer = on_answer, .user_data = r };
+    r->question = (hth_stored_question){
+        .store = r->front->responses, .running = &r->front->running, .on_answer = on_answer, .user_data = r
+    };
     memcpy(r->question.owner, key_of(r), sizeof(r->question.owner));
     hth_stored_ask(&r->question, r->exchange, r->route->path);
 }
@@ -490,6 +511,7 @@ static void relay(request *r)
 {
     const hth_server_model *model = choose_model(r);
     const bool wants_kept = r->route->kind == HTH_ROUTE_GENERATE && hth_front_wants_kept(r->exchange);
+    hth_relay *relayed;
     char target[128];
 
     if (!model)
@@ -512,26 +534,29 @@ static void relay(request *r)
     }
     if (wants_kept)
         hth_front_stream_id(r->id);
-    hth_proxy_relay(r->front->proxy, r->exchange,
-                    &(hth_relay_request){
-                        .model = r->model,
-                        .method = r->method,
-                        .target = target,
-                        .dialect = hth_route_dialect(r->route),
-                        .generates = r->route->kind == HTH_ROUTE_GENERATE,
-                        .id = r->id,
-                        .request_id = r->record.request_id,
-                        .traceparent = r->traceparent,
-                        .salt = r->use ? hth_key_use_key(r->use)->salt : NULL,
-                        .past = r->past.records.text,
-                        .past_bytes = r->past.records.n,
-                        .on_record = r->route->api == HTH_API_RESPONSES ? on_record : NULL,
-                        .wants_events = r->wants_events,
-                        .wants_kept = wants_kept,
-                        .key = key_of(r),
-                        .on_over = on_relayed,
-                        .user_data = r,
-                    });
+    relayed = hth_proxy_relay(r->front->proxy, r->exchange,
+                              &(hth_relay_request){
+                                  .model = r->model,
+                                  .method = r->method,
+                                  .target = target,
+                                  .dialect = hth_route_dialect(r->route),
+                                  .generates = r->route->kind == HTH_ROUTE_GENERATE,
+                                  .id = r->id,
+                                  .request_id = r->record.request_id,
+                                  .traceparent = r->traceparent,
+                                  .salt = r->use ? hth_key_use_key(r->use)->salt : NULL,
+                                  .past = r->past.records.text,
+                                  .past_bytes = r->past.records.n,
+                                  .on_record = r->route->api == HTH_API_RESPONSES ? on_record : NULL,
+                                  .on_begun = r->route->api == HTH_API_RESPONSES ? on_begun : NULL,
+                                  .wants_events = r->wants_events,
+                                  .wants_kept = wants_kept,
+                                  .key = key_of(r),
+                                  .on_over = on_relayed,
+                                  .user_data = r,
+                              });
+    if (relayed) /* otherwise there is no request any more */
+        r->running.relay = relayed;
 }
 
 static void on_past(void *user_data)

@@ -242,6 +242,7 @@ static hth_relay *relay_new(hth_proxy *proxy, hth_http_exchange *exchange, const
     relay->on_over = request->on_over;
     relay->user_data = request->user_data;
     relay->on_record = request->on_record;
+    relay->on_begun = request->on_begun;
     relay->past = request->past;
     relay->past_bytes = request->past_bytes;
     at = relay->text;
@@ -276,18 +277,25 @@ static void refuse(hth_http_exchange *exchange, const hth_relay_request *request
     request->on_over(&record, request->user_data);
 }
 
-void hth_proxy_relay(hth_proxy *proxy, hth_http_exchange *exchange, const hth_relay_request *request)
+hth_relay *hth_proxy_relay(hth_proxy *proxy, hth_http_exchange *exchange, const hth_relay_request *request)
 {
     hth_relay *relay = relay_new(proxy, exchange, request);
 
     if (!relay) {
         refuse(exchange, request);
-        return;
+        return NULL;
     }
     hth_http_watch_set(
         exchange,
         &(hth_http_watch){ .on_close = hth_relay_on_close, .on_room = hth_relay_on_room, .user_data = relay });
     hth_relay_ask(relay, 0);
+    return relay;
+}
+
+void hth_proxy_cancel(hth_relay *relay)
+{
+    if (relay->state != HTH_RELAY_OVER)
+        hth_relay_cut(relay, HTH_STATUS_CLIENT_GONE);
 }
 
 /* ---- the proxy ---- */

@@ -60,6 +60,8 @@ size_t hth_proxy_n_relays(const hth_proxy *proxy); /* whose on_over was not call
  */
 void hth_proxy_end_all(hth_proxy *proxy, const hth_api_error *error);
 
+typedef struct hth_relay hth_relay; /* one request on its way */
+
 typedef struct hth_relay_request {
     const char *model; /* configured under this name; copied, like the other texts */
     const char *method;
@@ -75,7 +77,9 @@ typedef struct hth_relay_request {
     size_t past_bytes;
     /* What is to be kept of a reply that has ended well, before on_over; bytes live as long as the call. NULL: nothing. */
     void (*on_record)(const void *bytes, size_t n, void *user_data);
-    bool wants_events;       /* a stream of events: where it waits for its worker for long, it begins with a comment */
+    /* Likewise of one whose client does not wait: he is answered with it as it is now, and it goes on without him. */
+    void (*on_begun)(const void *bytes, size_t n, void *user_data);
+    bool wants_events;  /* a stream of events: where it waits for its worker for long, it begins with a comment */
     bool wants_kept;    /* a stream of events goes on without its client, and can be read again; id is unguessable */
     const uint8_t *key; /* [HTH_KEPT_KEY_BYTES], what its readers have to show then */
     /*
@@ -87,7 +91,9 @@ typedef struct hth_relay_request {
     void *user_data;
 } hth_relay_request;
 
-/* Take over an exchange whose request is complete. */
-void hth_proxy_relay(hth_proxy *proxy, hth_http_exchange *exchange, const hth_relay_request *request);
+/* Take over an exchange whose request is complete. Returns a name for it until on_over; NULL: that was called. */
+hth_relay *hth_proxy_relay(hth_proxy *proxy, hth_http_exchange *exchange, const hth_relay_request *request);
+/* Nobody wants it any more. on_over will be called. */
+void hth_proxy_cancel(hth_relay *relay);
 
 #endif

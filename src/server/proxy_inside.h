@@ -14,8 +14,6 @@
 #include "api/notes.h"
 #include "server/proxy.h"
 
-typedef struct hth_relay hth_relay;
-
 /* A model as relays see it. */
 typedef struct hth_proxy_model {
     struct hth_proxy_model *next;
@@ -64,6 +62,8 @@ struct hth_relay {
     const void *past; /* [past_bytes] */
     size_t past_bytes;
     void (*on_record)(const void *bytes, size_t n, void *user_data); /* NULL: nobody keeps it */
+    void (*on_begun)(const void *bytes, size_t n, void *user_data);  /* NULL: the client waits */
+    bool is_detached; /* the client has been answered, and the exchange has ended */
     bool generates;
     bool wants_events;
     bool wants_kept; /* its stream, where it becomes one */
@@ -151,6 +151,8 @@ void hth_relay_on_room(void *user_data);
 /* ---- relay_reply.c: each may end the exchange, and the relay with it ---- */
 
 void hth_relay_begin_stream(hth_relay *relay, int status, const char *content_type);
+/* The client gets this, and the reply is for nobody from now on. False, and nothing happens, without memory. */
+bool hth_relay_detach(hth_relay *relay, const void *body, size_t n);
 void hth_relay_write(hth_relay *relay, const void *bytes, size_t n);
 void hth_relay_end_stream(hth_relay *relay, int status);
 void hth_relay_reply(hth_relay *relay, int status, const char *content_type, const void *body, size_t n);

@@ -53,7 +53,7 @@ static void fail_without_memory(hth_relay *relay)
 /* Clients' libraries would send it again of themselves, and the next worker would die of it. */
 static void fail_for_good(hth_relay *relay, const hth_api_error *error)
 {
-    if (!relay->has_begun)
+    if (!relay->has_begun && relay->exchange)
         hth_http_header_add(relay->exchange, "x-should-retry", "false");
     hth_warn(relay->proxy->options.log, "request %s: given up: %s", relay->request_id, error->message);
     hth_relay_fail(relay, error);
@@ -413,13 +413,24 @@ static void release_call(hth_relay *relay)
 static void take_record(hth_relay *relay, const hth_frame *frame)
 {
     hth_buffer *record = &relay->record_bytes;
+    hth_response_record read;
 
     if (!relay->on_record || relay->has_whole_record)
         return;
     if (record->n + frame->n_bytes > HTH_RESPONSE_RECORD_BYTES_MAX)
         record->failed = true;
     hth_buffer_add(record, frame->bytes, frame->n_bytes);
-    relay->has_whole_record = frame->is_last && !record->failed;
+    if (!frame->has_begun) {
+        relay->has_whole_record = frame->is_last && !record->failed;
+        return;
+    }
+    if (!frame->is_last)
+        return;
+    if (relay->on_begun && relay->exchange && !relay->has_begun && !record->failed &&
+        hth_response_record_read(record->text, record->n, &read) &&
+        hth_relay_detach(relay, read.response, read.n_response))
+        relay->on_begun(record->text, record->n, relay->user_data);
+    hth_buffer_deinit(record);
 }
 
 static void end_well(hth_relay *relay, int status)
@@ -692,7 +703,7 @@ static void begin_run(hth_relay *relay)
 
 static const char *body_of(const hth_relay *relay, size_t *n_out)
 {
-    if (!relay->kept)
+    if (!relay->kept_body)
         return hth_http_body(relay->exchange, n_out);
     *n_out = relay->n_kept_body;
     return relay->kept_body;
@@ -704,7 +715,7 @@ static void run(hth_relay *relay, const char *socket_path, uint64_t generation)
     const hth_upstream_watch watch = {
         .on_head = on_head, .on_bytes = on_bytes, .on_done = on_done, .user_data = relay
     };
-    const char *type = relay->kept ? relay->kept_type : hth_http_header(relay->exchange, "Content-Type");
+    const char *type = relay->kept_body ? relay->kept_type : hth_http_header(relay->exchange, "Content-Type");
     hth_upstream_header headers[HEADERS_MAX];
     hth_upstream_request request = {
         .socket_path = socket_path, .method = relay->method, .target = relay->target, .headers = headers

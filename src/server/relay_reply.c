@@ -31,7 +31,7 @@ static hth_http_exchange *take_exchange(hth_relay *relay, int status)
 {
     hth_http_exchange *exchange = relay->exchange;
 
-    assert(exchange || relay->kept);
+    assert(exchange || relay->kept || relay->is_detached);
     hth_relay_let_go(relay);
     relay->exchange = NULL;
     relay->state = HTH_RELAY_OVER;
@@ -54,7 +54,7 @@ static void add_retry_after(hth_http_exchange *exchange, uint32_t seconds)
 
 static void add_notes(hth_relay *relay)
 {
-    if (relay->notes[0])
+    if (relay->notes[0] && relay->exchange)
         hth_http_header_add(relay->exchange, HTH_API_NOTES_HEADER, relay->notes);
 }
 
@@ -74,24 +74,46 @@ static void on_given_up(void *user_data)
 }
 
 /* Its client may go away, and the exchange with it: what a next worker needs of the request is copied. */
-static void keep_stream(hth_relay *relay)
+static bool keep_request(hth_relay *relay)
 {
-    const hth_kept_writer writer = { .on_room = on_kept_room, .on_given_up = on_given_up, .user_data = relay };
-    hth_kept_streams *streams = relay->proxy->options.kept;
     const char *type = hth_http_header(relay->exchange, "Content-Type"), *body;
     size_t n = 0;
 
     body = hth_http_body(relay->exchange, &n);
-    if (!hth_kept_streams_have_room(streams, n))
-        return;
     relay->kept_body = malloc(n + 1);
     if (!relay->kept_body)
-        return;
+        return false;
     if (n > 0)
         memcpy(relay->kept_body, body, n);
     relay->n_kept_body = n;
     (void)snprintf(relay->kept_type, sizeof(relay->kept_type), "%s",
                    type ? type : body_type); /* cut: nobody reads it */
+    return true;
+}
+
+bool hth_relay_detach(hth_relay *relay, const void *body, size_t n)
+{
+    hth_http_exchange *exchange = relay->exchange;
+
+    if (!keep_request(relay))
+        return false;
+    add_notes(relay);
+    note_byte(relay);
+    relay->is_detached = true;
+    relay->exchange = NULL;
+    hth_http_reply(exchange, 200, body_type, body, n);
+    return true;
+}
+
+static void keep_stream(hth_relay *relay)
+{
+    const hth_kept_writer writer = { .on_room = on_kept_room, .on_given_up = on_given_up, .user_data = relay };
+    hth_kept_streams *streams = relay->proxy->options.kept;
+    size_t n = 0;
+
+    (void)hth_http_body(relay->exchange, &n);
+    if (!hth_kept_streams_have_room(streams, n) || !keep_request(relay))
+        return;
     relay->kept = hth_kept_stream_new(streams, relay->id, relay->key, n, &writer);
     if (relay->kept)
         hth_http_header_add(relay->exchange, HTH_HEADER_STREAM, relay->id);
@@ -105,10 +127,12 @@ void hth_relay_begin_stream(hth_relay *relay, int status, const char *content_ty
     relay->record.status = status;
     relay->is_events = strncmp(content_type, events_type, sizeof(events_type) - 1) == 0;
     relay->record.is_stream = relay->is_events;
-    if (relay->is_events) {
+    if (relay->is_events && !relay->is_detached) {
         hth_http_header_add(relay->exchange, "Cache-Control", "no-cache");
         hth_http_header_add(relay->exchange, "X-Accel-Buffering", "no"); /* nginx would collect them */
     }
+    if (relay->is_detached)
+        return;
     add_notes(relay);
     if (relay->is_events && relay->wants_kept)
         keep_stream(relay);
@@ -138,6 +162,8 @@ void hth_relay_write(hth_relay *relay, const void *bytes, size_t n)
     relay->last_bytes[1] = text[n - 1];
     relay->record.bytes_out += n;
     relay->written_ns = hth_os_monotonic_ns();
+    if (relay->is_detached)
+        return;
     if (!relay->kept)
         hth_http_stream_write(relay->exchange, bytes, n);
     else if (!hth_kept_stream_write(relay->kept, bytes, n))
@@ -148,7 +174,7 @@ bool hth_relay_is_backlogged(const hth_relay *relay)
 {
     if (relay->kept)
         return hth_kept_stream_is_full(relay->kept);
-    return relay->has_begun && hth_http_stream_backlog(relay->exchange) >= HTH_HTTP_BACKLOG_MAX;
+    return relay->has_begun && !relay->is_detached && hth_http_stream_backlog(relay->exchange) >= HTH_HTTP_BACKLOG_MAX;
 }
 
 void hth_relay_end_stream(hth_relay *relay, int status)
@@ -157,7 +183,7 @@ void hth_relay_end_stream(hth_relay *relay, int status)
 
     if (relay->kept)
         hth_kept_stream_end(relay->kept, true);
-    else
+    else if (exchange)
         hth_http_stream_end(exchange);
     relay->kept = NULL;
 }
@@ -168,7 +194,7 @@ void hth_relay_cut(hth_relay *relay, int status)
 
     if (relay->kept)
         hth_kept_stream_end(relay->kept, false);
-    else
+    else if (exchange)
         hth_http_abort(exchange);
     relay->kept = NULL;
 }
@@ -182,6 +208,8 @@ void hth_relay_reply(hth_relay *relay, int status, const char *content_type, con
     note_byte(relay);
     relay->record.bytes_out = n;
     exchange = take_exchange(relay, status);
+    if (!exchange)
+        return; /* detached */
     add_retry_after(exchange, retry_after_s);
     hth_http_reply(exchange, status, content_type, body, n);
 }

@@ -143,7 +143,7 @@ static void on_found(const void *bytes, size_t n, void *user_data)
 
     if (!bytes || !hth_response_record_read(bytes, n, &record))
         refuse_unknown(question);
-    else if (question->what == HTH_STORED_CANCEL)
+    else if (question->what == HTH_STORED_CANCEL && !question->was_running)
         refuse(
             question, HTH_API_INVALID_VALUE, 0, NULL,
             "this response has ended; only one that was asked for with 'background' and still runs can be cancelled");
@@ -151,6 +151,19 @@ static void on_found(const void *bytes, size_t n, void *user_data)
         list_items(question, &record);
     else if (question->is_removal)
         remove_response(question);
+    else
+        give_response(question, &record);
+}
+
+/* The same of one that still runs, when it is only looked at. */
+static void answer_running(const hth_stored_question *question, const hth_running_response *one)
+{
+    hth_response_record record;
+
+    if (!hth_response_record_read(hth_buffer_text(&one->record), one->record.n, &record))
+        refuse_unknown(question);
+    else if (question->what == HTH_STORED_ITEMS)
+        list_items(question, &record);
     else
         give_response(question, &record);
 }
@@ -201,6 +214,7 @@ static bool read_query(hth_stored_question *question, const hth_http_exchange *e
 void hth_stored_ask(hth_stored_question *question, const hth_http_exchange *exchange, const char *prefix)
 {
     const char *method = hth_http_method(exchange), *path = hth_http_path(exchange) + strlen(prefix), *stream;
+    hth_running_response *one;
     uint8_t key[HTH_SHA256_BYTES];
 
     if (strcmp(path, "compact") == 0) {
@@ -233,6 +247,15 @@ void hth_stored_ask(hth_stored_question *question, const hth_http_exchange *exch
         return;
     question->lookup = (hth_response_lookup){ .on_found = on_found, .user_data = question };
     hth_response_key(question->owner, question->id, strlen(question->id), key);
+    one = hth_running_find(*question->running, key);
+    question->was_running = one != NULL;
+    if (one &&
+        (question->what == HTH_STORED_ITEMS || (question->what == HTH_STORED_RESPONSE && !question->is_removal))) {
+        answer_running(question, one);
+        return;
+    }
+    if (one)
+        hth_running_cancel(one); /* and then it is in the store */
     hth_response_store_find(question->store, key, &question->lookup);
 }
 

@@ -6,7 +6,7 @@
 
 #include "api/error.h"
 #include "server/http.h"
-#include "server/response_store.h"
+#include "server/running_responses.h"
 
 enum { HTH_STORED_ID_BYTES = 128 };
 
@@ -15,6 +15,7 @@ typedef enum hth_stored_what { HTH_STORED_RESPONSE, HTH_STORED_ITEMS, HTH_STORED
 /* One question. Event loop. */
 typedef struct hth_stored_question {
     hth_response_store *store;
+    hth_running_response **running; /* those that have not ended */
     uint8_t owner[HTH_RESPONSE_OWNER_BYTES];
     /* It is answered: a body and its status, or an error. May come before hth_stored_ask returns. */
     void (*on_answer)(int status, const hth_buffer *body, const hth_api_error *error, void *user_data);
@@ -25,6 +26,7 @@ typedef struct hth_stored_question {
     hth_response_lookup lookup;
     hth_stored_what what;
     bool is_removal;
+    bool was_running; /* until now */
     char id[HTH_STORED_ID_BYTES];
     char after[HTH_STORED_ID_BYTES]; /* of a list: the item before its first one; "": from the beginning */
     size_t limit;

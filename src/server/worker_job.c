@@ -198,6 +198,8 @@ static void settle(hth_job *job)
         reply_answer(job);
     else if (!hth_job_begin_replies(job) && job->exchange)
         hth_job_fail(job, &no_memory);
+    else if (job->exchange)
+        hth_job_tell_begun(job);
     if (!job->exchange)
         hth_task_cancel(task);
     job->is_running = job->exchange != NULL;

@@ -97,6 +97,8 @@ struct hth_jobs {
 
 /* ---- worker_job_reply.c ---- */
 
+/* Its replies run from now on: the front is told, where the client does not wait for them. */
+void hth_job_tell_begun(hth_job *job);
 /* Nothing has been written yet, and this is all there will be. The exchange ends. */
 void hth_job_fail(hth_job *job, const hth_api_error *error);
 /* The header that tells what of the request was passed over, where that is not the front's to add. */

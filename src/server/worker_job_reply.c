@@ -464,8 +464,23 @@ static void add_record(hth_job *job)
 
     hth_api_reply_record(job->task.reply, &record);
     if (!record.failed) /* without memory it is not kept */
-        hth_frame_add_record(wire, hth_buffer_text(&record), record.n);
+        hth_frame_add_record(wire, 0, hth_buffer_text(&record), record.n);
     hth_buffer_deinit(&record);
+}
+
+void hth_job_tell_begun(hth_job *job)
+{
+    hth_buffer *wire = &job->jobs->wire;
+    hth_buffer record = { .text = NULL };
+
+    if (job->is_framed)
+        hth_api_reply_record_begun(job->task.reply, &record);
+    hth_buffer_clear(wire);
+    if (!record.failed)
+        hth_frame_add_record(wire, HTH_RECORD_BEGUN, hth_buffer_text(&record), record.n);
+    hth_buffer_deinit(&record);
+    if (wire->n > 0)
+        write_wire(job, 200, body_type, false);
 }
 
 /* The next piece of the body, and what ends it. True: that was all. */

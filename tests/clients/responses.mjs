@@ -1,7 +1,7 @@
 // responses.mjs - the official OpenAI client's responses against a running server
 //
 // Started by tests/e2e/clients_responses_test.sh; the models are those of openai.mjs.
-import { assert, check, client, failure, finish, key, longText, matches, post, raw, server } from './checks.mjs'
+import { assert, busySlots, check, client, failure, finish, key, longText, matches, post, raw, server, until } from './checks.mjs'
 
 const { OpenAI } = client('openai')
 const openai = new OpenAI({ apiKey: key, baseURL: `${server}/v1`, maxRetries: 0, timeout: 120000 })
@@ -257,6 +257,36 @@ await check('what is removed, or not kept, or anothers, is not found', async () 
   const unkept = await responses.create({ ...story, store: false })
   assert.equal(unkept.store, false)
   assert.ok((await failure(responses.retrieve(unkept.id))) instanceof OpenAI.NotFoundError)
+})
+
+await check('a response in the background is asked for until it has ended', async () => {
+  let response = await responses.create({ model: 'slow', input: 'Hi', background: true, max_output_tokens: 40, ignore_eos: true })
+  const { id } = response
+  assert.equal(response.background, true)
+  assert.equal(response.status, 'in_progress')
+  assert.deepEqual(response.output, [])
+  assert.equal((await responses.inputItems.list(id)).data.length, 1)
+  await until('it has ended', async () => (response = await responses.retrieve(id)).status !== 'in_progress')
+  assert.equal(response.status, 'incomplete')
+  assert.equal(response.usage.output_tokens, 40)
+  const next = await responses.create({ model: 'slow', input: 'And?', previous_response_id: id, max_output_tokens: 4 })
+  assert.ok(next.usage.input_tokens > response.usage.input_tokens + 40)
+})
+
+await check('a response in the background is cancelled, by who asked for it', async () => {
+  const request = { model: 'slow', input: 'Hello', background: true, max_output_tokens: 3000, ignore_eos: true }
+  const { id } = await responses.create(request)
+  const other = new OpenAI({ apiKey: process.env.SERVER_KEY_NARROW, baseURL: `${server}/v1`, maxRetries: 0 })
+  assert.ok((await failure(other.responses.cancel(id))) instanceof OpenAI.NotFoundError)
+  assert.equal((await responses.cancel(id)).status, 'cancelled')
+  assert.equal((await responses.retrieve(id)).status, 'cancelled')
+  await until('nothing runs', async () => (await busySlots('slow')) === 0)
+  assert.ok((await failure(responses.cancel(id))) instanceof OpenAI.BadRequestError)
+  const second = await responses.create(request)
+  await responses.delete(second.id)
+  assert.ok((await failure(responses.retrieve(second.id))) instanceof OpenAI.NotFoundError)
+  await until('nothing runs', async () => (await busySlots('slow')) === 0)
+  assert.equal((await failure(responses.create({ ...request, store: false }))).param, 'background')
 })
 
 // ---- the rest ----

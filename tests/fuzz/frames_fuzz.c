@@ -62,7 +62,7 @@ static void check_rewritten(const hth_frame *frame, size_t n_used)
         hth_frame_add_bytes(&out, frame->bytes, frame->n_bytes);
     } else if (frame->kind == HTH_FRAME_RECORD) {
         if (frame->is_last) /* others are followed by more */
-            hth_frame_add_record(&out, frame->bytes, frame->n_bytes);
+            hth_frame_add_record(&out, frame->has_begun ? HTH_RECORD_BEGUN : 0, frame->bytes, frame->n_bytes);
     } else {
         rewrite_step(frame, &out);
     }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "api/answers.h"
+#include "api/response_record.h"
 #include "support/api.h"
 #include "support/api_run.h"
 #include "support/cmocka_all.h"
@@ -468,7 +469,7 @@ static void what_fails_in_a_stream_is_told_by_its_last_event(void **state)
     const hth_api_reply_options options = { .model = "m", .id = "0123", .created_s = 1700000000 };
     hth_test_stub *stub = *state;
 
-    for (int has_begun = 0; has_begun < 2; has_begun++) {
+    for (int has_text = 0; has_text < 2; has_text++) {
         const char *body = quoted("{'input':'Hi','stream':true}");
         hth_api_error error, problem = { .kind = HTH_API_NO_ERROR };
         hth_api_prepared prepared;
@@ -479,33 +480,138 @@ static void what_fails_in_a_stream_is_told_by_its_last_event(void **state)
 
         assert_true(hth_api_prepare(stub->model, request, 7, NULL, &prepared, &error));
         reply = hth_api_reply_new(stub->model, request, &prepared, &options, &error);
-        (void)hth_api_reply_idle(reply, &out); /* its head has left */
-        hth_buffer_clear(&out);
-        if (has_begun) {
+        assert_true(hth_api_reply_idle(reply, &out)); /* which begins it */
+        assert_false(hth_api_reply_idle(reply, &out));
+        if (has_text) {
             hth_api_reply_token(reply, 0, &(hearth_token_event){ .token = 'x', .text = "x" }, &out);
             hth_api_reply_text(reply, 0, "x", 1, &out);
         }
         hth_api_fail(&problem, HTH_API_INTERNAL, NULL, "it broke");
         hth_api_reply_fail(reply, &problem, &out);
         events = hth_test_events(hth_buffer_text(&out));
+        assert_string_equal(hth_test_text_at(events, "0.type"), "response.created");
+        assert_string_equal(hth_test_text_at(events, "2.type"), "keepalive");
         last = json_array_get(events, json_array_size(events) - 1);
-        if (has_begun) {
-            assert_string_equal(hth_test_text_at(last, "type"), "response.failed");
-            assert_string_equal(hth_test_text_at(last, "response.status"), "failed");
-            assert_string_equal(hth_test_text_at(last, "response.error.code"), "server_error");
-            assert_string_equal(hth_test_text_at(last, "response.error.message"), "it broke");
-            assert_string_equal(hth_test_text_at(last, "response.output.0.content.0.text"), "x");
-        } else {
-            assert_int_equal(json_array_size(events), 1);
-            assert_string_equal(hth_test_text_at(last, "(event)"), "error");
-            assert_string_equal(hth_test_text_at(last, "message"), "it broke");
-        }
+        assert_int_equal(json_integer_value(hth_test_at(last, "sequence_number")), json_array_size(events) - 2);
+        assert_string_equal(hth_test_text_at(last, "type"), "response.failed");
+        assert_string_equal(hth_test_text_at(last, "response.status"), "failed");
+        assert_string_equal(hth_test_text_at(last, "response.error.code"), "server_error");
+        assert_string_equal(hth_test_text_at(last, "response.error.message"), "it broke");
+        assert_int_equal(json_array_size(hth_test_at(last, "response.output")), has_text);
         json_decref(events);
         hth_buffer_deinit(&out);
         hth_api_reply_free(reply);
         hth_api_prepared_deinit(&prepared);
         hth_api_request_free(request);
     }
+}
+
+static void a_beginning_that_has_left_before_is_not_told_again(void **state)
+{
+    const hth_api_reply_options options = { .model = "m", .id = "0123", .created_s = 1700000000 };
+    const char *body = quoted("{'input':'Hi','stream':true}");
+    hth_test_stub *stub = *state;
+    hth_api_error error;
+    hth_api_prepared prepared;
+    hth_api_request *request = hth_api_request_parse(HTH_API_RESPONSES, body, strlen(body), NULL, &error);
+    hth_api_reply *reply;
+    hth_buffer out = { .text = NULL };
+    json_t *events;
+
+    assert_true(hth_api_prepare(stub->model, request, 7, NULL, &prepared, &error));
+    reply = hth_api_reply_new(stub->model, request, &prepared, &options, &error);
+    hth_api_reply_note_reply_begun(reply, 0);
+    hth_api_reply_token(reply, 0, &(hearth_token_event){ .token = 'x', .text = "x" }, &out);
+    hth_api_reply_text(reply, 0, "x", 1, &out);
+    events = hth_test_events(hth_buffer_text(&out));
+    assert_string_equal(hth_test_text_at(events, "0.type"), "response.output_item.added");
+    assert_int_equal(json_integer_value(hth_test_at(events, "0.sequence_number")), 2);
+    json_decref(events);
+    hth_buffer_deinit(&out);
+    hth_api_reply_free(reply);
+    hth_api_prepared_deinit(&prepared);
+    hth_api_request_free(request);
+}
+
+static void an_error_of_the_server_itself_is_an_event_of_its_own(void **state)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hth_buffer out = { .text = NULL };
+    json_t *events;
+
+    (void)state;
+    hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "it is full");
+    hth_api_error_write_event(HTH_API_OPENAI_RESPONSES, &error, &out);
+    events = hth_test_events(hth_buffer_text(&out));
+    assert_string_equal(hth_test_text_at(events, "0.(event)"), "error");
+    assert_string_equal(hth_test_text_at(events, "0.type"), "error");
+    assert_string_equal(hth_test_text_at(events, "0.code"), "overloaded");
+    assert_string_equal(hth_test_text_at(events, "0.message"), "it is full");
+    json_decref(events);
+    hth_buffer_deinit(&out);
+}
+
+static void a_response_goes_on_from_a_record_and_finds_items_in_it(void **state)
+{
+    json_t *items = hth_test_json(quoted("[{'type':'message','id':'item_0','role':'user','content':'Hi'}]"));
+    json_t *response = hth_test_json(quoted(
+        "{'id':'resp_a','status':'in_progress','background':true,'completed_at':null,'error':null,'output':[{'type':"
+        "'reasoning','id':'rs_a_0','summary':[],'content':[{'type':'reasoning_text','text':'hm'}]},{'type':'message',"
+        "'id':'msg_a_1','role':'assistant','content':[{'type':'output_text','text':'Yo'}]}]}"));
+    hth_buffer out = { .text = NULL }, ended = { .text = NULL };
+    hth_api_past past;
+    hth_api_error error;
+    hth_api_request *r;
+    const char *body;
+    hth_response_record record;
+
+    (void)state;
+    hth_response_record_add(&out, "resp_a", response, items);
+    past = (hth_api_past){ .bytes = out.text, .n_bytes = out.n };
+    body = quoted("{'previous_response_id':'resp_a','instructions':'New.','input':'And?'}");
+    r = hth_api_request_parse_past(HTH_API_RESPONSES, body, strlen(body), &past, NULL, &error);
+    assert_non_null(r);
+    assert_int_equal(r->conversation.n_turns, 4);
+    assert_string_equal(r->conversation.turns[0].content, "New.");
+    assert_string_equal(r->conversation.turns[1].content, "Hi");
+    assert_string_equal(r->conversation.turns[2].reasoning, "hm");
+    assert_string_equal(r->conversation.turns[2].content, "Yo");
+    assert_string_equal(r->conversation.turns[3].content, "And?");
+    assert_int_equal(json_array_size(r->items), 4);
+    assert_string_equal(hth_test_text_at(r->items, "3.id"), "item_3");
+    hth_api_request_free(r);
+    body = quoted("{'input':[{'id':'item_0'},{'type':'item_reference','id':'msg_a_1'},{'role':'user','content':'x'}]}");
+    r = hth_api_request_parse_past(HTH_API_RESPONSES, body, strlen(body), &past, NULL, &error);
+    assert_non_null(r);
+    assert_string_equal(r->conversation.turns[0].content, "Hi");
+    assert_string_equal(r->conversation.turns[1].content, "Yo");
+    hth_api_request_free(r);
+    body = quoted("{'previous_response_id':'resp_b','input':'And?'}");
+    assert_null(hth_api_request_parse_past(HTH_API_RESPONSES, body, strlen(body), &past, NULL, &error));
+    assert_string_equal(error.param, "previous_response_id");
+    body = quoted("{'input':[{'type':'item_reference','id':'msg_a_2'}]}");
+    assert_null(hth_api_request_parse_past(HTH_API_RESPONSES, body, strlen(body), &past, NULL, &error));
+    assert_string_equal(error.param, "input[0].id");
+
+    assert_true(hth_response_record_read(out.text, out.n, &record));
+    assert_true(hth_response_record_add_ended(&ended, &record, "failed", "it \"broke\""));
+    assert_true(hth_response_record_read(ended.text, ended.n, &record));
+    assert_int_equal(record.n_bytes, ended.n);
+    json_decref(response);
+    response = json_loadb(record.response, record.n_response, 0, NULL);
+    assert_string_equal(hth_test_text_at(response, "status"), "failed");
+    assert_string_equal(hth_test_text_at(response, "error.message"), "it \"broke\"");
+    assert_string_equal(hth_test_text_at(response, "output.1.id"), "msg_a_1");
+    assert_false(hth_response_record_add_ended(&ended, &record, "cancelled", NULL)); /* it has ended */
+    hth_buffer_clear(&ended);
+    assert_true(hth_response_record_read(out.text, out.n, &record));
+    assert_true(hth_response_record_add_ended(&ended, &record, "cancelled", NULL)); /* which makes it shorter */
+    assert_true(hth_response_record_read(ended.text, ended.n, &record));
+    assert_int_equal(record.n_items, 1);
+    json_decref(response);
+    json_decref(items);
+    hth_buffer_deinit(&out);
+    hth_buffer_deinit(&ended);
 }
 
 int main(void)
@@ -525,6 +631,9 @@ int main(void)
         cmocka_unit_test(a_models_stream_says_what_its_response_says),
         cmocka_unit_test(counted_tokens_are_those_that_a_response_uses),
         cmocka_unit_test(what_fails_in_a_stream_is_told_by_its_last_event),
+        cmocka_unit_test(a_beginning_that_has_left_before_is_not_told_again),
+        cmocka_unit_test(an_error_of_the_server_itself_is_an_event_of_its_own),
+        cmocka_unit_test(a_response_goes_on_from_a_record_and_finds_items_in_it),
     };
 
     return cmocka_run_group_tests(tests, hth_test_stub_set_up, hth_test_stub_tear_down);
