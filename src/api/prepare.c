@@ -167,15 +167,16 @@ static void give_room_back(hth_api_prompt *prompt)
 static hth_api_prompt *make_prompt(hearth_model *model, const hth_api_request *request, size_t i, hth_api_error *error)
 {
     hth_api_prompt *prompt = hth_api_prompt_new();
-    hth_api_piece piece = { .text = NULL };
-    hth_api_text_prompt of_chat = { .pieces = &piece, .n_pieces = 1 };
+    hth_api_piece pieces[2] = { { .tokens = request->context, .n_tokens = request->n_context } };
+    size_t n_before = request->n_context > 0; /* a piece */
+    hth_api_text_prompt of_chat = { .pieces = pieces, .n_pieces = n_before + 1 };
 
     if (!prompt) {
         (void)no_memory(error); /* which says it */
         return NULL;
     }
     if (!request->is_chat || render(model, request, &prompt->chat, error)) {
-        piece.text = prompt->chat.text;
+        pieces[n_before].text = prompt->chat.text;
         if (join_pieces(model, request->is_chat ? &of_chat : &request->prompts[i], &prompt->tokens, &prompt->n_tokens,
                         error)) {
             give_room_back(prompt);

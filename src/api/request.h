@@ -1,8 +1,8 @@
 /*
  * request.h - what a client asked for, whatever API it came by
  *
- * A parser (openai_request.c, anthropic_request.c, native_request.c) turns a JSON body into this, having checked every
- * field. Nothing here has seen a model: prompts are text or a conversation, and what depends on the model is checked by
+ * A parser (openai_request.c, anthropic_request.c, native_request.c, ollama_request.c) turns a JSON body into this, having
+ * checked every field. Nothing here has seen a model: prompts are text or a conversation, and what depends on the model is checked by
  * prepare.c. A request owns its memory: strings are borrowed from the parsed body, which it keeps, and everything else is
  * in its arena.
  */
@@ -21,6 +21,9 @@ typedef enum hth_api_kind {
     HTH_API_TOKENIZE,
     HTH_API_DETOKENIZE,
     HTH_API_APPLY_TEMPLATE,
+    HTH_API_OLLAMA_CHAT,     /* Ollama's /api/chat */
+    HTH_API_OLLAMA_GENERATE, /* /api/generate */
+    HTH_API_OLLAMA_SHOW,     /* /api/show */
 } hth_api_kind;
 
 /* Whose API that is. */
@@ -78,6 +81,11 @@ typedef struct hth_api_request {
     bool wants_timings;       /* native: timings_per_token */
     bool wants_thinking;      /* Anthropic: reasoning is shown */
     bool has_cache_control;
+    bool is_load;                /* Ollama: it asks for nothing but that the model be loaded */
+    bool is_unload;              /* or that it be no longer */
+    bool wants_context;          /* Ollama: prompt and reply as tokens, at the reply's end */
+    const hearth_token *context; /* [n_context], what came before the conversation */
+    size_t n_context;
     bool is_json; /* the content is to be JSON by options.sampling.json_schema, "any object" where it says so */
 
     /* /tokenize and /detokenize */
