@@ -21,6 +21,7 @@
 #include "base/status.h"
 #include "server/cors.h"
 #include "server/front_inside.h"
+#include "server/ollama_pages.h"
 #include "server/routes.h"
 #include "server/trace.h"
 
@@ -244,6 +245,9 @@ static const hth_server_model *choose_model(request *r)
 
     if (!named && n > 0 && hth_api_peek(body, n, &peeked) && peeked.has_model)
         named = peeked.model;
+    else if (!named && r->route->api == HTH_API_OLLAMA_SHOW && hth_api_peek_as(body, n, "name", &peeked) &&
+             peeked.has_model)
+        named = peeked.model; /* under its older name */
     if (named) {
         model = find_model(options, named);
     } else {
@@ -260,7 +264,10 @@ static const hth_server_model *choose_model(request *r)
     }
     if (!model) {
         hth_api_fail(&error, HTH_API_NOT_FOUND, "model",
-                     "there is no model '%.100s' here; GET /v1/models lists those that there are", named);
+                     hth_route_dialect(r->route) == HTH_API_OLLAMA /* whose clients look for these words */
+                         ? "model '%.100s' not found; GET /api/tags lists those that there are"
+                         : "there is no model '%.100s' here; GET /v1/models lists those that there are",
+                     named);
         refuse(r, &error, "not_found");
         return NULL;
     }
@@ -286,12 +293,14 @@ static hth_api_listed_model listed(const hth_front *front, const char *name, hth
     return model;
 }
 
+/* A page about the models that the client may use. */
 static void list_models(request *r)
 {
     const hth_server_options *options = r->options->options;
+    const char *type = "application/json", *bytes;
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
     hth_buffer body = { .text = NULL };
-    size_t n = 0;
+    size_t n = 0, n_bytes;
     hth_api_listed_model *models = calloc(options->n_models, sizeof(*models));
     hth_worker_view *views = calloc(options->n_models, sizeof(*views));
 
@@ -301,14 +310,18 @@ static void list_models(request *r)
                 models[n] = listed(r->front, options->models[i].name, &views[n]);
                 n++;
             }
-        hth_api_models_write(models, n, &body);
+        bytes = hth_http_body(r->exchange, &n_bytes);
+        if (r->route->kind == HTH_ROUTE_MODELS)
+            hth_api_models_write(models, n, &body);
+        else
+            (void)hth_ollama_page(r->route, models, n, bytes, n_bytes, &body, &type, &error); /* the error says it */
     }
-    if (!models || !views || body.failed) {
+    if (!models || !views || body.failed)
         hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "no memory for the list of models");
-        refuse(r, &error, "overloaded");
-    } else {
-        answer(r, 200, "application/json", &body);
-    }
+    if (error.kind != HTH_API_NO_ERROR)
+        refuse(r, &error, error.kind == HTH_API_OVERLOADED ? "overloaded" : NULL);
+    else
+        answer(r, 200, type, &body);
     hth_buffer_deinit(&body);
     free(models);
     free(views);
@@ -495,6 +508,10 @@ static void serve(request *r)
         operate(r);
         return;
     }
+    if (route->kind == HTH_ROUTE_ROOT) { /* as open as /health */
+        list_models(r);
+        return;
+    }
     if (is_admins && hth_http_header(r->exchange, "Origin")) {
         refuse_page(r);
         return;
@@ -508,7 +525,13 @@ static void serve(request *r)
         return;
     switch (route->kind) {
     case HTH_ROUTE_ADMIN: operate(r); break;
-    case HTH_ROUTE_MODELS: list_models(r); break;
+    case HTH_ROUTE_MODELS:
+    case HTH_ROUTE_OLLAMA_TAGS:
+    case HTH_ROUTE_OLLAMA_PS:
+    case HTH_ROUTE_OLLAMA_VERSION:
+    case HTH_ROUTE_OLLAMA_PULL:
+    case HTH_ROUTE_OLLAMA_FILES:
+    case HTH_ROUTE_OLLAMA_EMBED: list_models(r); break;
     case HTH_ROUTE_MODEL: show_model(r); break;
     case HTH_ROUTE_EXPLAIN:
         if (!may_administer(r))

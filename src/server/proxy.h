@@ -17,7 +17,7 @@
  * is alone. So one request that kills workers is told from those that were there.
  *
  * The client's slowness reaches the worker: its bytes are not read while too many wait here. A stream of events that has
- * begun and is silent for long gets comments. Event loop only.
+ * begun and is silent for long gets comments, or space where it has none. Event loop only.
  */
 #ifndef HTH_SERVER_PROXY_H
 #define HTH_SERVER_PROXY_H

@@ -94,15 +94,16 @@ struct hth_relay {
     bool is_stream;  /* its bytes come with tokens; otherwise as a body, once all tokens are known */
     bool has_begun;  /* the client has its head, and gets bytes as they come */
     bool is_events;  /* these are events */
+    bool is_lines;   /* of them, each is a line of JSON */
     bool has_failed; /* the stream has the error that ends it */
     int status;
     uint32_t retry_after_s;
     char content_type[64];
     char notes[HTH_API_NOTES_BYTES]; /* of what was passed over; "" for none */
-    hth_buffer body;   /* of a reply that may still leave whole */
-    uint32_t body_crc; /* of what has left of one that is longer */
-    hth_buffer known;  /* what is told to a worker: does not change while one has the request */
-    hth_buffer fresh;  /* what this one adds to it */
+    hth_buffer body;                 /* of a reply that may still leave whole */
+    uint32_t body_crc;               /* of what has left of one that is longer */
+    hth_buffer known;                /* what is told to a worker: does not change while one has the request */
+    hth_buffer fresh;                /* what this one adds to it */
     size_t fresh_last;
     bool is_known_lost;     /* known or fresh: too long, or no memory; it cannot go on elsewhere */
     uint64_t step_ns;       /* of the first reply's last step */
@@ -148,7 +149,7 @@ void hth_relay_fail_status(hth_relay *relay, const hearth_error *err);
 /* A stream whose end cannot be told: the client shall know that it is not whole. */
 void hth_relay_cut(hth_relay *relay, int status);
 void hth_relay_on_close(void *user_data);
-/* A comment, where the stream has been silent since then. */
+/* A comment, or a space between lines, where the stream has been silent since then. */
 void hth_relay_keep_alive(hth_relay *relay, uint64_t since_ns);
 bool hth_relay_is_backlogged(const hth_relay *relay);
 
