@@ -16,11 +16,16 @@
 bool hth_api_answer(hearth_model *model, const hth_api_request *request, const atomic_bool *is_gone, hth_buffer *out,
                     hth_api_error *error);
 
-/* A model of a list. info may be NULL: it is not loaded. */
+/* A model of a list. */
 typedef struct hth_api_listed_model {
     const char *name;
+    const char *asked; /* the name that it was asked for by, which its object bears; NULL: its own */
     json_int_t created_s;
-    const hearth_model_info *info;
+    const hearth_model_info *info; /* NULL: it is not loaded */
+    const char *const *aliases;    /* [n_aliases] */
+    size_t n_aliases;
+    const char *const *tags; /* [n_tags] */
+    size_t n_tags;
 } hth_api_listed_model;
 
 /* GET /v1/models, and GET /v1/models/NAME of one. */

@@ -48,15 +48,24 @@ static json_t *details_json(const hearth_model_info *info)
                      info ? size_json(info->n_params) : json_string(""), "quantization_level", quant);
 }
 
-static json_t *model_json(const hth_api_listed_model *model)
+/* A model, under its own name or an alias. */
+static json_t *model_json(const hth_api_listed_model *model, const char *name)
 {
     char digest[2 * sizeof(model->info->fingerprint) + 1] = "";
 
     if (model->info)
         hth_hex_encode(model->info->fingerprint, sizeof(model->info->fingerprint), digest);
-    return json_pack("{s:s, s:s, s:I, s:s, s:o}", "name", model->name, "model", model->name, "size",
+    return json_pack("{s:s, s:s, s:I, s:s, s:o}", "name", name, "model", name, "size",
                      model->info ? (json_int_t)model->info->file_bytes : 0, "digest", digest, "details",
                      details_json(model->info));
+}
+
+static void add_tag(json_t *list, const hth_api_listed_model *model, const char *name)
+{
+    json_t *one = model_json(model, name);
+
+    json_object_set_new(one, "modified_at", hth_api_ollama_time(model->created_s));
+    json_array_append_new(list, one);
 }
 
 void hth_api_ollama_tags_write(const hth_api_listed_model *models, size_t n, hth_buffer *out)
@@ -64,10 +73,12 @@ void hth_api_ollama_tags_write(const hth_api_listed_model *models, size_t n, hth
     json_t *list = json_array();
 
     for (size_t i = 0; i < n; i++) {
-        json_t *one = model_json(&models[i]);
+        const hth_api_listed_model *model = &models[i];
 
-        json_object_set_new(one, "modified_at", hth_api_ollama_time(models[i].created_s));
-        json_array_append_new(list, one);
+        add_tag(list, model, model->name);
+        for (size_t k = 0; k < model->n_aliases; k++)
+            if (!strchr(model->aliases[k], '*')) /* a pattern is no name */
+                add_tag(list, model, model->aliases[k]);
     }
     hth_buffer_add_json_take(out, json_pack("{s:o}", "models", list));
 }
@@ -82,7 +93,7 @@ void hth_api_ollama_ps_write(const hth_api_listed_model *models, size_t n, hth_b
 
         if (!models[i].info)
             continue;
-        one = model_json(&models[i]);
+        one = model_json(&models[i], models[i].name);
         json_object_set_new(one, "expires_at", json_string(never));
         json_object_set_new(one, "size_vram", json_integer(0));
         json_object_set_new(one, "context_length", json_integer(models[i].info->n_ctx));

@@ -6,7 +6,7 @@
 
 #include "api/answers.h"
 
-/* GET /api/tags: all models. GET /api/ps: of them, those that are loaded (info is not NULL). */
+/* GET /api/tags: all models, and once more under each alias, since clients look for the name that they use. GET /api/ps: of them, those that are loaded (info is not NULL). */
 void hth_api_ollama_tags_write(const hth_api_listed_model *models, size_t n, hth_buffer *out);
 void hth_api_ollama_ps_write(const hth_api_listed_model *models, size_t n, hth_buffer *out);
 

@@ -109,9 +109,8 @@ static json_t *calls_json(const hth_api_choice *choice, size_t begin, size_t end
 /* The beginning of every object: what is said, and by whom. */
 static json_t *object_json(const hth_api_reply *reply, const said *what, bool is_done)
 {
-    /* As the client named it, which is how it tells its models apart. */
-    const char *model = reply->request->model ? reply->request->model : reply->model;
-    json_t *object = json_pack("{s:s, s:o}", "model", model, "created_at", hth_api_ollama_time(reply->created_s));
+    json_t *object =
+        json_pack("{s:s, s:o}", "model", reply->model, "created_at", hth_api_ollama_time(reply->created_s));
     json_t *message = is_chat(reply) ? json_pack("{s:s}", "role", "assistant") : object;
 
     json_object_set_new(message, is_chat(reply) ? "content" : "response",

@@ -24,6 +24,7 @@
 #include "cli/key_file.h"
 #include "models/runtime.h"
 #include "sched/strategy.h"
+#include "server/model_names.h"
 
 enum { VALUE_BYTES = PATH_MAX + 64, HOST_BYTES = 256, WORKER_ARGS_MAX = 512 };
 
@@ -154,6 +155,33 @@ static bool is_model_name(const char *name)
 
 #define NAME_RULE "names have 1 to 128 letters, digits and . _ - : /, the first of them a letter or digit"
 
+/* Does another model have this name, or this alias? An alias that is given twice would never mean the second one. */
+static void check_alias(const loader *l, const hth_serve_model *model, const char *alias, const char *where)
+{
+    for (size_t i = 0; i < l->n_models; i++) {
+        const hth_serve_model *other = &l->models[i];
+
+        if (strcmp(other->name, alias) == 0)
+            hth_problems_add(l->problems, "%sthe alias '%s' of model '%s' is the name of another model", where, alias,
+                             model->name);
+        for (size_t j = 0; j < other->n_aliases; j++)
+            if (strcmp(other->aliases[j], alias) == 0)
+                hth_problems_add(l->problems, "%sthe alias '%s' is that of the models '%s' and '%s'; it can mean one",
+                                 where, alias, other->name, model->name);
+    }
+}
+
+static void check_aliases(const loader *l, const hth_serve_model *model, const char *where)
+{
+    for (size_t i = 0; i < model->n_aliases; i++)
+        check_alias(l, model, model->aliases[i], where);
+    for (size_t i = 0; i < l->n_models; i++)
+        for (size_t j = 0; j < l->models[i].n_aliases; j++)
+            if (strcmp(l->models[i].aliases[j], model->name) == 0)
+                hth_problems_add(l->problems, "%sthe model's name '%s' is an alias of model '%s'", where, model->name,
+                                 l->models[i].name);
+}
+
 /* The options of a model are complete: what is still to be seen to, whoever named it. where begins messages. */
 static void finish_model(loader *l, hth_serve_model *model, const char *where)
 {
@@ -186,6 +214,7 @@ static void finish_model(loader *l, hth_serve_model *model, const char *where)
         hth_problems_add(l->problems,
                          "%sstrategy of model '%s' is '%s'; it must be decode_maximal, prefill_priority or balanced",
                          where, model->name, model->setup.model.strategy);
+    check_aliases(l, model, where);
     make_setup_absolute(l, &model->setup);
     if (model->setup.runtime.ram_bytes_max == 0)
         model->setup.runtime.ram_bytes_max = hth_runtime_ram_bytes_default() >> 20 << 20;
@@ -362,6 +391,10 @@ static bool make_worker(const loader *l, const hth_serve_model *model, hth_serve
         .worker = list,
         .ram_bytes = model->setup.runtime.cache_disabled ? 0 : model->setup.runtime.ram_bytes_max,
         .on_demand = model->on_demand,
+        .aliases = model->aliases,
+        .n_aliases = model->n_aliases,
+        .tags = model->tags,
+        .n_tags = model->n_tags,
     };
     return true;
 }
@@ -489,6 +522,20 @@ static bool read_addresses(loader *l)
 
 /* ---- all of it ---- */
 
+/* Is there a model of that name? Asked when all are known. */
+static void check_default_model(const loader *l)
+{
+    const char *name = l->o->server.default_model;
+
+    for (size_t i = 0; name && i < l->n_models; i++)
+        if (strcmp(l->models[i].name, name) == 0)
+            return;
+    if (name && strcmp(name, HTH_NO_DEFAULT_MODEL) != 0)
+        hth_problems_add(l->problems,
+                         "default (--default-model) is '%s', which is no model here; give the name of one, or none",
+                         name);
+}
+
 static void check_server(const loader *l)
 {
     const hth_server_options *server = &l->o->server;
@@ -516,6 +563,7 @@ static void finish(loader *l, const hth_serve_options *flags)
     *options = l->o->server;
     if (!read_addresses(l) || !read_models(l) || !make_workers(l))
         return;
+    check_default_model(l);
     options->cors_origins = l->o->origins;
     options->n_cors_origins = l->o->n_origins;
 }

@@ -5,6 +5,7 @@
  */
 #include "cli/serve_options.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -220,6 +221,51 @@ static bool write_start(const void *options, size_t i, char *text, size_t capaci
     return i == 0 && write_text(starts[((const hth_serve_model *)options)->on_demand], text, capacity);
 }
 
+/* A name that clients may ask for, or a pattern of such names. */
+static bool is_alias(const char *text)
+{
+    static const char others[] = "._-:/@+*";
+    const size_t n = strlen(text);
+
+    for (size_t i = 0; i < n; i++)
+        if (!isalnum((unsigned char)text[i]) && !strchr(others, text[i]))
+            return false;
+    return n <= HTH_SERVE_NAME_BYTES_MAX;
+}
+
+static bool add_alias(void *options, const char *shown, const char *value, hearth_error *err)
+{
+    hth_serve_model *out = options;
+
+    if (value && !is_alias(value))
+        return hth_value_wrong(shown, value,
+                               "a name of at most 128 letters, digits and . _ - : / @ +, or a pattern with *, such as "
+                               "gpt-4o or claude-*",
+                               err);
+    return hth_value_add_text(out->aliases, &out->n_aliases, HTH_SERVE_ALIASES_MAX, shown, value, err);
+}
+
+static bool write_alias(const void *options, size_t i, char *text, size_t capacity)
+{
+    const hth_serve_model *model = options;
+
+    return i < model->n_aliases && write_text(model->aliases[i], text, capacity);
+}
+
+static bool add_tag(void *options, const char *shown, const char *value, hearth_error *err)
+{
+    hth_serve_model *out = options;
+
+    return hth_value_add_text(out->tags, &out->n_tags, HTH_SERVE_TAGS_MAX, shown, value, err);
+}
+
+static bool write_tag(const void *options, size_t i, char *text, size_t capacity)
+{
+    const hth_serve_model *model = options;
+
+    return i < model->n_tags && write_text(model->tags[i], text, capacity);
+}
+
 /* ---- the tables -------------------------------------------------------------------------------------------------- */
 
 #define AT(field) offsetof(hth_serve_options, field)
@@ -333,6 +379,10 @@ static const hth_option key_rows[] = {
     { "allow-public-without-keys", 0, HTH_OPTION_FLAG, NULL,
       "listen on addresses that others can reach without asking for keys",
       .offset = AT(server.allow_public_without_keys), .key = "allow_public_without_keys" },
+    { "default-model", 0, HTH_OPTION_TEXT, "NAME",
+      "the model for names that mean none, and for requests that name none (default: the first); none: such names are "
+      "404",
+      .offset = AT(server.default_model), .key = "default" },
     { .kind = HTH_OPTION_TABLE, .key = "tls", .table = &tls_table, .help = "TLS" },
     { .kind = HTH_OPTION_TABLE, .key = "cors", .table = &cors_table, .help = "Calls from pages in browsers" },
     { .kind = HTH_OPTION_HEADING, .help = "Limits of requests" },
@@ -344,6 +394,19 @@ static const hth_option key_rows[] = {
 };
 
 static const hth_option_table key_table = TABLE(key_rows);
+
+/* What clients call a model besides its name, and what lists say of it. */
+static const hth_option name_rows[] = {
+    { "alias", 0, HTH_OPTION_OWN, "NAME",
+      "clients may call the model so, too; a pattern of names with *, such as claude-*, is one; may be repeated (of "
+      "one "
+      "model only)",
+      .read = add_alias, .write = write_alias, .repeats = true, .key = "aliases", .is_common = true },
+    { "tag", 0, HTH_OPTION_OWN, "TEXT", "what lists of models say of it; may be repeated", .read = add_tag,
+      .write = write_tag, .repeats = true, .key = "tags" },
+};
+
+static const hth_option_table name_table = TABLE(name_rows);
 
 /* What a model's section and the command line share; the cache is a section of its own in both places. */
 static const hth_option model_shared_rows[] = {
@@ -360,6 +423,7 @@ static const hth_option_table model_shared_table = TABLE(model_shared_rows);
 static const hth_option model_key_rows[] = {
     { "model", 0, HTH_OPTION_TEXT, "FILE", "the model, a GGUF file", .offset = IN_MODEL(setup.path), .key = "path",
       .is_path = true },
+    { .kind = HTH_OPTION_TABLE, .table = &name_table },
     { .kind = HTH_OPTION_TABLE, .table = &model_shared_table },
     { "ram", 0, HTH_OPTION_SIZE, "SIZE", "memory for rows (default: that of the section cache)",
       .offset = IN_MODEL(setup.runtime.ram_bytes_max), .low = 1 << 20, .key = "ram" },
@@ -400,6 +464,7 @@ static const hth_option flag_rows[] = {
       .read = read_port_alone, .is_common = true },
     { .kind = HTH_OPTION_TABLE, .table = &key_table },
     { .kind = HTH_OPTION_HEADING, .help = "Models; for all of them, also where their sections say something else" },
+    { .kind = HTH_OPTION_TABLE, .table = &name_table, .offset = AT(defaults) },
     { .kind = HTH_OPTION_TABLE, .table = &model_shared_table, .offset = AT(defaults) },
     { .kind = HTH_OPTION_HEADING, .help = "Cache" },
     { .kind = HTH_OPTION_TABLE, .table = &hth_model_cache_options, .offset = AT(defaults.setup) },

@@ -15,6 +15,8 @@ enum {
     HTH_SERVE_LISTEN_MAX = 64,
     HTH_SERVE_ORIGINS_MAX = 256,
     HTH_SERVE_NAME_BYTES_MAX = 128,
+    HTH_SERVE_ALIASES_MAX = 64,
+    HTH_SERVE_TAGS_MAX = 16,
     HTH_SERVE_PORT = 8080,
 };
 
@@ -23,6 +25,10 @@ typedef struct hth_serve_model {
     const char *name;
     hth_model_setup setup;
     bool on_demand;
+    const char *aliases[HTH_SERVE_ALIASES_MAX];
+    size_t n_aliases;
+    const char *tags[HTH_SERVE_TAGS_MAX];
+    size_t n_tags;
 } hth_serve_model;
 
 /* Texts are those of the command line and of the configuration's pool. */

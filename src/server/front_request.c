@@ -21,6 +21,7 @@
 #include "base/status.h"
 #include "server/cors.h"
 #include "server/front_inside.h"
+#include "server/model_names.h"
 #include "server/ollama_pages.h"
 #include "server/routes.h"
 #include "server/trace.h"
@@ -219,25 +220,17 @@ static bool may_administer(request *r)
 
 /* ---- which model ---- */
 
-static const hth_server_model *find_model(const hth_server_options *options, const char *name)
-{
-    for (size_t i = 0; i < options->n_models; i++)
-        if (strcmp(options->models[i].name, name) == 0)
-            return &options->models[i];
-    return NULL;
-}
-
 static bool may_use(const request *r, const char *model)
 {
     return !r->use || hth_key_allows_model(hth_key_use_key(r->use), model);
 }
 
-/* The model that is asked for, else the first that may be used. NULL when the request was refused. */
+/* The model that is asked for. NULL when the request was refused. */
 static const hth_server_model *choose_model(request *r)
 {
     const hth_server_options *options = r->options->options;
     const char *named = hth_http_query(r->exchange, "model");
-    const hth_server_model *model = NULL;
+    const hth_server_model *model;
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
     hth_api_peeked peeked;
     size_t n = 0;
@@ -248,14 +241,7 @@ static const hth_server_model *choose_model(request *r)
     else if (!named && r->route->api == HTH_API_OLLAMA_SHOW && hth_api_peek_as(body, n, "name", &peeked) &&
              peeked.has_model)
         named = peeked.model; /* under its older name */
-    if (named) {
-        model = find_model(options, named);
-    } else {
-        for (size_t i = 0; i < options->n_models && !model; i++)
-            if (may_use(r, options->models[i].name))
-                model = &options->models[i];
-        named = "";
-    }
+    model = hth_model_choose(options, named, r->use ? hth_key_use_key(r->use) : NULL);
     if (model && !may_use(r, model->name)) {
         hth_api_fail(&error, HTH_API_FORBIDDEN, "model",
                      "this key may not use the model '%s'; GET /v1/models lists those it may", model->name);
@@ -267,7 +253,7 @@ static const hth_server_model *choose_model(request *r)
                      hth_route_dialect(r->route) == HTH_API_OLLAMA /* whose clients look for these words */
                          ? "model '%.100s' not found; GET /api/tags lists those that there are"
                          : "there is no model '%.100s' here; GET /v1/models lists those that there are",
-                     named);
+                     named ? named : "");
         refuse(r, &error, "not_found");
         return NULL;
     }
@@ -279,13 +265,20 @@ static const hth_server_model *choose_model(request *r)
 /* ---- answers of the front itself ---- */
 
 /* What is known of a model without asking its worker. Strings of *view live as long as the supervisor's. */
-static hth_api_listed_model listed(const hth_front *front, const char *name, hth_worker_view *view)
+static hth_api_listed_model listed(const hth_front *front, const hth_server_model *of, hth_worker_view *view)
 {
-    hth_api_listed_model model = { .name = name, .created_s = front->started_s };
+    hth_api_listed_model model = {
+        .name = of->name,
+        .created_s = front->started_s,
+        .aliases = of->aliases,
+        .n_aliases = of->n_aliases,
+        .tags = of->tags,
+        .n_tags = of->n_tags,
+    };
 
     for (size_t i = 0; i < hth_supervisor_n(front->supervisor); i++) {
         hth_supervisor_view(front->supervisor, i, view);
-        if (strcmp(view->model, name) == 0) {
+        if (strcmp(view->model, of->name) == 0) {
             model.info = view->status.has_numbers ? &view->status.info : NULL;
             break;
         }
@@ -307,14 +300,21 @@ static void list_models(request *r)
     if (models && views) {
         for (size_t i = 0; i < options->n_models; i++)
             if (may_use(r, options->models[i].name)) {
-                models[n] = listed(r->front, options->models[i].name, &views[n]);
+                models[n] = listed(r->front, &options->models[i], &views[n]);
                 n++;
             }
         bytes = hth_http_body(r->exchange, &n_bytes);
         if (r->route->kind == HTH_ROUTE_MODELS)
             hth_api_models_write(models, n, &body);
         else
-            (void)hth_ollama_page(r->route, models, n, bytes, n_bytes, &body, &type, &error); /* the error says it */
+            (void)hth_ollama_page(&(hth_ollama_request){ .route = r->route,
+                                                         .options = options,
+                                                         .key = r->use ? hth_key_use_key(r->use) : NULL,
+                                                         .models = models,
+                                                         .n_models = n,
+                                                         .bytes = bytes,
+                                                         .n_bytes = n_bytes },
+                                  &body, &type, &error); /* the error says whether */
     }
     if (!models || !views || body.failed)
         hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "no memory for the list of models");
@@ -330,19 +330,20 @@ static void list_models(request *r)
 static void show_model(request *r)
 {
     const char *name = r->path + strlen(r->route->path);
-    const hth_server_model *model = find_model(r->options->options, name);
+    const hth_server_model *model = hth_model_named(r->options->options, name);
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
     hth_api_listed_model one;
     hth_worker_view view;
     hth_buffer body = { .text = NULL };
 
-    if (!model || !may_use(r, name)) {
+    if (!model || !may_use(r, model->name)) {
         hth_api_fail(&error, HTH_API_NOT_FOUND, "model",
                      "there is no model '%.100s' here; GET /v1/models lists those that there are", name);
         refuse(r, &error, "not_found");
         return;
     }
-    one = listed(r->front, model->name, &view);
+    one = listed(r->front, model, &view);
+    one.asked = name;
     hth_api_model_write(&one, &body);
     answer(r, 200, "application/json", &body);
     hth_buffer_deinit(&body);

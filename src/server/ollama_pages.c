@@ -6,11 +6,13 @@
  */
 #include "server/ollama_pages.h"
 
-#include <string.h>
-
 #include "api/ndjson.h"
 #include "api/peek.h"
+#include "server/keys.h"
+#include "server/model_names.h"
 #include "api/peek.h"
+#include "server/keys.h"
+#include "server/model_names.h"
 
 enum { NOT_IMPLEMENTED = 501 };
 
@@ -21,35 +23,28 @@ static bool refuse(hth_api_error *error, const char *param, const char *message)
     return false;
 }
 
-/* Is it the same model? A name without a tag means the tag "latest". */
-static bool is_named(const char *model, const char *name)
+/* Is there a model of this name, or one that it is an alias of, for this client? The default one is not: it is another. */
+static bool is_here(const hth_ollama_request *request, const char *name)
 {
-    static const char latest[] = ":latest";
-    size_t n = strlen(model), n_name = strlen(name);
+    const hth_server_model *model = hth_model_named(request->options, name);
 
-    if (strncmp(model, name, n) == 0 && (!name[n] || strcmp(name + n, latest) == 0))
-        return true;
-    return strncmp(model, name, n_name) == 0 && strcmp(model + n_name, latest) == 0;
+    return model && (!request->key || hth_key_allows_model(request->key, model->name));
 }
 
-static bool pull(const hth_api_listed_model *models, size_t n_models, const char *request, size_t n_request,
-                 hth_buffer *out, const char **type_out, hth_api_error *error)
+static bool pull(const hth_ollama_request *request, hth_buffer *out, const char **type_out, hth_api_error *error)
 {
     hth_api_peeked peeked;
     bool is_stream;
-    size_t i = 0;
 
-    (void)hth_api_peek(request, n_request, &peeked); /* what was found before it ended counts */
+    (void)hth_api_peek(request->bytes, request->n_bytes, &peeked); /* what was found before it ended counts */
     is_stream = !peeked.has_stream || peeked.stream;
     if (!peeked.has_model)
-        (void)hth_api_peek_as(request, n_request, "name", &peeked); /* its older name */
+        (void)hth_api_peek_as(request->bytes, request->n_bytes, "name", &peeked); /* its older name */
     if (!peeked.has_model) {
         hth_api_fail(error, HTH_API_MISSING, "model", "the body must be a JSON object with the text 'model'");
         return false;
     }
-    while (i < n_models && !is_named(models[i].name, peeked.model))
-        i++;
-    if (i < n_models) {
+    if (is_here(request, peeked.model)) {
         *type_out = is_stream ? HTH_NDJSON_CONTENT_TYPE : "application/json";
         hth_api_ollama_pulled_write(is_stream, out);
         return true;
@@ -63,16 +58,15 @@ static bool pull(const hth_api_listed_model *models, size_t n_models, const char
     return false;
 }
 
-bool hth_ollama_page(const hth_route *route, const hth_api_listed_model *models, size_t n_models, const char *request,
-                     size_t n_request, hth_buffer *out, const char **type_out, hth_api_error *error)
+bool hth_ollama_page(const hth_ollama_request *request, hth_buffer *out, const char **type_out, hth_api_error *error)
 {
     *error = (hth_api_error){ .kind = HTH_API_NO_ERROR };
     *type_out = "application/json";
-    switch (route->kind) {
-    case HTH_ROUTE_OLLAMA_TAGS: hth_api_ollama_tags_write(models, n_models, out); return true;
-    case HTH_ROUTE_OLLAMA_PS: hth_api_ollama_ps_write(models, n_models, out); return true;
+    switch (request->route->kind) {
+    case HTH_ROUTE_OLLAMA_TAGS: hth_api_ollama_tags_write(request->models, request->n_models, out); return true;
+    case HTH_ROUTE_OLLAMA_PS: hth_api_ollama_ps_write(request->models, request->n_models, out); return true;
     case HTH_ROUTE_OLLAMA_VERSION: hth_api_ollama_version_write(out); return true;
-    case HTH_ROUTE_OLLAMA_PULL: return pull(models, n_models, request, n_request, out, type_out, error);
+    case HTH_ROUTE_OLLAMA_PULL: return pull(request, out, type_out, error);
     case HTH_ROUTE_OLLAMA_FILES:
         return refuse(
             error, NULL,

@@ -5,13 +5,20 @@
 #define HTH_SERVER_OLLAMA_PAGES_H
 
 #include "api/ollama_answers.h"
+#include "server/options.h"
 #include "server/routes.h"
 
-/*
- * The page of a route of kind ROOT or OLLAMA_..., made of the models that the client may use. request: the body that came, [n_request]. *type_out:
- * the content type. False with error filled: it is refused, and out is as it was.
- */
-bool hth_ollama_page(const hth_route *route, const hth_api_listed_model *models, size_t n_models, const char *request,
-                     size_t n_request, hth_buffer *out, const char **type_out, hth_api_error *error);
+typedef struct hth_ollama_request {
+    const hth_route *route; /* of kind ROOT or OLLAMA_... */
+    const hth_server_options *options;
+    const hth_server_key *key;          /* of the client; NULL: none is asked for */
+    const hth_api_listed_model *models; /* [n_models], that it may use */
+    size_t n_models;
+    const char *bytes; /* [n_bytes], the body that came */
+    size_t n_bytes;
+} hth_ollama_request;
+
+/* Append the page to out; *type_out: its content type. False with error filled: it is refused, and out is as it was. */
+bool hth_ollama_page(const hth_ollama_request *request, hth_buffer *out, const char **type_out, hth_api_error *error);
 
 #endif

@@ -22,10 +22,14 @@
 #define HTH_UNKNOWN_REFUSE "refuse"
 
 typedef struct hth_server_model {
-    const char *name;          /* as clients name it */
-    const char *const *worker; /* options of its worker's command line, ending with NULL: "--model", "x.gguf", ... */
-    uint64_t ram_bytes;        /* of its RAM tier, in memory that the front holds; 0: the worker keeps its own */
-    bool on_demand;            /* start the worker with the first request, not with the server */
+    const char *name;           /* as clients name it */
+    const char *const *worker;  /* options of its worker's command line, ending with NULL: "--model", "x.gguf", ... */
+    uint64_t ram_bytes;         /* of its RAM tier, in memory that the front holds; 0: the worker keeps its own */
+    bool on_demand;             /* start the worker with the first request, not with the server */
+    const char *const *aliases; /* [n_aliases]: other names, and patterns of names with '*' (model_names.h) */
+    size_t n_aliases;
+    const char *const *tags; /* [n_tags]: what lists of models say of it */
+    size_t n_tags;
 } hth_server_model;
 
 typedef struct hth_server_address {
@@ -50,8 +54,10 @@ typedef struct hth_server_key {
 typedef enum hth_log_format { HTH_LOG_AUTO, HTH_LOG_TEXT, HTH_LOG_JSON } hth_log_format;
 
 typedef struct hth_server_options {
-    const hth_server_model *models; /* [n_models]; the first is used where a client names none */
+    const hth_server_model *models; /* [n_models] */
     size_t n_models;
+    /* Its name, for names that mean none and requests without one; NULL: the first; HTH_NO_DEFAULT_MODEL: 404. */
+    const char *default_model;
     const hth_server_address *listen; /* [n_listen] */
     size_t n_listen;
     hth_server_address admin; /* listener of its own for /admin and /metrics; host and path NULL: the public one, with

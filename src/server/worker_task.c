@@ -161,7 +161,12 @@ static bool submit(hth_task *task)
 
 static bool make_reply(hth_task *task)
 {
-    const hth_api_reply_options options = { .model = task->model_name, .id = task->id, .created_s = task->created_s };
+    const char *named = task->request->model; /* clients compare it with what they asked for */
+    const hth_api_reply_options options = {
+        .model = named && *named ? named : task->model_name,
+        .id = task->id,
+        .created_s = task->created_s,
+    };
 
     task->reply = hth_api_reply_new(task->model, task->request, &task->prepared, &options, &task->error);
     if (!task->reply)

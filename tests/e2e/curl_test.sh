@@ -87,7 +87,7 @@ post /v1/chat/completions "{\"model\":\"tiny\",$hello}"; is 200; expect "the rep
 # What is wrong.
 post /v1/chat/completions '{"model":"tiny",'; is 400; expect code "$(value r.error.code)" invalid_json
 post /v1/chat/completions '{"model":"tiny"}'; is 400; expect param "$(value r.error.param)" messages
-post /v1/chat/completions "{\"model\":\"none\",$hello}"; is 404
+post /v1/chat/completions "{\"model\":\"other\",$hello}"; is 200; expect model "$(value r.model)" other
 post /v1/messages '{"model":"tiny","messages":[]}'; is 400; expect type "$(value r.type)" error
 post /completion '{"prompt":"a","temperature":-1}'; is 400; expect code "$(value r.error.code)" 400
 get /nowhere; is 404; json

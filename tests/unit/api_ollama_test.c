@@ -348,12 +348,12 @@ static void a_stream_s_pieces_are_the_reply(void **state)
         hth_api_kind kind;
         const char *body, *at;
     } rows[] = {
-        { HTH_API_OLLAMA_CHAT, "{\"model\":\"m:latest\"," ASK ",\"options\":{\"num_predict\":20,\"seed\":3}%s}",
+        { HTH_API_OLLAMA_CHAT, "{\"model\":\"m\"," ASK ",\"options\":{\"num_predict\":20,\"seed\":3}%s}",
           "message.content" },
+        { HTH_API_OLLAMA_GENERATE, "{\"model\":\"m\",\"prompt\":\"Hi\",\"options\":{\"num_predict\":20,\"seed\":3}%s}",
+          "response" },
         { HTH_API_OLLAMA_GENERATE,
-          "{\"model\":\"m:latest\",\"prompt\":\"Hi\",\"options\":{\"num_predict\":20,\"seed\":3}%s}", "response" },
-        { HTH_API_OLLAMA_GENERATE,
-          "{\"model\":\"m:latest\",\"raw\":true,\"prompt\":\"Hi\",\"options\":{\"num_predict\":20,\"seed\":3}%s}",
+          "{\"model\":\"m\",\"raw\":true,\"prompt\":\"Hi\",\"options\":{\"num_predict\":20,\"seed\":3}%s}",
           "response" },
     };
     const hth_test_stub *f = *state;
@@ -380,7 +380,7 @@ static void a_stream_s_pieces_are_the_reply(void **state)
         assert_numbers(last);
         json_array_foreach(lines, k, line)
         {
-            assert_string_equal(hth_test_text_at(line, "model"), "m:latest"); /* as it was asked for */
+            assert_string_equal(hth_test_text_at(line, "model"), "m");
             assert_int_equal(json_is_true(hth_test_at(line, "done")), line == last);
         }
         assert_string_equal(hth_test_text_at(last, "done_reason"), hth_test_text_at(body, "done_reason"));
@@ -556,8 +556,11 @@ static void models_are_listed_whether_or_not_they_are_loaded(void **state)
                                .file_bytes = 5000,
                                .n_params = 7600000000,
                                .n_ctx = 4096 };
-    hth_api_listed_model models[] = { { .name = "a", .created_s = 1700000000, .info = &info },
-                                      { .name = "b:7b", .created_s = 1700000000 } };
+    static const char *const aliases[] = { "c:latest", "d-*" };
+    hth_api_listed_model models[] = {
+        { .name = "a", .created_s = 1700000000, .info = &info, .aliases = aliases, .n_aliases = 2 },
+        { .name = "b:7b", .created_s = 1700000000 }
+    };
     hth_buffer out = { .text = NULL };
     json_t *list;
 
@@ -565,9 +568,10 @@ static void models_are_listed_whether_or_not_they_are_loaded(void **state)
     info.fingerprint[0] = 0xab;
     hth_api_ollama_tags_write(models, 2, &out);
     list = hth_test_json(hth_buffer_text(&out));
-    assert_int_equal(json_array_size(hth_test_at(list, "models")), 2);
+    assert_int_equal(json_array_size(hth_test_at(list, "models")), 3); /* a pattern is no name */
     assert_string_equal(hth_test_text_at(list, "models.0.name"), "a");
-    assert_string_equal(hth_test_text_at(list, "models.1.model"), "b:7b");
+    assert_string_equal(hth_test_text_at(list, "models.1.model"), "c:latest");
+    assert_string_equal(hth_test_text_at(list, "models.2.model"), "b:7b");
     assert_string_equal(hth_test_text_at(list, "models.0.modified_at"), "2023-11-14T22:13:20Z");
     assert_int_equal(strlen(hth_test_text_at(list, "models.0.digest")), 64);
     assert_int_equal(json_integer_value(hth_test_at(list, "models.0.size")), 5000);

@@ -156,6 +156,24 @@ static void models_of_flags_are_called_by_their_files(void **state)
     }
 }
 
+static void an_alias_of_the_flags_is_that_of_one_model(void **state)
+{
+    char one[] = "-m a=stub: --alias gpt-4o --alias claude-* --default-model none",
+         two[] = "-m a=stub: -m b=stub: --alias x";
+    hth_serve_set *set = hth_test_set_of_flags(one, &problems);
+
+    (void)state;
+    assert_int_equal(problems.n_errors, 0);
+    assert_int_equal(set->options.models[0].n_aliases, 2);
+    assert_string_equal(set->options.models[0].aliases[1], "claude-*");
+    assert_string_equal(set->options.default_model, "none");
+    hth_serve_set_free(&set->options);
+    set = hth_test_set_of_flags(two, &problems);
+    assert_int_equal(problems.n_errors, 1);
+    assert_non_null(strstr(hth_problems_first(&problems), "the alias 'x' is that of the models 'a' and 'b'"));
+    hth_serve_set_free(&set->options);
+}
+
 static void host_and_port_stand_in_for_listen(void **state)
 {
     char line[] = "-m stub: --port 0", other[] = "-m stub: --host ::1", both[] = "-m stub: --listen 5 --port 6";
@@ -182,6 +200,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(flags_win_over_what_a_model_says_of_itself, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_flag_is_for_all_models, set_up, tear_down),
         cmocka_unit_test_setup_teardown(models_of_flags_are_called_by_their_files, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_alias_of_the_flags_is_that_of_one_model, set_up, tear_down),
         cmocka_unit_test_setup_teardown(host_and_port_stand_in_for_listen, set_up, tear_down),
     };
 
