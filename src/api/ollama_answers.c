@@ -5,6 +5,7 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/ndjson.h"
@@ -136,7 +137,7 @@ void hth_api_ollama_load_write(const hearth_model_info *info, const hth_api_requ
 
 /* ---- one model ---- */
 
-/* What the model's template can do, found out by using it. */
+/* What the model's tokens and its template can do; the template is used to find out. */
 static json_t *capabilities_json(hearth_model *model)
 {
     static const hearth_chat_turn turn = { .role = "user", .content = "Hi" };
@@ -144,7 +145,10 @@ static json_t *capabilities_json(hearth_model *model)
     hearth_conversation conversation = hearth_conversation_default();
     hearth_chat_prompt prompt = { .text = NULL };
     json_t *capabilities = json_pack("[s]", "completion");
+    hearth_token fill[3];
 
+    if (hth_model_fill_tokens(model, fill))
+        json_array_append_new(capabilities, json_string("insert"));
     conversation.turns = &turn;
     conversation.n_turns = 1;
     if (hearth_conversation_render(model, &conversation, &prompt, NULL) != HEARTH_OK)
@@ -205,17 +209,19 @@ bool hth_api_ollama_show_write(hearth_model *model, const hth_api_request *reque
                                hth_api_error *error)
 {
     hearth_model_info info = { .struct_size = sizeof(info) };
-    const char *name;
+    char *template = NULL;
     hearth_error err;
 
-    if (hearth_model_info_get(model, &info, &err) != HEARTH_OK) {
+    if (hearth_model_info_get(model, &info, &err) != HEARTH_OK ||
+        hth_model_template(model, &template, &err) != HEARTH_OK) {
         hth_api_fail_status(error, &err);
         return false;
     }
-    name = request->model ? request->model : info.name;
-    hth_buffer_add_json_take(out, json_pack("{s:s+, s:o, s:s, s:o, s:o, s:o, s:o}", "modelfile", "FROM ", name,
-                                            "parameters", parameters_json(&info), "template", "", "details",
+    hth_buffer_add_json_take(out, json_pack("{s:s+, s:o, s:s, s:o, s:o, s:o}", "modelfile", "FROM ",
+                                            request->model ? request->model : info.name, "parameters",
+                                            parameters_json(&info), "template", template ? template : "", "details",
                                             details_json(&info), "model_info", metadata_json(&info), "capabilities",
-                                            capabilities_json(model), "modified_at", hth_api_ollama_time(0)));
+                                            capabilities_json(model)));
+    free(template);
     return true;
 }

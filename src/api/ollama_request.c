@@ -314,9 +314,10 @@ void hth_api_parse_ollama_generate(hth_api_parse *parse)
     hth_fields_string(&parse->body, "suffix", TEXT_BYTES_MAX, &suffix);
     refuse_images(parse, &parse->body);
     is_raw = parse_is_raw(parse);
-    if (*suffix)
-        hth_api_fail(parse->error, HTH_API_UNSUPPORTED, "suffix",
-                     "'suffix' is not supported here; give the model's own tokens for it in a raw prompt");
+    if (*suffix) { /* what stands between two texts is no answer to a question */
+        parse->request->suffix = suffix;
+        is_raw = true;
+    }
     if (!*prompt)
         parse->request->is_load = true;
     else if (is_raw)

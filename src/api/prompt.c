@@ -128,6 +128,7 @@ bool hth_api_prompt_key(const hth_api_request *request, size_t i, uint8_t key[HT
         hth_sha256_update(sha, request->context, request->n_context * sizeof(*request->context));
     } else {
         add_pieces(sha, &request->prompts[i]);
+        add_text(sha, request->suffix);
     }
     hth_sha256_peek(sha, key);
     hth_sha256_free(sha);

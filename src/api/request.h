@@ -72,6 +72,7 @@ typedef struct hth_api_request {
     hearth_conversation conversation;
     const hth_api_text_prompt *prompts; /* [n_prompts] */
     size_t n_prompts;
+    const char *suffix;     /* the prompt is followed by this text, and the reply is to stand between; NULL: none */
     hearth_request options; /* everything but the prompt and callbacks; what it points to is the request's */
     bool has_seed;
     bool stream;

@@ -83,7 +83,8 @@ await check('a model tells what it is and what it can do', async () => {
   assert.match(shown.parameters, /^num_ctx +\d+\n/)
   assert.match(shown.modelfile, /^FROM /)
   assert.ok(shown.capabilities.includes('completion'))
-  assert.ok((await ollama.show({ model: 'tools' })).capabilities.includes('tools'))
+  const tools = await ollama.show({ model: 'tools' })
+  assert.ok(tools.capabilities.includes('tools') && tools.template.includes('{%'))
   assert.ok((await ollama.show({ model: 'think' })).capabilities.includes('thinking'))
   const older = await raw('/api/show', { method: 'POST', body: { name: 'think' } })
   assert.ok((await older.json()).capabilities.includes('thinking'))
@@ -282,6 +283,7 @@ await check('a raw prompt is as it is', async () => {
   assert.ok(raw1.prompt_eval_count < (await ollama.generate(beginning)).prompt_eval_count)
   assert.equal((await ollama.generate({ ...beginning, template: '{{ .Prompt }}' })).response, raw1.response)
   await refusal(ollama.generate({ ...beginning, raw: true, system: 'Be brief.' }), 400, /'raw'/)
+  await refusal(ollama.generate({ ...beginning, suffix: 'The end.' }), 400, /'suffix'/)
   assert.ok((await ollama.generate({ ...beginning, system: 'Be brief.' })).prompt_eval_count > (await ollama.generate(beginning)).prompt_eval_count)
 })
 

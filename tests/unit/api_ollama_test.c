@@ -163,7 +163,7 @@ static void what_is_wrong_names_the_field(void **state)
           "'messages[0].images'" },
         { HTH_API_OLLAMA_GENERATE, "{\"prompt\":1}", "'prompt'" },
         { HTH_API_OLLAMA_GENERATE, "{\"prompt\":\"a\",\"images\":[\"x\"]}", "'images'" },
-        { HTH_API_OLLAMA_GENERATE, "{\"prompt\":\"a\",\"suffix\":\"b\"}", "'suffix'" },
+        { HTH_API_OLLAMA_GENERATE, "{\"prompt\":\"a\",\"suffix\":1}", "'suffix'" },
         { HTH_API_OLLAMA_GENERATE, "{\"prompt\":\"a\",\"context\":[\"b\"]}", "'context'" },
         { HTH_API_OLLAMA_GENERATE, "{\"prompt\":\"a\",\"raw\":true,\"system\":\"b\"}", "'raw'" },
         { HTH_API_OLLAMA_GENERATE, "{\"prompt\":\"a\",\"raw\":true,\"context\":[1]}", "'raw'" },
@@ -300,14 +300,37 @@ static void prompts_are_questions_unless_they_are_raw(void **state)
                   "xy<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n");
 }
 
-static void a_context_is_part_of_what_names_a_prompt(void **state)
+static void a_text_is_asked_for_between_two(void **state)
+{
+    static const char body[] = "{\"prompt\":\"ab\",\"suffix\":\"cd\"}";
+    static const hth_api_kind kinds[] = { HTH_API_OLLAMA_GENERATE, HTH_API_COMPLETION };
+    hth_test_stub *f = *state, filling = *f;
+    hth_api_error error;
+
+    filling.model = hth_test_model_load(f->runtime, "stub:fills=1", NULL);
+    for (size_t i = 0; i < 2; i++) {
+        hth_api_request *request = parsed(kinds[i], body);
+        hth_api_prepared prepared;
+
+        assert_prompt(&filling, kinds[i], body, "<ab|cd>");
+        assert_false(hth_api_prepare(f->model, request, 1, NULL, &prepared, &error));
+        assert_int_equal(error.kind, HTH_API_UNSUPPORTED);
+        assert_string_equal(error.param, "suffix");
+        hth_api_request_free(request);
+    }
+    assert_prompt(&filling, HTH_API_COMPLETION, "{\"prompt\":\"ab\",\"suffix\":\"\"}", "ab");
+    hearth_model_unref(filling.model);
+}
+
+static void context_and_suffix_are_part_of_what_names_a_prompt(void **state)
 {
     static const char *const bodies[] = { "{\"prompt\":\"a\"}", "{\"prompt\":\"a\",\"context\":[1]}",
-                                          "{\"prompt\":\"a\",\"context\":[2]}" };
-    uint8_t keys[3][HTH_MEMO_KEY_BYTES];
+                                          "{\"prompt\":\"a\",\"context\":[2]}", "{\"prompt\":\"a\",\"raw\":true}",
+                                          "{\"prompt\":\"a\",\"suffix\":\"b\"}" };
+    uint8_t keys[5][HTH_MEMO_KEY_BYTES];
 
     (void)state;
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 5; i++) {
         hth_api_request *request = parsed(HTH_API_OLLAMA_GENERATE, bodies[i]);
 
         assert_true(hth_api_prompt_key(request, 0, keys[i]));
@@ -315,6 +338,7 @@ static void a_context_is_part_of_what_names_a_prompt(void **state)
     }
     assert_memory_not_equal(keys[0], keys[1], sizeof(keys[0]));
     assert_memory_not_equal(keys[1], keys[2], sizeof(keys[0]));
+    assert_memory_not_equal(keys[3], keys[4], sizeof(keys[0]));
 }
 
 /* ---- replies ---- */
@@ -544,6 +568,8 @@ static void a_model_shows_what_it_can_do(void **state)
         assert_true(has_text(hth_test_at(shown, "capabilities"), "completion"));
         assert_true(has_text(hth_test_at(shown, "capabilities"), "tools"));
         assert_true(has_text(hth_test_at(shown, "capabilities"), "thinking"));
+        assert_false(has_text(hth_test_at(shown, "capabilities"), "insert"));
+        assert_string_equal(hth_test_text_at(shown, "template"), "a stub's, in C");
         json_decref(shown);
     }
 }
@@ -599,7 +625,8 @@ int main(void)
         cmocka_unit_test(histories_are_read),
         cmocka_unit_test(results_find_their_calls),
         cmocka_unit_test(prompts_are_questions_unless_they_are_raw),
-        cmocka_unit_test(a_context_is_part_of_what_names_a_prompt),
+        cmocka_unit_test(a_text_is_asked_for_between_two),
+        cmocka_unit_test(context_and_suffix_are_part_of_what_names_a_prompt),
         cmocka_unit_test(a_stream_s_pieces_are_the_reply),
         cmocka_unit_test(calls_are_told_whole),
         cmocka_unit_test(a_call_that_is_cut_off_is_none),
