@@ -124,11 +124,15 @@ static bool apply_template(hearth_model *model, const hth_api_request *request, 
 
 static bool count_tokens(hearth_model *model, const hth_api_request *request, hth_buffer *out, hth_api_error *error)
 {
+    json_t *edits = NULL;
     size_t n;
 
     if (!hth_api_count_prompt(model, request, &n, error))
         return false;
-    hth_buffer_add_json_take(out, json_pack("{s:I}", "input_tokens", (json_int_t)n));
+    if (request->edits.is_asked)
+        edits = json_pack("{s:I}", "original_input_tokens",
+                          (json_int_t)n + request->edits.cleared_tool_tokens + request->edits.cleared_thinking_tokens);
+    hth_buffer_add_json_take(out, json_pack("{s:I, s:o*}", "input_tokens", (json_int_t)n, "context_management", edits));
     return true;
 }
 
@@ -222,15 +226,18 @@ void hth_api_model_write(const hth_api_listed_model *model, hth_buffer *out)
 
 /* ---- llama.cpp's ---- */
 
-void hth_api_props_write(const hearth_model_info *info, hth_buffer *out)
+void hth_api_props_write(const hearth_model_info *info, const char *file, hth_buffer *out)
 {
     hearth_request defaults = hearth_request_default();
+    const char *slash = file ? strrchr(file, '/') : NULL;
+    json_t *base = json_string(slash ? slash + 1 : file ? file : info->name); /* NULL: no UTF-8 */
 
-    hth_buffer_add_json_take(
-        out, json_pack("{s:{s:I, s:o}, s:I, s:s, s:s, s:s, s:s}", "default_generation_settings", "n_ctx",
-                       (json_int_t)info->n_ctx, "params", hth_api_native_settings(&defaults), "total_slots",
-                       (json_int_t)info->n_parallel, "model_alias", info->name, "model_path", info->name,
-                       "chat_template_kind", info->chat_template_kind, "build_info", "hearth-" HEARTH_VERSION));
+    hth_buffer_add_json_take(out,
+                             json_pack("{s:{s:I, s:o}, s:I, s:s, s:o, s:s, s:s}", "default_generation_settings",
+                                       "n_ctx", (json_int_t)info->n_ctx, "params", hth_api_native_settings(&defaults),
+                                       "total_slots", (json_int_t)info->n_parallel, "model_alias", info->name,
+                                       "model_path", base ? base : json_string(info->name), "chat_template_kind",
+                                       info->chat_template_kind, "build_info", "hearth-" HEARTH_VERSION));
 }
 
 void hth_api_slots_write(const hearth_model_info *info, hth_buffer *out)

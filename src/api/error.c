@@ -116,8 +116,9 @@ json_t *hth_api_error_json(hth_api_dialect dialect, const hth_api_error *error)
     const error_shape *shape = &shapes[error->kind];
 
     if (dialect == HTH_API_ANTHROPIC)
-        return json_pack("{s:s, s:{s:s, s:s}}", "type", "error", "error", "type", shape->anthropic_type, "message",
-                         error->message);
+        return json_pack("{s:s, s:{s:s, s:s, s:o*}}", "type", "error", "error", "type", shape->anthropic_type,
+                         "message", error->message, "details",
+                         error->details ? json_loads(error->details, 0, NULL) : NULL);
     if (dialect == HTH_API_OLLAMA)
         return json_pack("{s:s}", "error", error->message);
     if (dialect == HTH_API_NATIVE && error->n_prompt_tokens > 0)

@@ -218,6 +218,13 @@ static void put_end(hth_api_reply *reply, hth_buffer *out)
     (void)out;
 }
 
+static void put_idle(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
+{
+    (void)reply;
+    (void)choice;
+    hth_ndjson_add_nothing(out);
+}
+
 /* ---- all at once ---- */
 
 static void put_nothing(hth_api_reply *reply, hth_buffer *out)
@@ -249,6 +256,7 @@ static const hth_api_list lists[] = { { ",\"logprobs\":[", entry_json, "]" } };
 
 const hth_api_writer hth_api_write_ollama = {
     .delta = put_delta,
+    .idle = put_idle,
     .choice_end = put_choice_end,
     .end = put_end,
     .body_begin = put_nothing,

@@ -51,6 +51,13 @@ typedef struct hth_api_list {
 typedef struct hth_api_writer {
     /* Stream: the first token of a choice has come; once, or again without effect. NULL: nothing is told of that. */
     void (*begin)(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out);
+    /*
+     * Stream: nothing has come for a while. Says something that means nothing to its reader, also between two deltas; or
+     * begins, where readers wait for that: then choice->has_begun is set. NULL: a comment of server-sent events will do.
+     */
+    void (*idle)(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out);
+    /* Stream: so much of the prompt was read. progress is an object, taken over. NULL: there is no place for that. */
+    void (*progress)(hth_api_reply *reply, hth_api_choice *choice, json_t *progress, hth_buffer *out);
     /* Stream: a choice says something. calls[delta.call] exists. */
     void (*delta)(hth_api_reply *reply, hth_api_choice *choice, const hearth_chat_delta *delta, hth_buffer *out);
     void (*choice_end)(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/normalize.h"
 #include "api/request_inside.h"
 #include "base/json_bounds.h"
 
@@ -325,6 +326,8 @@ hth_api_request *hth_api_request_parse(hth_api_kind kind, const char *body, size
         case HTH_API_OLLAMA_GENERATE: hth_api_parse_ollama_generate(&parse); break;
         case HTH_API_OLLAMA_SHOW: hth_api_parse_ollama_show(&parse); break;
         }
+        if (request->is_chat && parse.limits->normalizes)
+            hth_api_normalize(&parse);
     }
     if (error->kind != HTH_API_NO_ERROR) {
         hth_api_request_free(request);

@@ -37,6 +37,7 @@ typedef struct hth_api_limits {
     size_t messages_max;
     size_t schema_bytes_max; /* of a JSON schema, or a grammar, as text; more than 256 KiB the library refuses */
     bool refuses_unknown;    /* a field that is not known is an error; otherwise it is passed over with a note */
+    bool normalizes;         /* what clients write for themselves is taken out of prompts (normalize.h) */
 } hth_api_limits;
 
 static inline hth_api_limits hth_api_limits_default(void)
@@ -47,6 +48,7 @@ static inline hth_api_limits hth_api_limits_default(void)
         .values_max = 1000000,
         .messages_max = 16384,
         .schema_bytes_max = (size_t)256 << 10,
+        .normalizes = true,
     };
 }
 
@@ -62,6 +64,17 @@ typedef struct hth_api_text_prompt {
     const hth_api_piece *pieces;
     size_t n_pieces;
 } hth_api_text_prompt;
+
+/* What Anthropic's "context_management" took out of a history; tokens are four bytes each. */
+typedef struct hth_api_edits {
+    bool is_asked; /* the reply tells it, also where it is nothing */
+    uint32_t cleared_tool_uses;
+    uint32_t cleared_tool_tokens;
+    uint32_t cleared_thinking_turns;
+    uint32_t cleared_thinking_tokens;
+} hth_api_edits;
+
+enum { HTH_API_RULES_MAX = 8 };
 
 typedef struct hth_api_memory hth_api_memory; /* a block of the arena */
 
@@ -83,6 +96,7 @@ typedef struct hth_api_request {
     bool wants_timings;       /* native: timings_per_token */
     bool is_raw;              /* a chat's reply as the model writes it: neither reasoning nor calls are taken out */
     bool wants_thinking;      /* Anthropic: reasoning is shown */
+    bool wants_progress;      /* return_progress: of a stream, how far the prompt was read is told */
     bool has_cache_control;
     bool is_load;                /* Ollama: it asks for nothing but that the model be loaded */
     bool is_unload;              /* or that it be no longer */
@@ -100,6 +114,10 @@ typedef struct hth_api_request {
     bool with_pieces;
 
     hth_api_notes notes; /* of what was passed over */
+    hth_api_edits edits;
+    const char
+        *normalized[HTH_API_RULES_MAX]; /* [n_normalized], the names of the rules (normalize.h) that found something */
+    size_t n_normalized;
 
     json_t *body;           /* owned */
     hth_api_memory *memory; /* owned */

@@ -38,8 +38,8 @@ void hth_api_parse_ollama_show(hth_api_parse *parse);
 
 /* ---- fields that several have ---- */
 
-/* session_id, parent_key, priority, cache_salt. */
-#define HTH_API_EXTRA_FIELDS "session_id", "parent_key", "priority", "cache_salt"
+/* session_id, parent_key, priority, cache_salt, return_progress. */
+#define HTH_API_EXTRA_FIELDS "session_id", "parent_key", "priority", "cache_salt", "return_progress"
 void hth_api_parse_extras(hth_api_parse *parse);
 
 /* Refuse a tool's name that is none of at most n_max letters, digits, _ and -, or that one of the i tools before has. */
@@ -47,7 +47,11 @@ void hth_api_check_tool_name(hth_api_parse *parse, const char *path, const heart
                              size_t n_max);
 /* Is it 1 to n_max letters, digits, underscores and hyphens? */
 bool hth_api_is_name(const char *text, size_t n_max);
-/* Refuse a schema of a tool with a reference to what is not in it. */
+/* The schema of a tool whose name and description are known; one that cannot be used is told as text, with a note. */
+void hth_api_tool_schema(hth_api_parse *parse, hearth_chat_tool *tool, json_t *schema);
+/* The first reference in a schema to what is not in it; NULL: none. */
+const char *hth_api_lost_reference(json_t *schema);
+/* Refuse a schema of a tool with such a reference. */
 void hth_api_check_references(hth_api_parse *parse, const char *path, json_t *schema);
 /* Of a chat: a message's content and tool_calls, and the body's tools. is_question: it is what the reply is to answer. */
 void hth_api_parse_content(hth_api_parse *parse, const hth_fields *fields, bool is_question, hearth_chat_turn *turn);

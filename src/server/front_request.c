@@ -9,6 +9,7 @@
  * What is wrong on the way is answered at once in the shape of the path's API. Requests to models are logged and counted
  * when they are over, whoever answered them; pages for operators are not.
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -16,17 +17,22 @@
 #include <string.h>
 
 #include "api/answers.h"
+#include "api/notes.h"
 #include "api/peek.h"
 #include "base/os.h"
 #include "base/status.h"
 #include "server/cors.h"
 #include "server/front_inside.h"
+#include "server/front_stream.h"
 #include "server/model_names.h"
 #include "server/ollama_pages.h"
 #include "server/routes.h"
 #include "server/trace.h"
 
-enum { BYTES_A_TOKEN = 4 }; /* a guess, of text */
+enum {
+    BYTES_A_TOKEN = 4, /* a guess, of text */
+    PROPS_BYTES_MAX = 64 << 10,
+};
 
 /* A request from its first byte in the front to its line in the log. What the record points to is here. */
 typedef struct request {
@@ -37,7 +43,7 @@ typedef struct request {
     hth_key_use *use;       /* NULL: nobody known */
     bool is_counted;        /* use has begun */
     uint64_t begin_ns;
-    char id[41];
+    char id[HTH_KEPT_ID_BYTES];
     char traceparent[HTH_TRACEPARENT_BYTES];
     const char *method; /* in text, whole: what is checked is what is routed */
     const char *path;
@@ -56,10 +62,40 @@ typedef struct request {
 static uint64_t n_tokens_used(const hth_record *record)
 {
     if (record->has_summary)
-        return (uint64_t)record->summary.n_prompt_tokens + record->summary.n_reply_tokens;
+        return (uint64_t)record->summary.figures.n_prompt_tokens + record->summary.figures.n_reply_tokens;
     return record->n_tokens_out > 0 || record->status == HTH_STATUS_CLIENT_GONE
              ? record->n_tokens_out + record->bytes_in / BYTES_A_TOKEN
              : 0;
+}
+
+/* May one more refusal be logged? Says before it how many were not. */
+static bool may_log_refusal(hth_front *front)
+{
+    uint64_t n_untold = 0;
+
+    if (!hth_refusals_take(&front->refusals, hth_os_monotonic_ns(), &n_untold))
+        return false;
+    if (n_untold > 0)
+        hth_warn(&front->log, "%" PRIu64 " requests were refused that no line tells of: there were too many at once",
+                 n_untold);
+    return true;
+}
+
+/* A line of the access log; of a refusal also without one, since a client's trouble begins there. */
+static void log_request(const request *r)
+{
+    hth_front *front = r->front;
+    const hth_record *record = &r->record;
+    const bool is_refused = record->why && *record->why;
+
+    if (is_refused && !may_log_refusal(front))
+        return;
+    if (!r->options->options->no_access_log)
+        hth_server_log_request(front->server_log, record);
+    else if (is_refused)
+        hth_info(&front->log, "request %s of %s%s%s to %s %s is refused with %d: %s", record->request_id, record->peer,
+                 record->key[0] ? ", key " : "", record->key, record->method, record->endpoint, record->status,
+                 record->why);
 }
 
 /* It is over and was answered: tell logs, metrics and the key's limits. */
@@ -73,8 +109,7 @@ static void end(request *r)
     hth_metrics_note(front->metrics, record);
     if (record->notes)
         hth_passed_over_log(&front->passed_over, &front->log, record->key, record->endpoint, record->notes);
-    if (!r->options->options->no_access_log)
-        hth_server_log_request(front->server_log, record);
+    log_request(r);
     hth_front_options_drop(front, r->options);
     free(r);
     hth_front_note_over(front);
@@ -101,6 +136,8 @@ static void refuse(request *r, const hth_api_error *error, const char *reason)
     }
     if (reason)
         hth_metrics_note_refused(r->front->metrics, reason);
+    r->record.reason = reason;
+    r->record.why = error->message;
     hth_api_error_write(dialect, error, &body);
     answer(r, hth_api_error_http_status(dialect, error), "application/json", &body);
     hth_buffer_deinit(&body);
@@ -120,6 +157,7 @@ static void on_relayed(const hth_record *record, void *user_data)
     r->record.first_byte_ms = record->first_byte_ms;
     r->record.n_resumed = record->n_resumed;
     r->record.notes = record->notes;
+    r->record.why = record->why;
     end(r);
 }
 
@@ -130,10 +168,31 @@ static bool has_keys(const request *r)
     return r->options->options->n_keys > 0;
 }
 
-static hth_key_use *find_key(hth_front *front, hth_http_exchange *exchange)
+/* Where clients put a key that is not "Authorization: Bearer ...": those of Anthropic, Azure and Google. */
+static const char *const key_headers[] = { "X-Api-Key", "Api-Key", "X-Goog-Api-Key" };
+
+enum { N_KEY_HEADERS = sizeof(key_headers) / sizeof(key_headers[0]) };
+
+static hth_key_use *find_key(hth_front *front, const hth_http_exchange *exchange)
 {
-    return hth_keys_find(front->keys, hth_http_header(exchange, "Authorization"),
-                         hth_http_header(exchange, "X-Api-Key"));
+    hth_key_use *use = hth_keys_find(front->keys, hth_http_header(exchange, "Authorization"), NULL);
+
+    for (int i = 0; i < N_KEY_HEADERS && !use; i++)
+        use = hth_keys_find(front->keys, NULL, hth_http_header(exchange, key_headers[i]));
+    return use;
+}
+
+static bool shows_key(const hth_http_exchange *exchange)
+{
+    for (int i = 0; i < N_KEY_HEADERS; i++)
+        if (hth_http_header(exchange, key_headers[i]))
+            return true;
+    return hth_http_header(exchange, "Authorization") != NULL;
+}
+
+static bool is_expired(const hth_key_use *use)
+{
+    return hth_key_is_expired(hth_key_use_key(use), (int64_t)hth_os_unix_seconds());
 }
 
 /* The key that the client shows, if any. False when the request was refused. */
@@ -144,18 +203,23 @@ static bool identify(request *r)
     if (!has_keys(r))
         return true;
     r->use = find_key(r->front, r->exchange);
-    if (r->use) {
+    if (r->use)
         r->record.key = hth_key_use_key(r->use)->name;
+    if (r->use && !is_expired(r->use))
         return true;
-    }
-    if (hth_http_header(r->exchange, "Authorization") || hth_http_header(r->exchange, "X-Api-Key"))
+    if (r->use)
+        hth_api_fail(&error, HTH_API_UNAUTHORIZED, NULL,
+                     "the API key '%.64s' is expired; ask who gave it out for another one, or to let it live longer "
+                     "(hearth key expire)",
+                     r->record.key);
+    else if (shows_key(r->exchange))
         hth_api_fail(&error, HTH_API_UNAUTHORIZED, NULL,
                      "the API key is not known here; check it with who gave it out");
     else
         hth_api_fail(&error, HTH_API_UNAUTHORIZED, NULL,
                      "this server wants an API key, as 'Authorization: Bearer KEY' or 'x-api-key: KEY'");
     hth_http_header_add(r->exchange, "WWW-Authenticate", "Bearer");
-    refuse(r, &error, "unauthorized");
+    refuse(r, &error, r->use ? "expired" : "unauthorized");
     return false;
 }
 
@@ -349,11 +413,50 @@ static void show_model(request *r)
     hth_buffer_deinit(&body);
 }
 
+/* ---- kept streams ---- */
+
+/* What those show who may read a stream again that this client began. */
+static const uint8_t *key_of(const request *r)
+{
+    static const uint8_t nobody[HTH_KEPT_KEY_BYTES] = { 0 };
+
+    static_assert(sizeof(((hth_server_key *)NULL)->sha256) == HTH_KEPT_KEY_BYTES, "a key is its digest");
+    return r->use ? hth_key_use_key(r->use)->sha256 : nobody;
+}
+
+/* GET: it is over here when its stream begins, however long that takes. */
+static void serve_stream(request *r)
+{
+    const char *id = r->path + strlen(r->route->path);
+    hth_kept_streams *kept = r->front->kept;
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hth_buffer nothing = { .text = NULL };
+
+    if (strcmp(r->method, "DELETE") == 0) {
+        if (hth_front_stream_drop(kept, id, key_of(r), &error))
+            answer(r, 204, NULL, &nothing);
+        else
+            refuse(r, &error, "not_found");
+    } else if (strcmp(r->method, "GET") != 0) {
+        hth_http_header_add(r->exchange, "Allow", "GET, DELETE");
+        hth_api_fail(&error, HTH_API_INVALID_VALUE, NULL, "'%.100s' takes GET and DELETE, not %s", r->path, r->method);
+        error.status = 405;
+        refuse(r, &error, NULL);
+    } else if (hth_front_stream_read(kept, r->exchange, id, key_of(r), &error)) {
+        r->record.status = 200;
+        r->record.is_stream = true;
+        end(r);
+    } else {
+        refuse(r, &error, "not_found");
+    }
+}
+
 /* ---- the way through ---- */
 
 static void relay(request *r)
 {
     const hth_server_model *model = choose_model(r);
+    const bool wants_kept = r->route->kind == HTH_ROUTE_GENERATE && hth_front_wants_kept(r->exchange);
     char target[128];
 
     if (!model)
@@ -374,6 +477,8 @@ static void relay(request *r)
         if (asked)
             (void)snprintf(target, sizeof(target), "%s?endpoint=%s", r->route->path, asked->path);
     }
+    if (wants_kept)
+        hth_front_stream_id(r->id);
     hth_proxy_relay(r->front->proxy, r->exchange,
                     &(hth_relay_request){
                         .model = r->model,
@@ -385,6 +490,8 @@ static void relay(request *r)
                         .request_id = r->record.request_id,
                         .traceparent = r->traceparent,
                         .salt = r->use ? hth_key_use_key(r->use)->salt : NULL,
+                        .wants_kept = wants_kept,
+                        .key = key_of(r),
                         .on_over = on_relayed,
                         .user_data = r,
                     });
@@ -427,10 +534,24 @@ static void refuse_path(request *r)
 static void refuse_foreign(request *r)
 {
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    char message[sizeof(error.message)];
+
+    hth_cors_refusal(hth_http_header(r->exchange, "Origin"), message, sizeof(message));
+    hth_api_fail(&error, HTH_API_FORBIDDEN, NULL, "%s", message);
+    refuse(r, &error, "forbidden");
+}
+
+/* Likewise a page whose name was made to lead here: what it only reads, it asks for without telling its origin. */
+static void refuse_strange(request *r)
+{
+    const char *host = hth_http_header(r->exchange, "Host");
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
 
     hth_api_fail(&error, HTH_API_FORBIDDEN, NULL,
-                 "pages of '%.100s' may not use this server; 'cors.origins' lists those that may",
-                 hth_http_header(r->exchange, "Origin"));
+                 "this server asks for no keys, and is not known under the name '%.100s'; ask it by address or as "
+                 "localhost, or say with --cors-origin https://%.100s (cors { origins = [...] } in the configuration) "
+                 "that the name is yours",
+                 host, host);
     refuse(r, &error, "forbidden");
 }
 
@@ -457,9 +578,53 @@ static void refuse_encoding(request *r)
     refuse(r, &error, NULL);
 }
 
+/* llama-server's order to change what /props tells. */
+static bool sets_props(const hth_route *route, const char *method)
+{
+    return route->kind == HTH_ROUTE_PROPS && strcmp(method, "POST") == 0;
+}
+
 static bool takes(const hth_route *route, const char *method)
 {
-    return !route->method || hth_method_is(route->method, method);
+    return !route->method || hth_method_is(route->method, method) || sets_props(route, method);
+}
+
+/*
+ * There is nothing yet that can be changed while the server runs, here as in llama-server: where the order is allowed, it is
+ * answered, and every field of it is told as one without effect.
+ */
+static void set_props(request *r)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hth_buffer body = { .text = NULL };
+    size_t n = 0;
+    const char *text = hth_http_body(r->exchange, &n);
+    hth_api_notes notes = { .text = "" };
+    const char *field;
+    json_t *object, *value;
+
+    if (!r->options->options->allows_props) {
+        hth_api_fail(&error, HTH_API_UNSUPPORTED, NULL,
+                     "properties cannot be changed here; start the server with --props (props = true in the "
+                     "configuration) to have the order answered, and change options in the configuration");
+        refuse(r, &error, "forbidden");
+        return;
+    }
+    object = n > 0 && n <= PROPS_BYTES_MAX ? json_loadb(text, n, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    if (!json_is_object(object)) {
+        hth_api_fail(&error, HTH_API_INVALID_VALUE, NULL, "the body must be a JSON object of at most %d bytes",
+                     PROPS_BYTES_MAX);
+        refuse(r, &error, NULL);
+        json_decref(object);
+        return;
+    }
+    json_object_foreach(object, field, value) hth_api_note(&notes, field);
+    if (notes.text[0])
+        hth_http_header_add(r->exchange, HTH_API_NOTES_HEADER, notes.text);
+    json_decref(object);
+    hth_buffer_add_text(&body, "{\"success\":true}");
+    answer(r, 200, "application/json", &body);
+    hth_buffer_deinit(&body);
 }
 
 /* Pages in an operator's browser reach what he reaches: whose they are, nobody knows there. */
@@ -521,6 +686,11 @@ static void serve(request *r)
         refuse_host(r);
         return;
     }
+    if (!is_admins && !has_keys(r) && strcmp(r->path, "/metrics") != 0 &&
+        hth_host_is_strange(r->options->options, r->exchange)) {
+        refuse_strange(r);
+        return;
+    }
     /* Who reaches the operators' listener needs no key. */
     if (!is_admins && !identify(r))
         return;
@@ -534,6 +704,7 @@ static void serve(request *r)
     case HTH_ROUTE_OLLAMA_FILES:
     case HTH_ROUTE_OLLAMA_EMBED: list_models(r); break;
     case HTH_ROUTE_MODEL: show_model(r); break;
+    case HTH_ROUTE_STREAM: serve_stream(r); break;
     case HTH_ROUTE_EXPLAIN:
         if (!may_administer(r))
             return;
@@ -542,6 +713,8 @@ static void serve(request *r)
     default:
         if (hth_http_encoding(r->exchange))
             refuse_encoding(r);
+        else if (sets_props(route, r->method))
+            set_props(r);
         else if (admit(r))
             relay(r);
     }
@@ -625,7 +798,8 @@ void hth_front_handle(hth_http_exchange *exchange, void *user_data)
         hth_buffer nothing = { .text = NULL };
 
         answer(r, 204, NULL, &nothing);
-    } else if (!is_allowed && !has_keys(r) && hth_cors_is_foreign(r->options->options, exchange)) {
+    } else if (hth_cors_is_foreign(r->options->options, exchange) &&
+               (!has_keys(r) || hth_cors_is_preflight(exchange))) {
         refuse_foreign(r);
     } else {
         serve(r);
@@ -636,11 +810,16 @@ bool hth_front_wants_body(hth_http_exchange *exchange, void *user_data)
 {
     hth_front *front = user_data;
     const hth_route *route = hth_route_find(hth_http_path(exchange));
+    const hth_key_use *use;
 
     if (!route || !takes(route, hth_http_method(exchange)))
         return false;
-    return hth_http_tag(exchange) == HTH_FRONT_ADMIN || front->options->options->n_keys == 0 ||
-           find_key(front, exchange) != NULL;
+    if (hth_http_tag(exchange) == HTH_FRONT_ADMIN)
+        return true;
+    if (front->options->options->n_keys == 0)
+        return !hth_cors_is_foreign(front->options->options, exchange);
+    use = find_key(front, exchange);
+    return use && !is_expired(use);
 }
 
 const char *hth_front_protocol_error(int status, const char *why, const char *path, void *user_data)
@@ -654,6 +833,8 @@ const char *hth_front_protocol_error(int status, const char *why, const char *pa
                                                                               : HTH_API_INVALID_VALUE;
 
     hth_metrics_note_refused(front->metrics, "protocol");
+    if (may_log_refusal(front))
+        hth_info(&front->log, "a request%s%s is refused with %d: %s", *path ? " to " : "", path, status, why);
     hth_api_fail(&error, kind, NULL, "%s", why);
     error.status = status;
     hth_buffer_clear(&front->protocol_error);

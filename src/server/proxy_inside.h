@@ -58,10 +58,15 @@ struct hth_relay {
     void *user_data;
 
     /* The request. */
-    hth_http_exchange *exchange;                                        /* NULL: it has ended */
+    hth_http_exchange *exchange;                                        /* NULL: it has ended, or kept has it */
     const char *method, *target, *id, *request_id, *traceparent, *salt; /* in text */
     hth_api_dialect dialect;
     bool generates;
+    bool wants_kept; /* its stream, where it becomes one */
+    uint8_t key[HTH_KEPT_KEY_BYTES];
+    char *kept_body; /* owned: the request's, once its stream is kept, [n_kept_body]; NULL: the exchange has it */
+    size_t n_kept_body;
+    char kept_type[64]; /* Content-Type of that */
     uint64_t seed;
     uint64_t created_s;
     uint64_t begun_ns;
@@ -110,6 +115,7 @@ struct hth_relay {
     uint64_t *more_step_ns; /* [HTH_API_REPLIES_MAX], of the others'; NULL: there are none, or no memory for it */
 
     /* What the client has got. */
+    hth_kept_stream *kept; /* which has the exchange; NULL: nothing is kept */
     char last_bytes[2];
     uint64_t written_ns;
     hth_record record;
@@ -149,8 +155,8 @@ void hth_relay_fail_status(hth_relay *relay, const hearth_error *err);
 /* A stream whose end cannot be told: the client shall know that it is not whole. */
 void hth_relay_cut(hth_relay *relay, int status);
 void hth_relay_on_close(void *user_data);
-/* A comment, or a space between lines, where the stream has been silent since then. */
-void hth_relay_keep_alive(hth_relay *relay, uint64_t since_ns);
+/* A comment, or a space between lines, where the stream has been silent for too long and no worker says anything. */
+void hth_relay_keep_alive(hth_relay *relay, uint64_t now_ns);
 bool hth_relay_is_backlogged(const hth_relay *relay);
 
 #endif

@@ -340,7 +340,7 @@ static void take_step(hth_relay *relay, const hth_frame *frame)
         hth_relay_leave_line(relay);
     }
     note_tokens(relay, frame);
-    if (frame->n_tokens > 0 || frame->reply_has_ended)
+    if (frame->n_tokens > 0 || frame->reply_has_ended || frame->reply_has_begun)
         remember(relay, frame);
     if (!relay->has_begun || !relay->is_stream)
         return;
@@ -374,6 +374,8 @@ static void fail_as_refused(hth_relay *relay, int status)
                  "the reply was broken off with its worker, and the next one cannot go on: %s",
                  why ? why : "no reason given");
     json_decref(body);
+    relay->record.why =
+        "the reply was broken off with its worker, and the next one cannot go on"; /* no worker's words */
     hth_relay_fail(relay, &error);
 }
 
@@ -643,13 +645,21 @@ static void begin_run(hth_relay *relay)
     hth_buffer_clear(&relay->fresh);
 }
 
+static const char *body_of(const hth_relay *relay, size_t *n_out)
+{
+    if (!relay->kept)
+        return hth_http_body(relay->exchange, n_out);
+    *n_out = relay->n_kept_body;
+    return relay->kept_body;
+}
+
 /* Send the request. */
 static void run(hth_relay *relay, const char *socket_path, uint64_t generation)
 {
     const hth_upstream_watch watch = {
         .on_head = on_head, .on_bytes = on_bytes, .on_done = on_done, .user_data = relay
     };
-    const char *type = hth_http_header(relay->exchange, "Content-Type");
+    const char *type = relay->kept ? relay->kept_type : hth_http_header(relay->exchange, "Content-Type");
     hth_upstream_header headers[HEADERS_MAX];
     hth_upstream_request request = {
         .socket_path = socket_path, .method = relay->method, .target = relay->target, .headers = headers
@@ -663,7 +673,7 @@ static void run(hth_relay *relay, const char *socket_path, uint64_t generation)
         return;
     }
     if (strcmp(relay->method, "POST") == 0) /* elsewhere it means nothing, and HEAD with one is no HEAD for libcurl */
-        request.body[1] = hth_http_body(relay->exchange, &request.body_bytes[1]);
+        request.body[1] = body_of(relay, &request.body_bytes[1]);
     add_header(&request, headers, "Content-Type", type ? type : "application/json");
     add_header(&request, headers, HTH_HEADER_REQUEST_ID, relay->request_id);
     add_header(&request, headers, "traceparent", relay->traceparent);

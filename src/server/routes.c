@@ -39,6 +39,7 @@ static const hth_route routes[] = {
     { "/api/embed", "/api/embed", "POST", HTH_ROUTE_OLLAMA_EMBED, HTH_API_OLLAMA_CHAT },
     { "/api/embeddings", "/api/embed", "POST", HTH_ROUTE_OLLAMA_EMBED, HTH_API_OLLAMA_CHAT },
     { "/", "/", "GET", HTH_ROUTE_ROOT, HTH_API_OLLAMA_CHAT },
+    { "/v1/streams/", "/v1/streams", NULL, HTH_ROUTE_STREAM, HTH_API_CHAT },
     { "/props", "/props", "GET", HTH_ROUTE_PROPS, HTH_API_NATIVE_COMPLETION },
     { "/slots", "/slots", "GET", HTH_ROUTE_SLOTS, HTH_API_NATIVE_COMPLETION },
     { "/health", "/health", "GET", HTH_ROUTE_HEALTH, HTH_API_NATIVE_COMPLETION },

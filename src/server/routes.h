@@ -13,7 +13,8 @@ typedef enum hth_route_kind {
     HTH_ROUTE_ASK,      /* a model answers without generating; likewise */
     HTH_ROUTE_EXPLAIN,  /* why a prompt is cold; of the admin API */
     HTH_ROUTE_MODELS,
-    HTH_ROUTE_MODEL, /* /v1/models/NAME */
+    HTH_ROUTE_MODEL,  /* /v1/models/NAME */
+    HTH_ROUTE_STREAM, /* /v1/streams/ID: one that is kept */
     HTH_ROUTE_PROPS,
     HTH_ROUTE_SLOTS,
     HTH_ROUTE_HEALTH, /* and /ready: open to everybody */
@@ -29,9 +30,9 @@ typedef enum hth_route_kind {
 } hth_route_kind;
 
 typedef struct hth_route {
-    const char *path;     /* what comes; of a MODEL and an ADMIN its beginning */
+    const char *path;     /* what comes; of a MODEL, a STREAM and an ADMIN its beginning */
     const char *endpoint; /* how logs and metrics name it, the same for paths that are one thing */
-    const char *method;   /* "POST", or several as Allow has them; an ADMIN's pages decide themselves: NULL */
+    const char *method;   /* "POST", or several as Allow has them; an ADMIN's pages and STREAMs decide themselves: NULL */
     hth_route_kind kind;
     hth_api_kind api; /* of GENERATE and ASK */
 } hth_route;

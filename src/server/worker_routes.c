@@ -74,7 +74,7 @@ static void show(const hth_worker_self *self, hth_http_exchange *exchange, hth_r
     case HTH_ROUTE_OLLAMA_PS: hth_api_ollama_ps_write(&listed, 1, &body); break;
     case HTH_ROUTE_OLLAMA_VERSION: hth_api_ollama_version_write(&body); break;
     case HTH_ROUTE_MODEL: hth_api_model_write(&listed, &body); break;
-    case HTH_ROUTE_PROPS: hth_api_props_write(&info, &body); break;
+    case HTH_ROUTE_PROPS: hth_api_props_write(&info, self->file, &body); break;
     case HTH_ROUTE_SLOTS: hth_api_slots_write(&info, &body); break;
     default: status = hth_api_health_write(self->problem, &body); break;
     }
@@ -107,8 +107,9 @@ static bool may_be_json(hth_http_exchange *exchange)
 /* Is it answered by the front alone? */
 static bool is_fronts(const hth_route *route)
 {
-    return route->kind == HTH_ROUTE_ADMIN || route->kind == HTH_ROUTE_ROOT || route->kind == HTH_ROUTE_OLLAMA_PULL ||
-           route->kind == HTH_ROUTE_OLLAMA_FILES || route->kind == HTH_ROUTE_OLLAMA_EMBED;
+    return route->kind == HTH_ROUTE_ADMIN || route->kind == HTH_ROUTE_STREAM || route->kind == HTH_ROUTE_ROOT ||
+           route->kind == HTH_ROUTE_OLLAMA_PULL || route->kind == HTH_ROUTE_OLLAMA_FILES ||
+           route->kind == HTH_ROUTE_OLLAMA_EMBED;
 }
 
 /* Can it be answered at all? Otherwise it was refused. */

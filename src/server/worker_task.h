@@ -80,6 +80,8 @@ void hth_task_run(hth_task *task);
 
 /* End what was submitted and has not ended, or have it wait. Event loop, after hth_task_run. */
 void hth_task_cancel(const hth_task *task);
+/* The client has gone: read its prompts on for ms at most (hearth_linger), where that is worth it; cancel otherwise. */
+void hth_task_linger(const hth_task *task, uint32_t ms);
 void hth_task_pause(const hth_task *task, bool pause);
 
 #endif

@@ -306,6 +306,35 @@ await check('a request that is refused for a moment is tried again by the client
   assert.equal(all.length, 3)
 })
 
+// ---- long prompts and kept streams ----
+
+await check('a long prompt is a message that begins early, and pings trouble nobody', async () => {
+  const long = { model: 'slow', messages: user(longText('tale').repeat(2)), max_tokens: 3, temperature: 0 } // some 8 s
+  const response = await fetch(`${server}/v1/messages`, {
+    method: 'POST', headers: { 'x-api-key': key }, body: JSON.stringify({ ...long, stream: true })
+  })
+  const names = (await response.text()).split('\n').filter((line) => line.startsWith('event: ')).map((line) => line.slice(7))
+  assert.equal(names[0], 'message_start')
+  assert.equal(names.filter((name) => name === 'message_start').length, 1)
+  long.messages = user(longText('story').repeat(2))
+  const message = await messages.stream(long).finalMessage()
+  assert.ok(message.usage.output_tokens > 0)
+})
+
+await check('the numbers of a kept stream trouble nobody', async () => {
+  const headers = { 'x-hearth-resume': '1' }
+  const kept = await messages.stream(story, { headers }).finalMessage()
+  const plain = await messages.stream(story).finalMessage()
+  assert.deepEqual(kept.content, plain.content)
+  const { data, response } = await messages.create({ ...story, stream: true }, { headers }).withResponse()
+  const events = await collect(data)
+  const id = response.headers.get('x-hearth-stream')
+  assert.equal(events[0].message.id, `msg_${id}`)
+  const again = await fetch(`${server}/v1/streams/${id}?after=1`, { headers: { 'x-api-key': key } })
+  const rest = (await again.text()).split('\n').filter((line) => line.startsWith('data: '))
+  assert.deepEqual(rest.map((line) => JSON.parse(line.slice(6))).filter(({ type }) => type !== 'ping'), events.slice(1))
+})
+
 // ---- leaving ----
 
 await check('who leaves a stream ends its work', async () => {

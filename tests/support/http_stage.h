@@ -63,6 +63,7 @@ typedef struct hth_test_client {
     struct ssl_st *ssl; /* NULL: plain */
     char *heard;        /* all that came, NUL-terminated */
     size_t n_heard;
+    size_t heard_capacity;
     bool is_at_end;
     bool was_reset;
 } hth_test_client;

@@ -415,7 +415,9 @@ static void values_are_checked_inside_of_fields_too(void **state)
 
         { HTH_API_COMPLETION, "\"best_of\":2,\"n\":2", "", HTH_API_NO_ERROR },
         { HTH_API_COMPLETION, "\"best_of\":\"2\"", "best_of", HTH_API_INVALID_TYPE },
-        { HTH_API_COMPLETION, "\"echo\":true,\"logprobs\":1", "logprobs", HTH_API_UNSUPPORTED },
+        { HTH_API_COMPLETION, "\"echo\":true,\"logprobs\":1", "", HTH_API_NO_ERROR },
+        { HTH_API_COMPLETION, "\"echo\":true,\"logprobs\":1,\"n\":2", "logprobs", HTH_API_UNSUPPORTED },
+        { HTH_API_COMPLETION, "\"echo\":true,\"logprobs\":1,\"stream\":true", "logprobs", HTH_API_UNSUPPORTED },
 
         { HTH_API_MESSAGES, "\"system\":1", "system", HTH_API_INVALID_TYPE },
         { HTH_API_MESSAGES, "\"system\":[{\"type\":\"image\"}]", "", HTH_API_UNSUPPORTED },

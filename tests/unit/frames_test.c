@@ -17,18 +17,18 @@ static const hearth_logprob logprobs[] = {
 static const hth_frame_outcome outcome = {
     .finish = 1,
     .stop_number = 2,
-    .n_prompt_tokens = 3,
-    .n_cached_tokens = 4,
-    .n_reply_tokens = 5,
-    .hit = 6,
-    .tier = 7,
-    .miss = 8,
+    .figures.n_prompt_tokens = 3,
+    .figures.n_cached_tokens = 4,
+    .figures.n_reply_tokens = 5,
+    .figures.hit = 6,
+    .figures.tier = 7,
+    .figures.miss = 8,
     .n_finish_tokens = UINT32_MAX,
-    .queue_ms = 1.5,
-    .restore_ms = -2.5,
-    .prefill_ms = 1e300,
-    .ttft_ms = 1e-300,
-    .decode_ms = 4,
+    .figures.queue_ms = 1.5,
+    .figures.restore_ms = -2.5,
+    .figures.prefill_ms = 1e300,
+    .figures.ttft_ms = 1e-300,
+    .figures.decode_ms = 4,
     .finish_key = { 1, 2, [31] = 255 },
 };
 
@@ -37,18 +37,18 @@ static hth_buffer sample(void)
 {
     const hth_frame_summary summary = {
         .status = 200,
-        .n_prompt_tokens = 1,
-        .n_cached_tokens = 2,
-        .n_reply_tokens = 3,
-        .hit = 4,
-        .tier = 5,
-        .miss = 6,
+        .figures.n_prompt_tokens = 1,
+        .figures.n_cached_tokens = 2,
+        .figures.n_reply_tokens = 3,
+        .figures.hit = 4,
+        .figures.tier = 5,
+        .figures.miss = 6,
         .finish = 7,
-        .queue_ms = 0.5,
-        .restore_ms = -1e300,
-        .prefill_ms = 1e-300,
-        .ttft_ms = 3.25,
-        .decode_ms = 1e9,
+        .figures.queue_ms = 0.5,
+        .figures.restore_ms = -1e300,
+        .figures.prefill_ms = 1e-300,
+        .figures.ttft_ms = 3.25,
+        .figures.decode_ms = 1e9,
     };
     hth_buffer out = { .text = NULL };
 
@@ -137,9 +137,9 @@ static void what_was_written_is_read(void **state)
     assert_int_equal(frame.kind, HTH_FRAME_END);
     assert_int_equal(n_used, n);
     assert_int_equal(frame.summary.finish, 7);
-    assert_int_equal(frame.summary.n_reply_tokens, 3);
-    assert_true(frame.summary.restore_ms == -1e300 && frame.summary.prefill_ms == 1e-300);
-    assert_true(frame.summary.decode_ms == 1e9);
+    assert_int_equal(frame.summary.figures.n_reply_tokens, 3);
+    assert_true(frame.summary.figures.restore_ms == -1e300 && frame.summary.figures.prefill_ms == 1e-300);
+    assert_true(frame.summary.figures.decode_ms == 1e9);
     hth_buffer_deinit(&out);
 }
 

@@ -106,7 +106,7 @@ static void a_stream_is_what_its_steps_release(void **state)
     hth_test_http_until(&stage->http, stage->n_over == 1);
     assert_int_equal(stage->record.status, 200);
     assert_true(stage->record.is_stream && stage->record.has_summary);
-    assert_int_equal(stage->record.summary.n_reply_tokens, 9);
+    assert_int_equal(stage->record.summary.figures.n_reply_tokens, 9);
     assert_int_equal(stage->record.bytes_out, sizeof(stream_text) - 1);
     assert_int_equal(stage->record.n_resumed, 0);
     assert_true(stage->record.first_byte_ms > 0 && stage->record.duration_ms >= stage->record.first_byte_ms);
@@ -317,7 +317,7 @@ static void no_retries_are_none(void **state)
     client_reply reply = { .status = 0 };
 
     begin_with(stage, &whole);
-    hth_proxy_set_limits(stage->proxy, 0, 1000);
+    hth_proxy_set_limits(stage->proxy, 0, 1000, 0);
     stage->runs[0].cut = 200;
     exchange_whole(stage, &reply);
     assert_int_equal(reply.status, 500);
@@ -360,7 +360,7 @@ static void stops_in_order_are_not_held_against_a_request(void **state)
     client_reply reply = { .status = 0 };
 
     begin_with(stage, &stream);
-    hth_proxy_set_limits(stage->proxy, 0, 1000);
+    hth_proxy_set_limits(stage->proxy, 0, 1000, 0);
     stage->supervisor.fate = FATE_STOPPED;
     for (int run = 0; run < 12; run++)
         stage->runs[run].cut = 200;
