@@ -124,7 +124,7 @@ static bool apply_template(hearth_model *model, const hth_api_request *request, 
 
 static bool count_tokens(hearth_model *model, const hth_api_request *request, hth_buffer *out, hth_api_error *error)
 {
-    json_t *edits = NULL;
+    json_t *counted, *edits = NULL;
     size_t n;
 
     if (!hth_api_count_prompt(model, request, &n, error))
@@ -132,7 +132,10 @@ static bool count_tokens(hearth_model *model, const hth_api_request *request, ht
     if (request->edits.is_asked)
         edits = json_pack("{s:I}", "original_input_tokens",
                           (json_int_t)n + request->edits.cleared_tool_tokens + request->edits.cleared_thinking_tokens);
-    hth_buffer_add_json_take(out, json_pack("{s:I, s:o*}", "input_tokens", (json_int_t)n, "context_management", edits));
+    counted = json_pack("{s:I, s:o*}", "input_tokens", (json_int_t)n, "context_management", edits);
+    if (request->kind == HTH_API_RESPONSES_TOKENS)
+        json_object_set_new(counted, "object", json_string("response.input_tokens"));
+    hth_buffer_add_json_take(out, counted);
     return true;
 }
 
@@ -161,7 +164,8 @@ bool hth_api_answer(hearth_model *model, const hth_api_request *request, const a
     case HTH_API_DETOKENIZE: return detokenize(model, request, out, error);
     case HTH_API_APPLY_TEMPLATE: return apply_template(model, request, out, error);
     case HTH_API_CHAT_TOKENS:
-    case HTH_API_COUNT_TOKENS: return count_tokens(model, request, out, error);
+    case HTH_API_COUNT_TOKENS:
+    case HTH_API_RESPONSES_TOKENS: return count_tokens(model, request, out, error);
     case HTH_API_OLLAMA_SHOW: return hth_api_ollama_show_write(model, request, out, error);
     default: break;
     }

@@ -204,12 +204,28 @@ static void parse_tool_result(hth_api_parse *parse, const hth_fields *fields, he
         turn->content = is_error ? "error" : "";
 }
 
-static void parse_user(hth_api_parse *parse, const char *path, json_t *array, growing_turns *out)
+/* Is there a block in it that can be read? */
+static bool has_readable(hth_api_parse *parse, json_t *array)
+{
+    for (size_t i = 0; i < json_array_size(array); i++) {
+        hth_fields fields = hth_fields_inside(&parse->body, json_array_get(array, i), "");
+        const char *type = json_string_value(json_object_get(fields.object, "type"));
+
+        if (!type || strcmp(type, "text") == 0 || strcmp(type, "tool_result") == 0 || text_inside(parse, &fields, type))
+            return true; /* without a type it is wrong, which is said elsewhere */
+    }
+    return false;
+}
+
+static void parse_user(hth_api_parse *parse, const char *path, json_t *array, bool is_question, growing_turns *out)
 {
     size_t n = json_array_size(array);
     const char **parts = hth_api_allocate(parse, n, sizeof(*parts));
     hearth_chat_turn *text = NULL; /* the user's turn that is open */
 
+    if (is_question && !has_readable(parse, array))
+        hth_api_fail(parse->error, HTH_API_UNSUPPORTED, path,
+                     "'%s' has nothing but blocks that this server does not read; it reads text", path);
     for (size_t i = 0; parts && i < n && parse->error->kind == HTH_API_NO_ERROR; i++) {
         char block_path[HTH_PATH_BYTES];
         hth_fields fields;
@@ -234,7 +250,7 @@ static void parse_user(hth_api_parse *parse, const char *path, json_t *array, gr
 
 /* ---- messages ---- */
 
-static void parse_message(hth_api_parse *parse, const hth_fields *fields, growing_turns *out)
+static void parse_message(hth_api_parse *parse, const hth_fields *fields, bool is_last, growing_turns *out)
 {
     static const char *const known[] = { "role", "content", NULL };
     char path[HTH_PATH_BYTES];
@@ -255,7 +271,7 @@ static void parse_message(hth_api_parse *parse, const hth_fields *fields, growin
     if (json_is_array(content) && json_array_size(content) > 0 && *role == 'a') {
         parse_assistant(parse, path, content, out);
     } else if (json_is_array(content) && json_array_size(content) > 0 && *role == 'u') {
-        parse_user(parse, path, content, out);
+        parse_user(parse, path, content, is_last, out);
     } else { /* a reply may have had no block, and comes back in the history */
         out->turns[out->n] = (hearth_chat_turn){ .role = role };
         parse_texts(parse, path, content, &out->turns[out->n++]);
@@ -333,7 +349,7 @@ hearth_chat_turn *hth_anthropic_messages(hth_api_parse *parse)
 
         if (!hth_fields_item(&parse->body, "messages", array, i, path, &fields))
             return NULL;
-        parse_message(parse, &fields, &turns);
+        parse_message(parse, &fields, i + 1 == json_array_size(array), &turns);
     }
     continue_last(parse, &turns);
     parse->request->conversation.turns = turns.turns;

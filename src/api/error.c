@@ -146,6 +146,11 @@ void hth_api_error_write_event(hth_api_dialect dialect, const hth_api_error *err
 {
     if (dialect == HTH_API_OLLAMA)
         hth_ndjson_add_take(out, hth_api_error_json(dialect, error));
+    else if (dialect == HTH_API_OPENAI_RESPONSES)
+        hth_sse_add_take(out, "error",
+                         json_pack("{s:s, s:i, s:s, s:s, s:s?}", "type", "error", "sequence_number", 0, "code",
+                                   shapes[error->kind].openai_code, "message", error->message, "param",
+                                   error->param[0] ? error->param : NULL));
     else
         hth_sse_add_take(out, dialect == HTH_API_ANTHROPIC ? "error" : NULL, hth_api_error_json(dialect, error));
 }

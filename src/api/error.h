@@ -11,7 +11,8 @@
 typedef enum hth_api_dialect {
     HTH_API_OPENAI,
     HTH_API_ANTHROPIC,
-    HTH_API_NATIVE, /* llama.cpp's own */
+    HTH_API_NATIVE,           /* llama.cpp's own */
+    HTH_API_OPENAI_RESPONSES, /* OpenAI's, but for its events */
     HTH_API_OLLAMA,
 } hth_api_dialect;
 

@@ -25,6 +25,7 @@ static const hth_api_writer *writer_of(hth_api_kind kind)
     case HTH_API_MESSAGES: return &hth_api_write_messages;
     case HTH_API_OLLAMA_CHAT:
     case HTH_API_OLLAMA_GENERATE: return &hth_api_write_ollama;
+    case HTH_API_RESPONSES: return &hth_api_write_responses;
     default: return &hth_api_write_native;
     }
 }
@@ -34,6 +35,7 @@ static void choice_deinit(hth_api_choice *choice)
     for (size_t i = 0; i < choice->n_calls; i++)
         hth_buffer_deinit(&choice->calls[i].arguments);
     free(choice->calls);
+    free(choice->items);
     hth_buffer_deinit(&choice->content);
     hth_buffer_deinit(&choice->reasoning);
     hearth_chat_parser_free(choice->parser);
@@ -131,7 +133,9 @@ void hth_api_reply_fail(hth_api_reply *reply, const hth_api_error *error, hth_bu
         return;
     reply->has_ended = true;
     reply->failure = hth_api_error_http_status(dialect, error);
-    if (reply->has_written) {
+    if (reply->has_written && reply->writer->fail) {
+        reply->writer->fail(reply, error, out);
+    } else if (reply->has_written) {
         hth_api_error_write_event(dialect, error, out);
     } else {
         reply->http_status = reply->failure;
@@ -174,6 +178,8 @@ static bool remember(const hth_api_reply *reply, hth_api_choice *choice, const h
     hth_api_call *calls;
 
     choice->is_answering = choice->is_answering || delta->kind != HEARTH_DELTA_REASONING;
+    if (reply->writer->has_items && !hth_api_items_note(choice, delta))
+        return false;
     switch (delta->kind) {
     case HEARTH_DELTA_REASONING:
         hth_buffer_add(&choice->reasoning, delta->text, delta->n_bytes);
@@ -332,7 +338,7 @@ static void note(hth_api_reply *reply, hth_api_choice *choice, const hearth_toke
         fail_memory(reply, out);
         return;
     }
-    if (!reply->request->stream || told->n * told->n_each < UNTOLD_MAX)
+    if (!reply->request->stream || reply->writer->has_items || told->n * told->n_each < UNTOLD_MAX)
         return;
     reply->writer->delta(reply, choice, &(hearth_chat_delta){ .kind = HEARTH_DELTA_CONTENT, .text = "", .id = "" },
                          out);

@@ -58,6 +58,8 @@ void hth_api_reply_done(hth_api_reply *reply, size_t i, const hearth_result *res
  * Whoever reads it from its beginning to its end gets the same bytes, however large the pieces are.
  */
 bool hth_api_reply_body(hth_api_reply *reply, size_t n_bytes, hth_buffer *out);
+/* It has ended well: append it as it is to be kept (response_record.h); nothing, where it is not. */
+void hth_api_reply_record(hth_api_reply *reply, hth_buffer *out);
 /* Something else went wrong: write the error, as a body or as an event. Nothing is written afterwards. */
 void hth_api_reply_fail(hth_api_reply *reply, const hth_api_error *error, hth_buffer *out);
 

@@ -29,6 +29,8 @@ hth_api_dialect hth_api_kind_dialect(hth_api_kind kind)
     case HTH_API_OLLAMA_CHAT:
     case HTH_API_OLLAMA_GENERATE:
     case HTH_API_OLLAMA_SHOW: return HTH_API_OLLAMA;
+    case HTH_API_RESPONSES:
+    case HTH_API_RESPONSES_TOKENS: return HTH_API_OPENAI_RESPONSES;
     case HTH_API_NATIVE_COMPLETION:
     case HTH_API_TOKENIZE:
     case HTH_API_DETOKENIZE:
@@ -108,6 +110,7 @@ void hth_api_request_free(hth_api_request *request)
         request->memory = memory->next;
         free(memory);
     }
+    json_decref(request->items);
     json_decref(request->body);
     free(request);
 }
@@ -291,8 +294,15 @@ static json_t *parse_json(const char *body, size_t n_bytes, const hth_api_limits
 hth_api_request *hth_api_request_parse(hth_api_kind kind, const char *body, size_t n_bytes,
                                        const hth_api_limits *limits, hth_api_error *error)
 {
+    return hth_api_request_parse_past(kind, body, n_bytes, NULL, limits, error);
+}
+
+hth_api_request *hth_api_request_parse_past(hth_api_kind kind, const char *body, size_t n_bytes,
+                                            const hth_api_past *past, const hth_api_limits *limits,
+                                            hth_api_error *error)
+{
     hth_api_limits defaults = hth_api_limits_default();
-    hth_api_parse parse = { .limits = limits ? limits : &defaults, .error = error };
+    hth_api_parse parse = { .limits = limits ? limits : &defaults, .error = error, .past = past };
     hth_api_request *request = calloc(1, sizeof(*request));
 
     *error = (hth_api_error){ .kind = HTH_API_NO_ERROR };
@@ -325,6 +335,8 @@ hth_api_request *hth_api_request_parse(hth_api_kind kind, const char *body, size
         case HTH_API_OLLAMA_CHAT: hth_api_parse_ollama_chat(&parse); break;
         case HTH_API_OLLAMA_GENERATE: hth_api_parse_ollama_generate(&parse); break;
         case HTH_API_OLLAMA_SHOW: hth_api_parse_ollama_show(&parse); break;
+        case HTH_API_RESPONSES:
+        case HTH_API_RESPONSES_TOKENS: hth_api_parse_responses(&parse); break;
         }
         if (request->is_chat && parse.limits->normalizes)
             hth_api_normalize(&parse);

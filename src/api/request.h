@@ -11,6 +11,7 @@
 
 #include "api/error.h"
 #include "api/notes.h"
+#include "api/responses.h"
 
 typedef enum hth_api_kind {
     HTH_API_CHAT,         /* OpenAI's /v1/chat/completions */
@@ -22,6 +23,8 @@ typedef enum hth_api_kind {
     HTH_API_TOKENIZE,
     HTH_API_DETOKENIZE,
     HTH_API_APPLY_TEMPLATE,
+    HTH_API_RESPONSES,        /* OpenAI's /v1/responses */
+    HTH_API_RESPONSES_TOKENS, /* OpenAI's /v1/responses/input_tokens */
     HTH_API_OLLAMA_CHAT,     /* Ollama's /api/chat */
     HTH_API_OLLAMA_GENERATE, /* /api/generate */
     HTH_API_OLLAMA_SHOW,     /* /api/show */
@@ -113,21 +116,34 @@ typedef struct hth_api_request {
     bool parse_special;
     bool with_pieces;
 
+    const hth_api_responses *responses; /* of /v1/responses; NULL otherwise */
+
     hth_api_notes notes; /* of what was passed over */
     hth_api_edits edits;
     const char
         *normalized[HTH_API_RULES_MAX]; /* [n_normalized], the names of the rules (normalize.h) that found something */
     size_t n_normalized;
 
+    json_t *items;          /* owned: of /v1/responses, all that the response answers; strings are borrowed from them */
     json_t *body;           /* owned */
     hth_api_memory *memory; /* owned */
 } hth_api_request;
+
+/* Records of earlier responses (response_record.h), one behind the other, that a request may name. */
+typedef struct hth_api_past {
+    const char *bytes;
+    size_t n_bytes;
+} hth_api_past;
 
 /*
  * Parse a body. NULL, with error filled, when it is not what it should be. Release with hth_api_request_free. Any thread.
  */
 hth_api_request *hth_api_request_parse(hth_api_kind kind, const char *body, size_t n_bytes,
                                        const hth_api_limits *limits, hth_api_error *error);
+/* The same with what the request may go on from; past is read during the call. */
+hth_api_request *hth_api_request_parse_past(hth_api_kind kind, const char *body, size_t n_bytes,
+                                            const hth_api_past *past, const hth_api_limits *limits,
+                                            hth_api_error *error);
 void hth_api_request_free(hth_api_request *request); /* accepts NULL */
 
 /*

@@ -349,6 +349,16 @@ static const hth_option limit_rows[] = {
       .offset = AT(server.write_timeout_ms), .low = 100, .high = UINT32_MAX, .key = "write_timeout_ms" },
 };
 
+static const hth_option response_rows[] = {
+    { "responses-directory", 0, HTH_OPTION_TEXT, "DIR",
+      "keep responses of /v1/responses here, mode 0700 (default: in memory, until the server ends)",
+      .offset = AT(server.responses_directory), .key = "directory", .is_path = true },
+    { "responses-bytes-max", 0, HTH_OPTION_SIZE, "SIZE", "of all that are kept; the oldest go; 0: none is kept",
+      .offset = AT(server.responses_bytes_max), .key = "bytes_max" },
+    { "responses-days-max", 0, HTH_OPTION_U32, "N", "older ones go, too", .offset = AT(server.responses_days_max),
+      .low = 1, .high = 36500, .key = "days_max" },
+};
+
 static const hth_option supervision_rows[] = {
     { "runtime-directory", 0, HTH_OPTION_TEXT, "DIR",
       "for the workers' sockets, mode 0700 (default: one of its own below the temporary folder)",
@@ -416,6 +426,7 @@ static const hth_option cors_rows[] = {
 
 static const hth_option_table tls_table = TABLE(tls_rows);
 static const hth_option_table limit_table = TABLE(limit_rows);
+static const hth_option_table response_table = TABLE(response_rows);
 static const hth_option_table supervision_table = TABLE(supervision_rows);
 static const hth_option_table stream_table = TABLE(stream_rows);
 static const hth_option_table log_table = TABLE(log_rows);
@@ -444,6 +455,8 @@ static const hth_option key_rows[] = {
     { .kind = HTH_OPTION_TABLE, .key = "cors", .table = &cors_table, .help = "Calls from pages in browsers" },
     { .kind = HTH_OPTION_HEADING, .help = "Limits of requests" },
     { .kind = HTH_OPTION_TABLE, .key = "limits", .table = &limit_table, .help = "Limits of requests" },
+    { .kind = HTH_OPTION_HEADING, .help = "Responses that are kept" },
+    { .kind = HTH_OPTION_TABLE, .key = "responses", .table = &response_table, .help = "Responses that are kept" },
     { .kind = HTH_OPTION_HEADING, .help = "Supervision of workers" },
     { .kind = HTH_OPTION_TABLE, .key = "supervision", .table = &supervision_table, .help = "Supervision of workers" },
     { .kind = HTH_OPTION_HEADING, .help = "Log" },

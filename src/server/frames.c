@@ -136,6 +136,22 @@ void hth_frame_add_bytes(hth_buffer *out, const void *bytes, size_t n_bytes)
         add_frame_of_bytes(out, at, n_bytes);
 }
 
+void hth_frame_add_record(hth_buffer *out, const void *bytes, size_t n_bytes)
+{
+    const char *at = bytes;
+
+    while (n_bytes > 0) {
+        size_t n = n_bytes < BYTES_AT_ONCE ? n_bytes : BYTES_AT_ONCE;
+        const uint8_t is_last = n == n_bytes;
+
+        add_start(out, HTH_FRAME_RECORD, sizeof(is_last) + n);
+        add(out, &is_last, sizeof(is_last));
+        add(out, at, n);
+        at += n;
+        n_bytes -= n;
+    }
+}
+
 void hth_frame_add_step(hth_buffer *out, uint32_t reply, unsigned flags, const hth_frame_tokens *tokens,
                         const void *bytes, size_t n_bytes)
 {
@@ -390,6 +406,13 @@ static bool read_payload(const uint8_t *payload, size_t n, hth_frame *frame)
         frame->bytes = (const char *)payload;
         frame->n_bytes = n;
         return true;
+    case HTH_FRAME_RECORD:
+        if (n < 1 || payload[0] > 1)
+            return false;
+        frame->is_last = payload[0];
+        frame->bytes = (const char *)payload + 1;
+        frame->n_bytes = n - 1;
+        return true;
     case HTH_FRAME_OUTCOME: return read_outcome(payload, n, frame);
     case HTH_FRAME_END: return read_end(payload, n, &frame->summary);
     }
@@ -405,7 +428,7 @@ hth_frame_result hth_frame_read(const void *bytes, size_t n, hth_frame *out, siz
     if (n < HTH_FRAME_HEAD_BYTES)
         return HTH_FRAME_PART;
     n_payload = get_u32(head);
-    if (n_payload > HTH_FRAME_BYTES_MAX || head[4] < HTH_FRAME_HEAD || head[4] > HTH_FRAME_OUTCOME)
+    if (n_payload > HTH_FRAME_BYTES_MAX || head[4] < HTH_FRAME_HEAD || head[4] > HTH_FRAME_RECORD)
         return HTH_FRAME_BAD;
     if (n - HTH_FRAME_HEAD_BYTES < n_payload)
         return HTH_FRAME_PART;

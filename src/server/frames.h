@@ -17,6 +17,7 @@
  *   END   a summary (hth_frame_summary): nothing follows
  *   CACHED  u32 reply, u32 how many tokens of its prompt needed no prefill: before its first token
  *   MODEL u8[16] of a digest of what replies: the model's file and its chat template. Before any tokens
+ *   RECORD u8 1 for the last one, a piece of what is kept of the response (api/response_record.h): before END
  *   OUTCOME u32 reply, what its end says (hth_frame_outcome): before the STEP that ends it
  *
  * Of a stream, the front forwards the bytes of a STEP, with those of the BYTES before it, once it has the whole of it, and
@@ -48,6 +49,7 @@
 /* Headers from the front to a worker. A worker believes them: only its owner can reach its socket. */
 #define HTH_HEADER_FRAMES "Hearth-Frames"    /* "1" */
 #define HTH_HEADER_KNOWN "Hearth-Known"      /* bytes of frames before the body, also 0: the request goes on */
+#define HTH_HEADER_PAST "Hearth-Past"        /* bytes of records before the body, behind such frames */
 #define HTH_HEADER_ID "Hearth-Id"            /* letters and digits, the reply's id */
 #define HTH_HEADER_CREATED "Hearth-Created"  /* Unix time in seconds */
 #define HTH_HEADER_SEED "Hearth-Seed"        /* where the client gave none */
@@ -63,6 +65,7 @@ enum {
     HTH_STEP_TOKEN_BYTES_MAX = HTH_FRAME_BYTES_MAX / 2, /* of a STEP's tokens, with their log probabilities */
     /* Of what is known of a request: 4 million tokens, 32,000 with 64 log probabilities each. */
     HTH_KNOWN_BYTES_MAX = 16 << 20,
+    HTH_PAST_BYTES_MAX = 32 << 20, /* of all records that a request names */
 };
 
 typedef enum hth_frame_kind {
@@ -73,6 +76,7 @@ typedef enum hth_frame_kind {
     HTH_FRAME_MODEL = 5,
     HTH_FRAME_BYTES = 6,
     HTH_FRAME_OUTCOME = 7,
+    HTH_FRAME_RECORD = 8,
 } hth_frame_kind;
 
 typedef enum hth_step_flag {
@@ -138,7 +142,9 @@ typedef struct hth_frame {
     uint32_t n_tokens;
     uint32_t n_logprobs;   /* of each */
     const uint8_t *tokens; /* [n_tokens], not aligned: hth_frame_token, hth_frame_logprob */
-    /* STEP, BYTES */
+    /* RECORD */
+    bool is_last;
+    /* STEP, BYTES, RECORD */
     const char *bytes; /* [n_bytes], borrowed from what was read */
     size_t n_bytes;
     /* CACHED */
@@ -164,6 +170,8 @@ void hth_frame_add_step(hth_buffer *out, uint32_t reply, unsigned flags, const h
 /* As many frames as it takes. */
 void hth_frame_add_bytes(hth_buffer *out, const void *bytes, size_t n_bytes);
 void hth_frame_add_cached(hth_buffer *out, uint32_t reply, uint32_t n_cached);
+/* As many frames as it takes. */
+void hth_frame_add_record(hth_buffer *out, const void *bytes, size_t n_bytes);
 void hth_frame_add_model(hth_buffer *out, const uint8_t model[HTH_FRAME_MODEL_BYTES]);
 void hth_frame_add_outcome(hth_buffer *out, uint32_t reply, const hth_frame_outcome *outcome);
 void hth_frame_add_end(hth_buffer *out, const hth_frame_summary *summary);

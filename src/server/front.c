@@ -381,6 +381,13 @@ static hearth_status make_workers(hth_front *front, const hth_server_options *op
                                                      .keep_alive_ms = options->keep_alive_ms,
                                                      .wait_timeout_ms = options->wait_timeout_ms },
                                &front->proxy, err);
+    if (status == HEARTH_OK)
+        status = hth_response_store_new(&(hth_response_store_options){ .base = front->base,
+                                                                       .directory = options->responses_directory,
+                                                                       .bytes_max = options->responses_bytes_max,
+                                                                       .days_max = options->responses_days_max,
+                                                                       .log = &front->log },
+                                        &front->responses, err);
     return status;
 }
 
@@ -477,6 +484,7 @@ static void front_deinit(hth_front *front)
         hth_proxy_end_all(front->proxy, &error);
     hth_http_server_free(front->http);
     hth_proxy_free(front->proxy);
+    hth_response_store_free(front->responses);
     hth_kept_streams_free(front->kept);
     hth_supervisor_free(front->supervisor);
     hth_upstream_free(front->upstream);

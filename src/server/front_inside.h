@@ -11,6 +11,7 @@
 #include "server/passed_over.h"
 #include "server/proxy.h"
 #include "server/refusals.h"
+#include "server/response_store.h"
 #include "server/tls.h"
 
 struct event;
@@ -41,6 +42,7 @@ typedef struct hth_front {
     hth_upstream *upstream;
     hth_kept_streams *kept;
     hth_proxy *proxy;
+    hth_response_store *responses;
     int64_t started_s;  /* Unix time: what models are said to be created at */
     char id_prefix[17]; /* of the ids that this process gives out */
     uint64_t n_ids;

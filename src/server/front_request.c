@@ -3,7 +3,7 @@
  *
  *   1. the path's route, the request's id, CORS
  *   2. the client's key and its limits
- *   3. the model that the body names
+ *   3. the model that the body names, and earlier responses that it goes on from
  *   4. the relay (proxy.h), or a page that the front answers itself
  *
  * What is wrong on the way is answered at once in the shape of the path's API. Requests to models are logged and counted
@@ -26,7 +26,9 @@
 #include "server/front_stream.h"
 #include "server/model_names.h"
 #include "server/ollama_pages.h"
+#include "server/past_search.h"
 #include "server/routes.h"
+#include "server/stored_responses.h"
 #include "server/trace.h"
 
 enum {
@@ -42,6 +44,7 @@ typedef struct request {
     const hth_route *route; /* NULL: none */
     hth_key_use *use;       /* NULL: nobody known */
     bool is_counted;        /* use has begun */
+    bool wants_events;      /* a stream of them, as far as a glance at the body tells */
     uint64_t begin_ns;
     char id[HTH_KEPT_ID_BYTES];
     char traceparent[HTH_TRACEPARENT_BYTES];
@@ -50,6 +53,8 @@ typedef struct request {
     char peer[64];
     char model[129];
     hth_record record;
+    hth_past_search past;         /* of /v1/responses */
+    hth_stored_question question; /* of what is below it */
     char text[];
 } request;
 
@@ -111,6 +116,7 @@ static void end(request *r)
         hth_passed_over_log(&front->passed_over, &front->log, record->key, record->endpoint, record->notes);
     log_request(r);
     hth_front_options_drop(front, r->options);
+    hth_past_search_deinit(&r->past);
     free(r);
     hth_front_note_over(front);
 }
@@ -300,10 +306,12 @@ static const hth_server_model *choose_model(request *r)
     size_t n = 0;
     const char *body = hth_http_body(r->exchange, &n);
 
-    if (!named && n > 0 && hth_api_peek(body, n, &peeked) && peeked.has_model)
-        named = peeked.model;
-    else if (!named && r->route->api == HTH_API_OLLAMA_SHOW && hth_api_peek_as(body, n, "name", &peeked) &&
-             peeked.has_model)
+    if (n > 0 && hth_api_peek(body, n, &peeked)) {
+        if (!named && peeked.has_model)
+            named = peeked.model;
+        r->wants_events = peeked.has_stream && peeked.stream && hth_route_has_events(r->route);
+    }
+    if (!named && r->route->api == HTH_API_OLLAMA_SHOW && hth_api_peek_as(body, n, "name", &peeked) && peeked.has_model)
         named = peeked.model; /* under its older name */
     model = hth_model_choose(options, named, r->use ? hth_key_use_key(r->use) : NULL);
     if (model && !may_use(r, model->name)) {
@@ -413,9 +421,9 @@ static void show_model(request *r)
     hth_buffer_deinit(&body);
 }
 
-/* ---- kept streams ---- */
+/* ---- responses that were kept ---- */
 
-/* What those show who may read a stream again that this client began. */
+/* What those show who may have a stream or a response again that this client asked for. */
 static const uint8_t *key_of(const request *r)
 {
     static const uint8_t nobody[HTH_KEPT_KEY_BYTES] = { 0 };
@@ -423,6 +431,50 @@ static const uint8_t *key_of(const request *r)
     static_assert(sizeof(((hth_server_key *)NULL)->sha256) == HTH_KEPT_KEY_BYTES, "a key is its digest");
     return r->use ? hth_key_use_key(r->use)->sha256 : nobody;
 }
+
+static void on_record(const void *bytes, size_t n, void *user_data)
+{
+    const request *r = user_data;
+    uint8_t key[HTH_SHA256_BYTES];
+    char id[64];
+
+    (void)snprintf(id, sizeof(id), "resp_%s", r->id); /* fits */
+    hth_response_key(key_of(r), id, strlen(id), key);
+    hth_response_store_put(r->front->responses, key, bytes, n);
+}
+
+/* The client has left while something was looked for. */
+static void on_gone(void *user_data)
+{
+    request *r = user_data;
+
+    hth_stored_cancel(&r->question);
+    r->record.status = HTH_STATUS_CLIENT_GONE;
+    r->record.duration_ms = (double)(hth_os_monotonic_ns() - r->begin_ns) / 1e6;
+    end(r);
+}
+
+static void on_answer(int status, const hth_buffer *body, const hth_api_error *error, void *user_data)
+{
+    request *r = user_data;
+
+    if (r->question.allow)
+        hth_http_header_add(r->exchange, "Allow", r->question.allow);
+    if (error)
+        refuse(r, error, NULL);
+    else
+        answer(r, status, "application/json", body);
+}
+
+static void ask_stored(request *r)
+{
+    hth_http_watch_set(r->exchange, &(hth_http_watch){ .on_close = on_gone, .user_data = r });
+    r->question = (hth_stored_question){ .store = r->front->responses, .on_answer = on_answer, .user_data = r };
+    memcpy(r->question.owner, key_of(r), sizeof(r->question.owner));
+    hth_stored_ask(&r->question, r->exchange, r->route->path);
+}
+
+/* ---- kept streams ---- */
 
 /* GET: it is over here when its stream begins, however long that takes. */
 static void serve_stream(request *r)
@@ -490,11 +542,33 @@ static void relay(request *r)
                         .request_id = r->record.request_id,
                         .traceparent = r->traceparent,
                         .salt = r->use ? hth_key_use_key(r->use)->salt : NULL,
+                        .past = r->past.records.text,
+                        .past_bytes = r->past.records.n,
+                        .on_record = r->route->api == HTH_API_RESPONSES ? on_record : NULL,
+                        .wants_events = r->wants_events,
                         .wants_kept = wants_kept,
                         .key = key_of(r),
                         .on_over = on_relayed,
                         .user_data = r,
                     });
+}
+
+static void on_past(void *user_data)
+{
+    relay(user_data);
+}
+
+/* What it goes on from is looked for first. */
+static void relay_response(request *r)
+{
+    size_t n = 0;
+    const char *body = hth_http_body(r->exchange, &n);
+
+    r->past = (hth_past_search){ .store = r->front->responses, .on_done = on_past, .user_data = r };
+    (void)hth_api_peek_past(body ? body : "", n, &r->past.past); /* what is malformed is the worker's to refuse */
+    memcpy(r->past.owner, key_of(r), sizeof(r->past.owner));
+    hth_http_watch_set(r->exchange, &(hth_http_watch){ .on_close = on_gone, .user_data = r });
+    hth_past_search_begin(&r->past);
 }
 
 /* Pages that are not logged: the request ends with them. */
@@ -715,7 +789,13 @@ static void serve(request *r)
             refuse_encoding(r);
         else if (sets_props(route, r->method))
             set_props(r);
-        else if (admit(r))
+        else if (!admit(r))
+            return;
+        else if (route->kind == HTH_ROUTE_STORED)
+            ask_stored(r);
+        else if (hth_route_dialect(route) == HTH_API_OPENAI_RESPONSES)
+            relay_response(r);
+        else
             relay(r);
     }
 }

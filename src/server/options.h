@@ -91,6 +91,11 @@ typedef struct hth_server_options {
     uint32_t request_timeout_ms;
     uint32_t write_timeout_ms;
 
+    /* Responses that clients may ask for again, or go on from. */
+    const char *responses_directory; /* NULL: in memory */
+    uint64_t responses_bytes_max;    /* 0: none is kept */
+    uint32_t responses_days_max;
+
     /* Supervision. */
     const char
         *runtime_directory; /* for the workers' sockets, mode 0700; NULL: one of our own below the temporary folder */
@@ -128,6 +133,8 @@ static inline hth_server_options hth_server_options_default(void)
         .json_depth_max = 64,
         .messages_max = 16384,
         .schema_bytes_max = 256 << 10,
+        .responses_bytes_max = 64 << 20,
+        .responses_days_max = 30,
         .connections_max = 16384,
         .requests_max = 4096,
         .idle_timeout_ms = 300000,

@@ -138,7 +138,10 @@ static void on_tick(evutil_socket_t fd, short what, void *user_data)
     {
         if (relay->is_events && proxy->options.keep_alive_ms > 0)
             hth_relay_keep_alive(relay, now_ns);
-        is_needed = is_needed || relay->is_events || relay->state == HTH_RELAY_IN_LINE;
+        else if (hth_relay_may_begin_early(relay))
+            hth_relay_begin_early(relay, now_ns);
+        is_needed =
+            is_needed || relay->is_events || relay->state == HTH_RELAY_IN_LINE || hth_relay_may_begin_early(relay);
         if (relay->state == HTH_RELAY_IN_LINE && now_ns - relay->line_ns >= line_ns)
             fail_in_line(relay);
     }
@@ -161,6 +164,7 @@ static void relay_free(hth_relay *relay)
 {
     hth_buffer_deinit(&relay->part);
     hth_buffer_deinit(&relay->ahead);
+    hth_buffer_deinit(&relay->record_bytes);
     hth_buffer_deinit(&relay->body);
     hth_buffer_deinit(&relay->known);
     hth_buffer_deinit(&relay->fresh);
@@ -237,6 +241,9 @@ static hth_relay *relay_new(hth_proxy *proxy, hth_http_exchange *exchange, const
     relay->exchange = exchange;
     relay->on_over = request->on_over;
     relay->user_data = request->user_data;
+    relay->on_record = request->on_record;
+    relay->past = request->past;
+    relay->past_bytes = request->past_bytes;
     at = relay->text;
     relay->method = copy_text(&at, request->method);
     relay->target = copy_text(&at, request->target);
@@ -246,6 +253,7 @@ static hth_relay *relay_new(hth_proxy *proxy, hth_http_exchange *exchange, const
     relay->salt = copy_text(&at, request->salt);
     relay->dialect = request->dialect;
     relay->generates = request->generates;
+    relay->wants_events = request->wants_events;
     relay->wants_kept = request->wants_kept && proxy->options.kept;
     if (relay->wants_kept)
         memcpy(relay->key, request->key, sizeof(relay->key));

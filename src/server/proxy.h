@@ -16,8 +16,9 @@
  * other, until they have come some tokens further, and a worker that dies meanwhile is held against the one whose turn it
  * is alone. So one request that kills workers is told from those that were there.
  *
- * The client's slowness reaches the worker: its bytes are not read while too many wait here. A stream of events that has
- * begun and is silent for long gets comments, or space where it has none. Event loop only.
+ * The client's slowness reaches the worker: its bytes are not read while too many wait here. A stream of events that is
+ * silent for long gets comments (of lines: space), and begins with one where it waits for its worker for long: what is wrong with the request
+ * is told in an event then. Event loop only.
  */
 #ifndef HTH_SERVER_PROXY_H
 #define HTH_SERVER_PROXY_H
@@ -69,6 +70,12 @@ typedef struct hth_relay_request {
     const char *request_id;  /* for logs, here and in the worker; NULL: id */
     const char *traceparent; /* NULL: none */
     const char *salt;        /* of the client's key; NULL: none */
+    /* Records of earlier responses that the body names, [past_bytes]; they live until on_over. */
+    const void *past;
+    size_t past_bytes;
+    /* What is to be kept of a reply that has ended well, before on_over; bytes live as long as the call. NULL: nothing. */
+    void (*on_record)(const void *bytes, size_t n, void *user_data);
+    bool wants_events;       /* a stream of events: where it waits for its worker for long, it begins with a comment */
     bool wants_kept;    /* a stream of events goes on without its client, and can be read again; id is unguessable */
     const uint8_t *key; /* [HTH_KEPT_KEY_BYTES], what its readers have to show then */
     /*

@@ -61,7 +61,11 @@ struct hth_relay {
     hth_http_exchange *exchange;                                        /* NULL: it has ended, or kept has it */
     const char *method, *target, *id, *request_id, *traceparent, *salt; /* in text */
     hth_api_dialect dialect;
+    const void *past; /* [past_bytes] */
+    size_t past_bytes;
+    void (*on_record)(const void *bytes, size_t n, void *user_data); /* NULL: nobody keeps it */
     bool generates;
+    bool wants_events;
     bool wants_kept; /* its stream, where it becomes one */
     uint8_t key[HTH_KEPT_KEY_BYTES];
     char *kept_body; /* owned: the request's, once its stream is kept, [n_kept_body]; NULL: the exchange has it */
@@ -89,8 +93,10 @@ struct hth_relay {
     bool is_refused; /* the stream has begun, and this worker answers with something else, which is in body */
     bool is_paused;  /* its bytes are not read until the client has taken some */
     uint32_t n_new_tokens;
-    hth_buffer part;    /* of a frame that is not whole yet */
-    hth_buffer ahead;   /* of a stream: bytes that the next step has released, too */
+    hth_buffer part;         /* of a frame that is not whole yet */
+    hth_buffer ahead;        /* of a stream: bytes that the next step has released, too */
+    hth_buffer record_bytes; /* what is to be kept of the reply */
+    bool has_whole_record;
     uint64_t n_again;   /* of a body: bytes that the client has, and that this worker has yet to send once more */
     uint32_t again_crc; /* of those that it has sent */
 
@@ -155,6 +161,15 @@ void hth_relay_fail_status(hth_relay *relay, const hearth_error *err);
 /* A stream whose end cannot be told: the client shall know that it is not whole. */
 void hth_relay_cut(hth_relay *relay, int status);
 void hth_relay_on_close(void *user_data);
+/* Might a stream begin though no worker has the request? */
+static inline bool hth_relay_may_begin_early(const hth_relay *relay)
+{
+    return relay->wants_events && relay->generates && !relay->has_begun && relay->state != HTH_RELAY_RUNNING &&
+           relay->state != HTH_RELAY_OVER && relay->proxy->options.keep_alive_ms > 0;
+}
+
+/* A stream that waits for its worker: its head leaves, and a comment, where that has lasted for too long. */
+void hth_relay_begin_early(hth_relay *relay, uint64_t now_ns);
 /* A comment, or a space between lines, where the stream has been silent for too long and no worker says anything. */
 void hth_relay_keep_alive(hth_relay *relay, uint64_t now_ns);
 bool hth_relay_is_backlogged(const hth_relay *relay);

@@ -241,6 +241,21 @@ void hth_relay_on_close(void *user_data)
     (void)take_exchange(relay, HTH_STATUS_CLIENT_GONE); /* it has ended */
 }
 
+void hth_relay_begin_early(hth_relay *relay, uint64_t now_ns)
+{
+    if (now_ns - relay->begun_ns < hth_ms_to_ns(relay->proxy->options.keep_alive_ms))
+        return;
+    hth_buffer_clear(&relay->body); /* of a worker that is gone */
+    relay->has_head = true;
+    relay->is_stream = true;
+    relay->status = 200;
+    (void)snprintf(relay->content_type, sizeof(relay->content_type), "%s",
+                   hth_api_stream_type(relay->dialect)); /* fits */
+    hth_relay_begin_stream(relay, relay->status, relay->content_type);
+    relay->written_ns = relay->begun_ns; /* nothing has been said yet */
+    hth_relay_keep_alive(relay, now_ns);
+}
+
 void hth_relay_keep_alive(hth_relay *relay, uint64_t now_ns)
 {
     uint64_t silence_ns = hth_ms_to_ns(relay->proxy->options.keep_alive_ms);

@@ -436,7 +436,7 @@ static hearth_status set_up(worker *w, hearth_error *err)
     hearth_status status = HEARTH_OK;
     int failed;
 
-    http.body_bytes_max = options->limits.body_bytes_max + (options->control_fd >= 0 ? HTH_KNOWN_BYTES_MAX : 0);
+    http.body_bytes_max = options->limits.body_bytes_max + (options->control_fd >= 0 ? HTH_KNOWN_BYTES_MAX + HTH_PAST_BYTES_MAX : 0);
     w->base = event_base_new();
     if (!w->base)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for an event loop");

@@ -314,6 +314,7 @@ static bool read_headers(hth_job *job)
     if (task->created_s == 0)
         task->created_s = (json_int_t)hth_os_unix_seconds();
     task->n_known = (size_t)header_number(exchange, HTH_HEADER_KNOWN);
+    task->n_past = (size_t)header_number(exchange, HTH_HEADER_PAST);
     task->goes_on = hth_http_header(exchange, HTH_HEADER_KNOWN) != NULL;
     job->is_framed = task->kind == HTH_TASK_GENERATE && hth_http_header(exchange, HTH_HEADER_FRAMES);
     if (!salt)

@@ -457,6 +457,18 @@ static void write_wire(hth_job *job, int status, const char *type, bool is_over)
     hth_buffer_clear(wire);
 }
 
+/* What is to be kept of a reply that has ended well, for the front. */
+static void add_record(hth_job *job)
+{
+    hth_buffer *wire = &job->jobs->wire;
+    hth_buffer record = { .text = NULL };
+
+    hth_api_reply_record(job->task.reply, &record);
+    if (!record.failed) /* without memory it is not kept */
+        hth_frame_add_record(wire, hth_buffer_text(&record), record.n);
+    hth_buffer_deinit(&record);
+}
+
 /* The next piece of the body, and what ends it. True: that was all. */
 static bool add_body_piece(hth_job *job)
 {
@@ -471,8 +483,10 @@ static bool add_body_piece(hth_job *job)
         if (!job->has_head)
             add_head(job, 200, false, 0);
         hth_frame_add_bytes(wire, hth_buffer_text(piece), piece->n);
-        if (is_over)
+        if (is_over) {
+            add_record(job);
             add_end(job, 200);
+        }
     }
     wire->failed |= piece->failed;
     return is_over;
@@ -517,6 +531,8 @@ static void write_news(hth_job *job)
     if (job->is_framed && has_ended) {
         if (!job->has_head)
             add_head(job, status, is_stream, 0);
+        if (!failure)
+            add_record(job);
         add_end(job, failure ? failure : status);
     }
     write_wire(job, status, is_stream ? hth_api_stream_type(job->dialect) : body_type, has_ended);

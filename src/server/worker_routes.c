@@ -92,7 +92,8 @@ static bool begins_with(const char *text, const char *prefix)
 static bool may_be_json(hth_http_exchange *exchange)
 {
     const char *type = hth_http_header(exchange, "Content-Type"), *known = hth_http_header(exchange, HTH_HEADER_KNOWN);
-    size_t n, i = known ? strtoul(known, NULL, 10) : 0; /* frames before it */
+    const char *past = hth_http_header(exchange, HTH_HEADER_PAST);
+    size_t n, i = (known ? strtoul(known, NULL, 10) : 0) + (past ? strtoul(past, NULL, 10) : 0); /* what is before it */
     const char *body = hth_http_body(exchange, &n);
 
     if (!type || !(begins_with(type, "multipart/") || begins_with(type, "application/x-www-form-urlencoded")))
@@ -107,9 +108,9 @@ static bool may_be_json(hth_http_exchange *exchange)
 /* Is it answered by the front alone? */
 static bool is_fronts(const hth_route *route)
 {
-    return route->kind == HTH_ROUTE_ADMIN || route->kind == HTH_ROUTE_STREAM || route->kind == HTH_ROUTE_ROOT ||
-           route->kind == HTH_ROUTE_OLLAMA_PULL || route->kind == HTH_ROUTE_OLLAMA_FILES ||
-           route->kind == HTH_ROUTE_OLLAMA_EMBED;
+    return route->kind == HTH_ROUTE_ADMIN || route->kind == HTH_ROUTE_STREAM || route->kind == HTH_ROUTE_STORED ||
+           route->kind == HTH_ROUTE_ROOT || route->kind == HTH_ROUTE_OLLAMA_PULL ||
+           route->kind == HTH_ROUTE_OLLAMA_FILES || route->kind == HTH_ROUTE_OLLAMA_EMBED;
 }
 
 /* Can it be answered at all? Otherwise it was refused. */

@@ -33,12 +33,15 @@ void hth_task_deinit(hth_task *task)
 
 bool hth_task_read(hth_task *task)
 {
+    size_t n_before = task->n_known + task->n_past;
+    hth_api_past past = { .bytes = task->bytes ? task->bytes + task->n_known : NULL, .n_bytes = task->n_past };
+
     task->error = (hth_api_error){ .kind = HTH_API_NO_ERROR };
-    if (task->n_known > task->n_bytes)
+    if (task->n_known > task->n_bytes || task->n_past > task->n_bytes - task->n_known)
         hth_api_fail(&task->error, HTH_API_INVALID_VALUE, NULL, "the body is shorter than what should be before it");
     else if (hth_known_read(task->bytes, task->n_known, HTH_API_REPLIES_MAX, &task->known, &task->error))
-        task->request = hth_api_request_parse(task->api, task->bytes ? task->bytes + task->n_known : "",
-                                              task->n_bytes - task->n_known, task->limits, &task->error);
+        task->request = hth_api_request_parse_past(task->api, task->bytes ? task->bytes + n_before : "",
+                                                   task->n_bytes - n_before, &past, task->limits, &task->error);
     task->bytes = NULL;
     free(task->bytes_copy);
     task->bytes_copy = NULL;

@@ -199,6 +199,7 @@ typedef struct relay_stage {
     const char *model;
     hth_api_dialect dialect;
     bool generates;
+    bool wants_events;
     bool wants_kept; /* where streams are kept at all */
 
     /* What came of it. */
@@ -288,7 +289,7 @@ static void script_write(const reply_script *script, const char *frames, size_t 
     size_t at[8] = { 0 };
     hth_buffer frame = { .text = NULL };
     const hth_frame_summary summary = {
-        .status = 200, .figures.n_prompt_tokens = 7, .figures.n_reply_tokens = 9, .figures.ttft_ms = 1.5
+        .status = (uint32_t)script->status, .figures = { .n_prompt_tokens = 7, .n_reply_tokens = 9, .ttft_ms = 1.5 }
     };
 
     known_read(frames, n_frames, &known);
@@ -408,6 +409,7 @@ static void relay(hth_http_exchange *exchange, void *user_data)
     const char *path = hth_http_path(exchange);
     char id[32];
     const hth_relay_request request = {
+        .wants_events = stage->wants_events,
         .wants_kept = stage->wants_kept,
         .key = relay_stage_key,
         .model = stage->model,

@@ -117,6 +117,8 @@ static void what_is_wrong_is_an_error_of_anthropics_shape(void **state)
         { "{" HEAD "}", "'messages' is missing", 400 },
         { "{" HEAD ",\"messages\":[]}", "'messages' is empty", 400 },
         { "{" HEAD ",\"messages\":[{\"role\":\"robot\",\"content\":\"a\"}]}", "'messages[0].role' is 'robot'", 400 },
+        { "{" HEAD ",\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image\"}]}]}",
+          "'messages[0].content' has nothing but blocks that this server does not read", 400 },
         { "{" HEAD ",\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\"}]}]}",
           "'messages[0].content[0].tool_use_id' is missing", 400 },
         { "{" HEAD

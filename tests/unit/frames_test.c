@@ -60,6 +60,7 @@ static hth_buffer sample(void)
     hth_frame_add_step(&out, 3, 0, &(hth_frame_tokens){ .ids = tokens, .n = 2, .logprobs = logprobs, .n_logprobs = 3 },
                        "x", 1);
     hth_frame_add_bytes(&out, "some\0bytes", 10);
+    hth_frame_add_record(&out, "kept", 4);
     hth_frame_add_outcome(&out, 125, &outcome);
     hth_frame_add_end(&out, &summary);
     assert_false(out.failed);
@@ -125,6 +126,11 @@ static void what_was_written_is_read(void **state)
     assert_int_equal(frame.kind, HTH_FRAME_BYTES);
     assert_int_equal(frame.n_bytes, 10);
     assert_memory_equal(frame.bytes, "some\0bytes", 10);
+    at += n_used;
+    n -= n_used;
+    assert_int_equal(hth_frame_read(at, n, &frame, &n_used), HTH_FRAME_OK);
+    assert_int_equal(frame.kind, HTH_FRAME_RECORD);
+    assert_true(frame.is_last && frame.n_bytes == 4 && memcmp(frame.bytes, "kept", 4) == 0);
     at += n_used;
     n -= n_used;
     assert_int_equal(hth_frame_read(at, n, &frame, &n_used), HTH_FRAME_OK);
@@ -195,7 +201,9 @@ static void what_is_no_frame_is_refused(void **state)
     expect_bad("\0\0\0\0\4", 5);
     expect_bad("\1\0\20\0\2", 5); /* longer than any */
     expect_bad("\0\0\0\0\7", 5);
-    expect_bad("\0\0\0\0\10", 5); /* no such kind, either */
+    expect_bad("\0\0\0\0\10", 5);
+    expect_bad("\1\0\0\0\10\2", 6); /* neither the last piece nor another */
+    expect_bad("\0\0\0\0\11", 5);   /* no such kind, either */
     expect_bad("\377\377\377\377\1", 5);
     expect_bad("\0\0\0\0\1", 5); /* shorter than its kind */
     expect_bad("\0\0\0\0\2", 5);
