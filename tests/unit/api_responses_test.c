@@ -479,7 +479,8 @@ static void what_fails_in_a_stream_is_told_by_its_last_event(void **state)
 
         assert_true(hth_api_prepare(stub->model, request, 7, NULL, &prepared, &error));
         reply = hth_api_reply_new(stub->model, request, &prepared, &options, &error);
-        hth_api_reply_note_begun(reply);
+        (void)hth_api_reply_idle(reply, &out); /* its head has left */
+        hth_buffer_clear(&out);
         if (has_begun) {
             hth_api_reply_token(reply, 0, &(hearth_token_event){ .token = 'x', .text = "x" }, &out);
             hth_api_reply_text(reply, 0, "x", 1, &out);
