@@ -799,6 +799,33 @@ static void leftover_temporary_files_are_removed_and_files_of_others_are_not(voi
 
 /* ---- directories ---- */
 
+/* As by `rm -r DIRECTORY/...`, which must not keep a server from storing until its next start. */
+static void a_cache_that_was_removed_while_it_is_in_use_begins_anew(void **state)
+{
+    static const char *const parts[] = { "rows", "temporary", "quarantine", "index", "owners" };
+    fixture *f = *state;
+    test_row row = test_row_make(1, 0, PAYLOAD_BYTES), other = test_row_make(2, 0, PAYLOAD_BYTES);
+    char removed[8192];
+
+    assert_published(f, &row);
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        (void)snprintf(removed, sizeof(removed), "%s-%zu", f->cache, i);
+        assert_int_equal(rename(below(f, parts[i]), removed), 0);
+    }
+    hth_file_tier_maintain(f->tier);
+    hth_file_tier_settle(f->tier);
+    assert_int_equal(f->n_warnings, 1);
+    assert_non_null(strstr(f->last_warning, "begins anew"));
+    assert_false(hth_file_tier_has(f->tier, &row.meta.id, NULL));
+    assert_published(f, &other);
+    assert_reads_back(f, &other);
+    assert_int_equal(index_rows(f), 1);
+    hth_file_tier_maintain(f->tier);
+    assert_int_equal(f->n_warnings, 1);
+    test_row_free(&row);
+    test_row_free(&other);
+}
+
 static void what_is_made_belongs_to_its_owner_only(void **state)
 {
     fixture *f = *state;
@@ -1428,6 +1455,7 @@ int main(void)
         OPEN(a_row_whose_head_is_damaged_is_set_aside_when_the_index_is_made_anew),
         OPEN(a_row_of_another_version_of_the_format_is_left_to_it),
         OPEN(leftover_temporary_files_are_removed_and_files_of_others_are_not),
+        OPEN(a_cache_that_was_removed_while_it_is_in_use_begins_anew),
         OPEN(what_is_made_belongs_to_its_owner_only),
         CLOSED(a_directory_that_others_can_write_to_is_refused_with_a_remedy),
         OPEN(a_folder_of_rows_that_others_can_write_to_is_refused),
