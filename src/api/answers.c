@@ -8,7 +8,9 @@
 #include <string.h>
 
 #include "api/native_settings.h"
+#include "api/ollama_answers.h"
 #include "api/prepare.h"
+#include "base/os.h"
 #include "models/model.h"
 #include "sched/text_stream.h"
 
@@ -137,10 +139,26 @@ static bool count_tokens(hearth_model *model, const hth_api_request *request, ht
     return true;
 }
 
+/* The model is loaded: it is here. */
+static bool tell_loaded(hearth_model *model, const hth_api_request *request, hth_buffer *out, hth_api_error *error)
+{
+    hearth_model_info info = { .struct_size = sizeof(info) };
+    hearth_error err;
+
+    if (hearth_model_info_get(model, &info, &err) != HEARTH_OK) {
+        hth_api_fail_status(error, &err);
+        return false;
+    }
+    hth_api_ollama_load_write(&info, request, (json_int_t)hth_os_unix_seconds(), out);
+    return true;
+}
+
 bool hth_api_answer(hearth_model *model, const hth_api_request *request, const atomic_bool *is_gone, hth_buffer *out,
                     hth_api_error *error)
 {
     *error = (hth_api_error){ .kind = HTH_API_NO_ERROR };
+    if (request->is_load)
+        return tell_loaded(model, request, out, error);
     switch (request->kind) {
     case HTH_API_TOKENIZE: return tokenize(model, request, is_gone, out, error);
     case HTH_API_DETOKENIZE: return detokenize(model, request, out, error);
@@ -148,6 +166,7 @@ bool hth_api_answer(hearth_model *model, const hth_api_request *request, const a
     case HTH_API_CHAT_TOKENS:
     case HTH_API_COUNT_TOKENS:
     case HTH_API_RESPONSES_TOKENS: return count_tokens(model, request, out, error);
+    case HTH_API_OLLAMA_SHOW: return hth_api_ollama_show_write(model, request, out, error);
     default: break;
     }
     hth_api_fail(error, HTH_API_INTERNAL, NULL, "this endpoint is not answered at once");

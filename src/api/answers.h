@@ -9,7 +9,7 @@
 #include "api/request.h"
 
 /*
- * /tokenize, /detokenize, /apply-template and count_tokens: the body of the answer is appended to out. False with error
+ * /tokenize, /detokenize, /apply-template, count_tokens, /api/show and requests to load a model: the body of the answer is appended to out. False with error
  * filled. *is_gone (NULL: never) turns true when nobody waits for it any more: what takes long is given up then. Any
  * thread.
  */

@@ -3,11 +3,20 @@
  */
 #include "api/request_inside.h"
 
+enum { TEXT_BYTES_MAX = 32 << 20 }; /* the body's */
+
 void hth_api_parse_completion(hth_api_parse *parse)
 {
-    static const char *const known[] = {
-        HTH_API_OPENAI_FIELDS, "prompt", "max_tokens", "n_predict", "echo", "logprobs", "best_of", "user", NULL
-    };
+    static const char *const known[] = { HTH_API_OPENAI_FIELDS,
+                                         "prompt",
+                                         "max_tokens",
+                                         "n_predict",
+                                         "echo",
+                                         "logprobs",
+                                         "best_of",
+                                         "user",
+                                         "suffix",
+                                         NULL };
     hth_api_request *request = parse->request;
     json_int_t n_tokens = 16; /* OpenAI's default */
     uint32_t best_of;
@@ -25,6 +34,9 @@ void hth_api_parse_completion(hth_api_parse *parse)
     if (request->options.prompt_logprobs && (request->stream || request->options.n > 1))
         hth_api_fail(parse->error, HTH_API_UNSUPPORTED, "logprobs",
                      "'logprobs' together with 'echo' is not supported in a stream, nor with 'n' above 1");
+    hth_fields_string(&parse->body, "suffix", TEXT_BYTES_MAX, &request->suffix);
+    if (request->suffix && !*request->suffix)
+        request->suffix = NULL;
     best_of = request->options.n;
     hth_fields_u32(&parse->body, "best_of", 1, HTH_API_REPLIES_MAX, &best_of);
     if (best_of != request->options.n)

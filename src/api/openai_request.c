@@ -74,8 +74,7 @@ static void parse_parts(hth_api_parse *parse, const char *path, json_t *array, b
     turn->n_parts = json_array_size(array);
 }
 
-/* is_question: it is the user's newest message, which the reply is to answer. */
-static void parse_content(hth_api_parse *parse, const hth_fields *fields, bool is_question, hearth_chat_turn *turn)
+void hth_api_parse_content(hth_api_parse *parse, const hth_fields *fields, bool is_question, hearth_chat_turn *turn)
 {
     json_t *content = hth_fields_any(fields, "content");
     char path[HTH_PATH_BYTES];
@@ -120,7 +119,7 @@ static const char *parse_arguments(hth_api_parse *parse, const hth_fields *funct
 static void parse_call(hth_api_parse *parse, const hth_fields *fields, hearth_chat_call *call)
 {
     static const char *const known[] = { "id", "type", "function", "index", NULL };
-    static const char *const known_inside[] = { "name", "arguments", NULL };
+    static const char *const known_inside[] = { "name", "arguments", "index", NULL };
     char path[HTH_PATH_BYTES];
     hth_fields function = hth_fields_inside(&parse->body, NULL, "");
     const char *type = "function";
@@ -140,7 +139,7 @@ static void parse_call(hth_api_parse *parse, const hth_fields *fields, hearth_ch
     call->arguments = parse_arguments(parse, &function);
 }
 
-static void parse_calls(hth_api_parse *parse, const hth_fields *fields, hearth_chat_turn *turn)
+void hth_api_parse_calls(hth_api_parse *parse, const hth_fields *fields, hearth_chat_turn *turn)
 {
     json_t *array = hth_fields_array(fields, "tool_calls", CALLS_MAX);
     hearth_chat_call *calls;
@@ -187,7 +186,7 @@ static void parse_message(hth_api_parse *parse, const hth_fields *fields, bool i
         turn->role = "tool";
     hth_fields_string(fields, "name", NAME_BYTES_MAX, &turn->name);
     if (strcmp(turn->role, "assistant") == 0) {
-        parse_calls(parse, fields, turn);
+        hth_api_parse_calls(parse, fields, turn);
         if (json_is_string(hth_fields_any(fields, "reasoning")))
             hth_fields_string(fields, "reasoning", TEXT_BYTES_MAX, &turn->reasoning); /* other servers' name */
         else
@@ -196,7 +195,7 @@ static void parse_message(hth_api_parse *parse, const hth_fields *fields, bool i
     }
     if (strcmp(turn->role, "tool") == 0)
         hth_fields_string(fields, "tool_call_id", NAME_BYTES_MAX, &turn->call_id);
-    parse_content(parse, fields, is_last && strcmp(turn->role, "user") == 0, turn);
+    hth_api_parse_content(parse, fields, is_last && strcmp(turn->role, "user") == 0, turn);
 }
 
 /*
@@ -373,7 +372,7 @@ static void parse_tool_choice(hth_api_parse *parse)
         choose_tool(parse, name);
 }
 
-static void parse_tools(hth_api_parse *parse)
+void hth_api_parse_tools(hth_api_parse *parse)
 {
     hearth_conversation *conversation = &parse->request->conversation;
     json_t *array = hth_fields_array(&parse->body, "tools", TOOLS_MAX);
@@ -534,7 +533,7 @@ void hth_api_parse_chat(hth_api_parse *parse)
     hth_api_parse_openai_common(parse);
     parse_length(parse);
     parse_logprobs(parse);
-    parse_tools(parse);
+    hth_api_parse_tools(parse);
     parse_response_format(parse);
     hth_api_parse_thinking(parse);
     parse_reply_form(parse);

@@ -233,6 +233,11 @@ static bool read_stream(cursor *text, hth_api_peeked *out)
 
 bool hth_api_peek(const char *body, size_t n, hth_api_peeked *out)
 {
+    return hth_api_peek_as(body, n, "model", out);
+}
+
+bool hth_api_peek_as(const char *body, size_t n, const char *model_key, hth_api_peeked *out)
+{
     cursor text = { .at = body, .end = body + n };
     bool met_model = false, met_stream = false;
 
@@ -256,7 +261,7 @@ bool hth_api_peek(const char *body, size_t n, hth_api_peeked *out)
         if (!take(&text, ':'))
             return false;
         skip_space(&text);
-        if (!met_model && !is_cut && strcmp(key, "model") == 0) {
+        if (!met_model && !is_cut && strcmp(key, model_key) == 0) {
             met_model = true;
             is_good = read_model(&text, out);
         } else if (!met_stream && !is_cut && strcmp(key, "stream") == 0) {

@@ -27,6 +27,8 @@ typedef struct hth_api_peeked {
  * met, the object ends, or it is no JSON: false then, with what was found before. out is always filled. Pure, linear.
  */
 bool hth_api_peek(const char *body, size_t n, hth_api_peeked *out);
+/* The same where another key, of at most 15 bytes, names the model. */
+bool hth_api_peek_as(const char *body, size_t n, const char *model_key, hth_api_peeked *out);
 
 /* Responses that a body of /v1/responses goes on from, or names items of. */
 enum {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "api/render.h"
+#include "models/model.h"
 
 void hth_api_prepared_deinit(hth_api_prepared *prepared)
 {
@@ -157,6 +158,36 @@ static bool join_pieces(hearth_model *model, const hth_api_text_prompt *prompt, 
     return true;
 }
 
+/* The tokens of a prompt, and of what follows it, as models that fill in between the two were taught. */
+static bool join_around(hearth_model *model, const hth_api_text_prompt *prompt, const char *suffix, hearth_token **out,
+                        size_t *n_out, hth_api_error *error)
+{
+    size_t n = prompt->n_pieces;
+    hearth_token fill[3];
+    hth_api_piece *pieces;
+    bool ok;
+
+    if (!hth_model_fill_tokens(model, fill)) {
+        hth_api_fail(
+            error, HTH_API_UNSUPPORTED, "suffix",
+            "'suffix' needs a model that was made to fill in between two texts, which this one was not; leave it "
+            "out");
+        return false;
+    }
+    pieces = calloc(n + 5, sizeof(*pieces));
+    if (!pieces)
+        return no_memory(error);
+    pieces[0].text = ""; /* what begins every text */
+    pieces[1] = (hth_api_piece){ .tokens = &fill[0], .n_tokens = 1 };
+    memcpy(&pieces[2], prompt->pieces, n * sizeof(*pieces));
+    pieces[n + 2] = (hth_api_piece){ .tokens = &fill[1], .n_tokens = 1 };
+    pieces[n + 3].text = suffix;
+    pieces[n + 4] = (hth_api_piece){ .tokens = &fill[2], .n_tokens = 1 };
+    ok = join_pieces(model, &(hth_api_text_prompt){ .pieces = pieces, .n_pieces = n + 5 }, out, n_out, error);
+    free(pieces);
+    return ok;
+}
+
 /* Its tokens were made with room for one a byte of text, several times what they take; it may be kept for long. */
 static void give_room_back(hth_api_prompt *prompt)
 {
@@ -166,24 +197,39 @@ static void give_room_back(hth_api_prompt *prompt)
         prompt->tokens = tokens;
 }
 
+/* The prompt of a conversation, perhaps behind what was said before it. */
+static bool make_conversation(hearth_model *model, const hth_api_request *request, hth_api_prompt *prompt,
+                              hth_api_error *error)
+{
+    hth_api_piece pieces[2] = { { .tokens = request->context, .n_tokens = request->n_context } };
+    size_t n_before = request->n_context > 0; /* a piece */
+
+    if (!render(model, request, &prompt->chat, &prompt->notes, error))
+        return false;
+    pieces[n_before].text = prompt->chat.text;
+    return join_pieces(model, &(hth_api_text_prompt){ .pieces = pieces, .n_pieces = n_before + 1 }, &prompt->tokens,
+                       &prompt->n_tokens, error);
+}
+
 /* Make prompt i, from its text or its conversation. */
 static hth_api_prompt *make_prompt(hearth_model *model, const hth_api_request *request, size_t i, hth_api_error *error)
 {
     hth_api_prompt *prompt = hth_api_prompt_new();
-    hth_api_piece piece = { .text = NULL };
-    hth_api_text_prompt of_chat = { .pieces = &piece, .n_pieces = 1 };
+    bool ok;
 
     if (!prompt) {
         (void)no_memory(error); /* which says it */
         return NULL;
     }
-    if (!request->is_chat || render(model, request, &prompt->chat, &prompt->notes, error)) {
-        piece.text = prompt->chat.text;
-        if (join_pieces(model, request->is_chat ? &of_chat : &request->prompts[i], &prompt->tokens, &prompt->n_tokens,
-                        error)) {
-            give_room_back(prompt);
-            return prompt;
-        }
+    if (request->is_chat)
+        ok = make_conversation(model, request, prompt, error);
+    else if (request->suffix)
+        ok = join_around(model, &request->prompts[i], request->suffix, &prompt->tokens, &prompt->n_tokens, error);
+    else
+        ok = join_pieces(model, &request->prompts[i], &prompt->tokens, &prompt->n_tokens, error);
+    if (ok) {
+        give_room_back(prompt);
+        return prompt;
     }
     hth_api_prompt_unref(prompt);
     return NULL;

@@ -23,6 +23,8 @@ static const hth_api_writer *writer_of(hth_api_kind kind)
     case HTH_API_CHAT: return &hth_api_write_chat;
     case HTH_API_COMPLETION: return &hth_api_write_completion;
     case HTH_API_MESSAGES: return &hth_api_write_messages;
+    case HTH_API_OLLAMA_CHAT:
+    case HTH_API_OLLAMA_GENERATE: return &hth_api_write_ollama;
     case HTH_API_RESPONSES: return &hth_api_write_responses;
     default: return &hth_api_write_native;
     }
@@ -38,6 +40,7 @@ static void choice_deinit(hth_api_choice *choice)
     hth_buffer_deinit(&choice->reasoning);
     hearth_chat_parser_free(choice->parser);
     hth_api_told_deinit(&choice->told);
+    hth_api_told_deinit(&choice->drawn);
 }
 
 void hth_api_reply_free(hth_api_reply *reply)
@@ -365,6 +368,8 @@ void hth_api_reply_token(hth_api_reply *reply, size_t i, const hearth_token_even
     if (!choice->is_answering)
         choice->n_reasoning_tokens++;
     note(reply, choice, event, out);
+    if (reply->request->wants_context && !hth_api_told_add(&choice->drawn, event, choice->n_text, false))
+        fail_memory(reply, out);
 }
 
 /* ---- ends ---- */

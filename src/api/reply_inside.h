@@ -1,5 +1,5 @@
 /*
- * reply_inside.h - what the writers of the three APIs see of a reply
+ * reply_inside.h - what the writers of the APIs see of a reply
  */
 #ifndef HTH_API_REPLY_INSIDE_H
 #define HTH_API_REPLY_INSIDE_H
@@ -29,8 +29,9 @@ typedef struct hth_api_choice {
     hth_buffer reasoning;
     hth_api_call *calls; /* [n_calls] */
     size_t n_calls;
-    hth_api_told told; /* of tokens, not yet written */
-    size_t n_text;     /* bytes of text that came */
+    hth_api_told told;  /* of tokens, not yet written */
+    hth_api_told drawn; /* all tokens, where they are told once more at the end */
+    size_t n_text;      /* bytes of text that came */
     uint32_t n_tokens;
     uint32_t n_reasoning_tokens; /* of them, before the answer */
     uint32_t n_prompt;           /* tokens of its prompt */
@@ -38,8 +39,8 @@ typedef struct hth_api_choice {
     bool is_answering;           /* content or a call has begun */
     bool has_begun;              /* the stream has told of it */
     bool has_ended;
-    int open_block; /* Anthropic's stream: a hearth_chat_delta_kind, or -1 */
-    size_t n_blocks;
+    int open_block;  /* Anthropic's stream: a hearth_chat_delta_kind, or -1 */
+    size_t n_blocks; /* Ollama's: calls that were told */
     hth_api_item *items; /* [n_items], where the writer has them */
     size_t n_items;
     size_t n_told_taken; /* of told, those that belong to an item */
@@ -112,6 +113,7 @@ extern const hth_api_writer hth_api_write_chat;
 extern const hth_api_writer hth_api_write_completion;
 extern const hth_api_writer hth_api_write_messages;
 extern const hth_api_writer hth_api_write_native;
+extern const hth_api_writer hth_api_write_ollama;
 extern const hth_api_writer hth_api_write_responses;
 
 struct hth_api_reply {

@@ -26,6 +26,9 @@ hth_api_dialect hth_api_kind_dialect(hth_api_kind kind)
     case HTH_API_COMPLETION: return HTH_API_OPENAI;
     case HTH_API_MESSAGES:
     case HTH_API_COUNT_TOKENS: return HTH_API_ANTHROPIC;
+    case HTH_API_OLLAMA_CHAT:
+    case HTH_API_OLLAMA_GENERATE:
+    case HTH_API_OLLAMA_SHOW: return HTH_API_OLLAMA;
     case HTH_API_RESPONSES:
     case HTH_API_RESPONSES_TOKENS: return HTH_API_OPENAI_RESPONSES;
     case HTH_API_NATIVE_COMPLETION:
@@ -310,6 +313,10 @@ hth_api_request *hth_api_request_parse_past(hth_api_kind kind, const char *body,
     request->kind = kind;
     request->options = hearth_request_default();
     request->conversation = hearth_conversation_default();
+    if (kind == HTH_API_OLLAMA_SHOW && n_bytes == 0) { /* GET */
+        body = "{}";
+        n_bytes = 2;
+    }
     request->body = parse_json(body, n_bytes, parse.limits, error);
     if (request->body) {
         parse.request = request;
@@ -325,6 +332,9 @@ hth_api_request *hth_api_request_parse_past(hth_api_kind kind, const char *body,
         case HTH_API_NATIVE_COMPLETION: hth_api_parse_native(&parse); break;
         case HTH_API_TOKENIZE: hth_api_parse_tokenize(&parse); break;
         case HTH_API_DETOKENIZE: hth_api_parse_detokenize(&parse); break;
+        case HTH_API_OLLAMA_CHAT: hth_api_parse_ollama_chat(&parse); break;
+        case HTH_API_OLLAMA_GENERATE: hth_api_parse_ollama_generate(&parse); break;
+        case HTH_API_OLLAMA_SHOW: hth_api_parse_ollama_show(&parse); break;
         case HTH_API_RESPONSES:
         case HTH_API_RESPONSES_TOKENS: hth_api_parse_responses(&parse); break;
         }

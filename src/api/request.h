@@ -1,8 +1,8 @@
 /*
  * request.h - what a client asked for, whatever API it came by
  *
- * A parser (openai_request.c, anthropic_request.c, native_request.c) turns a JSON body into this, having checked every
- * field. Nothing here has seen a model: prompts are text or a conversation, and what depends on the model is checked by
+ * A parser (openai_request.c, anthropic_request.c, native_request.c, ollama_request.c) turns a JSON body into this, having
+ * checked every field. Nothing here has seen a model: prompts are text or a conversation, and what depends on the model is checked by
  * prepare.c. A request owns its memory: strings are borrowed from the parsed body, which it keeps, and everything else is
  * in its arena.
  */
@@ -25,6 +25,9 @@ typedef enum hth_api_kind {
     HTH_API_APPLY_TEMPLATE,
     HTH_API_RESPONSES,        /* OpenAI's /v1/responses */
     HTH_API_RESPONSES_TOKENS, /* OpenAI's /v1/responses/input_tokens */
+    HTH_API_OLLAMA_CHAT,     /* Ollama's /api/chat */
+    HTH_API_OLLAMA_GENERATE, /* /api/generate */
+    HTH_API_OLLAMA_SHOW,     /* /api/show */
 } hth_api_kind;
 
 /* Whose API that is. */
@@ -85,6 +88,7 @@ typedef struct hth_api_request {
     hearth_conversation conversation;
     const hth_api_text_prompt *prompts; /* [n_prompts] */
     size_t n_prompts;
+    const char *suffix;     /* the prompt is followed by this text, and the reply is to stand between; NULL: none */
     hearth_request options; /* everything but the prompt and callbacks; what it points to is the request's */
     bool has_seed;
     bool stream;
@@ -97,6 +101,11 @@ typedef struct hth_api_request {
     bool wants_thinking;      /* Anthropic: reasoning is shown */
     bool wants_progress;      /* return_progress: of a stream, how far the prompt was read is told */
     bool has_cache_control;
+    bool is_load;                /* Ollama: it asks for nothing but that the model be loaded */
+    bool is_unload;              /* or that it be no longer */
+    bool wants_context;          /* Ollama: prompt and reply as tokens, at the reply's end */
+    const hearth_token *context; /* [n_context], what came before the conversation */
+    size_t n_context;
     bool is_json; /* the content is to be JSON by options.sampling.json_schema, "any object" where it says so */
 
     /* /tokenize and /detokenize */

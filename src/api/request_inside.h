@@ -33,6 +33,9 @@ void hth_api_parse_messages(hth_api_parse *parse); /* also of count_tokens */
 void hth_api_parse_native(hth_api_parse *parse);
 void hth_api_parse_tokenize(hth_api_parse *parse);
 void hth_api_parse_detokenize(hth_api_parse *parse);
+void hth_api_parse_ollama_chat(hth_api_parse *parse);
+void hth_api_parse_ollama_generate(hth_api_parse *parse);
+void hth_api_parse_ollama_show(hth_api_parse *parse);
 void hth_api_parse_responses(hth_api_parse *parse); /* also of input_tokens */
 
 /* ---- fields that several have ---- */
@@ -52,6 +55,10 @@ void hth_api_tool_schema(hth_api_parse *parse, hearth_chat_tool *tool, json_t *s
 const char *hth_api_lost_reference(json_t *schema);
 /* Refuse a schema of a tool with such a reference. */
 void hth_api_check_references(hth_api_parse *parse, const char *path, json_t *schema);
+/* Of a chat: a message's content and tool_calls, and the body's tools. is_question: it is what the reply is to answer. */
+void hth_api_parse_content(hth_api_parse *parse, const hth_fields *fields, bool is_question, hearth_chat_turn *turn);
+void hth_api_parse_calls(hth_api_parse *parse, const hth_fields *fields, hearth_chat_turn *turn);
+void hth_api_parse_tools(hth_api_parse *parse);
 /* What stands in a history for a part that cannot be read: "[image left out]". The part is noted. */
 const char *hth_api_replaced_part(hth_api_parse *parse, const char *path, const char *type);
 /* At most n new tokens; below 0: as many as there is room for; 0: the prompt is read, and that is all. */

@@ -251,6 +251,10 @@ void hth_backend_llama_model_info(const hth_engine_model *model, hth_engine_mode
         .n_vocab = (uint32_t)facts->n_vocab,
         .n_layers = (uint32_t)facts->n_layers,
         .n_window = facts->n_swa > 0 && !facts->is_recurrent ? (uint32_t)facts->n_swa : 0,
+        .chat_template = model->chat ? hth_llama_chat_source(model->chat) : NULL,
+        .fill_prefix = facts->fill_prefix,
+        .fill_suffix = facts->fill_suffix,
+        .fill_middle = facts->fill_middle,
     };
     memcpy(out->architecture, facts->architecture, sizeof(out->architecture));
     memcpy(out->description, facts->description, sizeof(out->description));

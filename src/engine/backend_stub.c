@@ -16,6 +16,7 @@
  *   delay_us      0      how long each row of a batch takes
  *   kind          plain  plain, window, recurrent, hybrid
  *   window        64     positions of a window; a hybrid has one where it is given
+ *   fills         0      1: the bytes '<', '|' and '>' ask for what stands between two texts
  *
  * A plain one may have a script of what it replies instead of a chat template (stub_script.h).
  */
@@ -64,6 +65,7 @@ struct hth_engine_model {
     uint32_t n_vocab;
     uint32_t delay_us;
     uint32_t n_window; /* 0: none */
+    uint32_t fills;    /* 1: it can be asked for what stands between two texts */
     bool template_given;
     hth_stub_script *script; /* NULL: none */
     hth_texts *texts;
@@ -220,11 +222,14 @@ static hearth_status parse_parameters(const char *path, hth_engine_model *model,
                 ok = parse_number(value, 1, 1u << 20, &model->n_window);
             else if (strcmp(item, "kind") == 0)
                 ok = parse_kind(value, &model->kind);
+            else if (strcmp(item, "fills") == 0)
+                ok = parse_number(value, 0, 1, &model->fills);
         }
         if (!ok)
-            return hth_fail(err, HEARTH_MISUSE,
-                            "'%s' has a bad parameter '%s'; known are n_ctx_train, vocab, delay_us, kind and window",
-                            path, item);
+            return hth_fail(
+                err, HEARTH_MISUSE,
+                "'%s' has a bad parameter '%s'; known are n_ctx_train, vocab, delay_us, kind, fills and window", path,
+                item);
     }
     return HEARTH_OK;
 }
@@ -294,6 +299,10 @@ static void model_info(const hth_engine_model *model, hth_engine_model_info *out
         .n_vocab = model->n_vocab,
         .n_layers = N_LAYERS,
         .n_window = model->n_window,
+        .chat_template = "a stub's, in C",
+        .fill_prefix = model->fills ? '<' : HTH_NO_TOKEN,
+        .fill_suffix = model->fills ? '|' : HTH_NO_TOKEN,
+        .fill_middle = model->fills ? '>' : HTH_NO_TOKEN,
     };
     (void)snprintf(out->description, sizeof(out->description), "stub %s", kind_name(model->kind)); /* fits */
     (void)snprintf(out->chat_template_kind, sizeof(out->chat_template_kind), "%s",

@@ -74,7 +74,8 @@ typedef struct hth_shim_model_facts {
     bool is_diffusion;
     bool has_encoder;
     bool has_decoder;
-    bool has_vocabulary; /* text can be tokenized; the engine aborts otherwise */
+    bool has_vocabulary;                                /* text can be tokenized; the engine aborts otherwise */
+    hearth_token fill_prefix, fill_suffix, fill_middle; /* -1: none */
 } hth_shim_model_facts;
 
 /* devices ends with NULL and is read during the call only; none: the CPU computes. */

@@ -25,6 +25,7 @@
 #include "server/front_inside.h"
 #include "server/front_stream.h"
 #include "server/model_names.h"
+#include "server/ollama_pages.h"
 #include "server/past_search.h"
 #include "server/routes.h"
 #include "server/stored_responses.h"
@@ -312,6 +313,8 @@ static const hth_server_model *choose_model(request *r)
             named = peeked.model;
         r->wants_events = peeked.has_stream && peeked.stream && hth_route_has_events(r->route);
     }
+    if (!named && r->route->api == HTH_API_OLLAMA_SHOW && hth_api_peek_as(body, n, "name", &peeked) && peeked.has_model)
+        named = peeked.model; /* under its older name */
     model = hth_model_choose(options, named, r->use ? hth_key_use_key(r->use) : NULL);
     if (model && !may_use(r, model->name)) {
         hth_api_fail(&error, HTH_API_FORBIDDEN, "model",
@@ -321,7 +324,10 @@ static const hth_server_model *choose_model(request *r)
     }
     if (!model) {
         hth_api_fail(&error, HTH_API_NOT_FOUND, "model",
-                     "there is no model '%.100s' here; GET /v1/models lists those that there are", named ? named : "");
+                     hth_route_dialect(r->route) == HTH_API_OLLAMA /* whose clients look for these words */
+                         ? "model '%.100s' not found; GET /api/tags lists those that there are"
+                         : "there is no model '%.100s' here; GET /v1/models lists those that there are",
+                     named ? named : "");
         refuse(r, &error, "not_found");
         return NULL;
     }
@@ -354,12 +360,14 @@ static hth_api_listed_model listed(const hth_front *front, const hth_server_mode
     return model;
 }
 
+/* A page about the models that the client may use. */
 static void list_models(request *r)
 {
     const hth_server_options *options = r->options->options;
+    const char *type = "application/json", *bytes;
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
     hth_buffer body = { .text = NULL };
-    size_t n = 0;
+    size_t n = 0, n_bytes;
     hth_api_listed_model *models = calloc(options->n_models, sizeof(*models));
     hth_worker_view *views = calloc(options->n_models, sizeof(*views));
 
@@ -369,14 +377,25 @@ static void list_models(request *r)
                 models[n] = listed(r->front, &options->models[i], &views[n]);
                 n++;
             }
-        hth_api_models_write(models, n, &body);
+        bytes = hth_http_body(r->exchange, &n_bytes);
+        if (r->route->kind == HTH_ROUTE_MODELS)
+            hth_api_models_write(models, n, &body);
+        else
+            (void)hth_ollama_page(&(hth_ollama_request){ .route = r->route,
+                                                         .options = options,
+                                                         .key = r->use ? hth_key_use_key(r->use) : NULL,
+                                                         .models = models,
+                                                         .n_models = n,
+                                                         .bytes = bytes,
+                                                         .n_bytes = n_bytes },
+                                  &body, &type, &error); /* the error says whether */
     }
-    if (!models || !views || body.failed) {
+    if (!models || !views || body.failed)
         hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "no memory for the list of models");
-        refuse(r, &error, "overloaded");
-    } else {
-        answer(r, 200, "application/json", &body);
-    }
+    if (error.kind != HTH_API_NO_ERROR)
+        refuse(r, &error, error.kind == HTH_API_OVERLOADED ? "overloaded" : NULL);
+    else
+        answer(r, 200, type, &body);
     hth_buffer_deinit(&body);
     free(models);
     free(views);
@@ -754,6 +773,10 @@ static void serve(request *r)
         operate(r);
         return;
     }
+    if (route->kind == HTH_ROUTE_ROOT) { /* as open as /health */
+        list_models(r);
+        return;
+    }
     if (is_admins && hth_http_header(r->exchange, "Origin")) {
         refuse_page(r);
         return;
@@ -772,7 +795,13 @@ static void serve(request *r)
         return;
     switch (route->kind) {
     case HTH_ROUTE_ADMIN: operate(r); break;
-    case HTH_ROUTE_MODELS: list_models(r); break;
+    case HTH_ROUTE_MODELS:
+    case HTH_ROUTE_OLLAMA_TAGS:
+    case HTH_ROUTE_OLLAMA_PS:
+    case HTH_ROUTE_OLLAMA_VERSION:
+    case HTH_ROUTE_OLLAMA_PULL:
+    case HTH_ROUTE_OLLAMA_FILES:
+    case HTH_ROUTE_OLLAMA_EMBED: list_models(r); break;
     case HTH_ROUTE_MODEL: show_model(r); break;
     case HTH_ROUTE_STREAM: serve_stream(r); break;
     case HTH_ROUTE_EXPLAIN:

@@ -10,7 +10,7 @@
 #include "server/metrics.h"
 
 enum {
-    HTH_METRICS_ENDPOINTS_MAX = 32,
+    HTH_METRICS_ENDPOINTS_MAX = 64,
     HTH_METRICS_REASONS_MAX = 32,
     HTH_METRICS_STATUSES_MAX = 24,
     HTH_METRICS_TEXT_BYTES = 64, /* of an endpoint, a reason */

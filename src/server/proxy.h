@@ -17,7 +17,7 @@
  * is alone. So one request that kills workers is told from those that were there.
  *
  * The client's slowness reaches the worker: its bytes are not read while too many wait here. A stream of events that is
- * silent for long gets comments, and begins with one where it waits for its worker for long: what is wrong with the request
+ * silent for long gets comments (of lines: space), and begins with one where it waits for its worker for long: what is wrong with the request
  * is told in an event then. Event loop only.
  */
 #ifndef HTH_SERVER_PROXY_H

@@ -105,6 +105,7 @@ struct hth_relay {
     bool is_stream;  /* its bytes come with tokens; otherwise as a body, once all tokens are known */
     bool has_begun;  /* the client has its head, and gets bytes as they come */
     bool is_events;  /* these are events */
+    bool is_lines;   /* of them, each is a line of JSON */
     bool has_failed; /* the stream has the error that ends it */
     int status;
     uint32_t retry_after_s;
@@ -171,7 +172,7 @@ static inline bool hth_relay_may_begin_early(const hth_relay *relay)
 
 /* A stream that waits for its worker: its head leaves, and a comment, where that has lasted for too long. */
 void hth_relay_begin_early(hth_relay *relay, uint64_t now_ns);
-/* A comment, where the stream has been silent for too long and no worker says anything. */
+/* A comment, or a space between lines, where the stream has been silent for too long and no worker says anything. */
 void hth_relay_keep_alive(hth_relay *relay, uint64_t now_ns);
 bool hth_relay_is_backlogged(const hth_relay *relay);
 

@@ -384,7 +384,8 @@ static hth_api_error_kind kind_of(int status)
 static void fail_as_refused(hth_relay *relay, int status)
 {
     json_t *body = json_loadb(hth_buffer_text(&relay->body), relay->body.n, 0, NULL);
-    const char *why = json_string_value(json_object_get(json_object_get(body, "error"), "message"));
+    const json_t *said = json_object_get(body, "error");
+    const char *why = json_string_value(json_is_object(said) ? json_object_get(said, "message") : said);
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
 
     if (!why)

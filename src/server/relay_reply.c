@@ -6,11 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/ndjson.h"
 #include "api/sse.h"
 #include "base/os.h"
 #include "server/proxy_inside.h"
 
-static const char body_type[] = "application/json", events_type[] = "text/event-stream";
+static const char body_type[] = "application/json";
 /* Said where there is no memory to say anything else. */
 static const char no_memory_body[] =
     "{\"error\":{\"message\":\"the server is out of memory\",\"type\":\"server_error\"}}";
@@ -125,7 +126,9 @@ void hth_relay_begin_stream(hth_relay *relay, int status, const char *content_ty
 {
     relay->has_begun = true;
     relay->record.status = status;
-    relay->is_events = strncmp(content_type, events_type, sizeof(events_type) - 1) == 0;
+    relay->is_lines = strcmp(content_type, HTH_NDJSON_CONTENT_TYPE) == 0;
+    relay->is_events =
+        relay->is_lines || strncmp(content_type, HTH_SSE_CONTENT_TYPE, strlen(HTH_SSE_CONTENT_TYPE)) == 0;
     relay->record.is_stream = relay->is_events;
     if (relay->is_events && !relay->is_detached) {
         hth_http_header_add(relay->exchange, "Cache-Control", "no-cache");
@@ -134,7 +137,7 @@ void hth_relay_begin_stream(hth_relay *relay, int status, const char *content_ty
     if (relay->is_detached)
         return;
     add_notes(relay);
-    if (relay->is_events && relay->wants_kept)
+    if (relay->is_events && !relay->is_lines && relay->wants_kept) /* lines have no numbers */
         keep_stream(relay);
     note_byte(relay);
     relay->written_ns = hth_os_monotonic_ns();
@@ -217,7 +220,11 @@ void hth_relay_reply(hth_relay *relay, int status, const char *content_type, con
 /* Is the stream between two events, so that another one can follow? */
 static bool is_between_events(const hth_relay *relay)
 {
-    return relay->is_events && (relay->record.bytes_out == 0 || memcmp(relay->last_bytes, "\n\n", 2) == 0);
+    if (!relay->is_events || relay->record.bytes_out == 0)
+        return relay->is_events;
+    if (relay->is_lines) /* behind a line, or the space that keeps the stream alive: lines leave whole */
+        return relay->last_bytes[1] == '\n' || relay->last_bytes[1] == ' ';
+    return memcmp(relay->last_bytes, "\n\n", 2) == 0;
 }
 
 void hth_relay_fail(hth_relay *relay, const hth_api_error *error)
@@ -270,7 +277,8 @@ void hth_relay_begin_early(hth_relay *relay, uint64_t now_ns)
     relay->has_head = true;
     relay->is_stream = true;
     relay->status = 200;
-    (void)snprintf(relay->content_type, sizeof(relay->content_type), "%s", events_type); /* fits */
+    (void)snprintf(relay->content_type, sizeof(relay->content_type), "%s",
+                   hth_api_stream_type(relay->dialect)); /* fits */
     hth_relay_begin_stream(relay, relay->status, relay->content_type);
     relay->written_ns = relay->begun_ns; /* nothing has been said yet */
     hth_relay_keep_alive(relay, now_ns);
@@ -285,7 +293,10 @@ void hth_relay_keep_alive(hth_relay *relay, uint64_t now_ns)
         silence_ns *= 2; /* the worker has its turn first */
     if (now_ns - relay->written_ns < silence_ns || !is_between_events(relay) || hth_relay_is_backlogged(relay))
         return;
-    hth_sse_add_comment(&text);
+    if (relay->is_lines)
+        hth_ndjson_add_nothing(&text);
+    else
+        hth_sse_add_comment(&text);
     if (!text.failed)
         hth_relay_write(relay, text.text, text.n);
     hth_buffer_deinit(&text);

@@ -20,12 +20,21 @@ typedef enum hth_route_kind {
     HTH_ROUTE_SLOTS,
     HTH_ROUTE_HEALTH, /* and /ready: open to everybody */
     HTH_ROUTE_ADMIN,  /* /metrics and /admin/... */
+    HTH_ROUTE_ROOT,   /* somebody looks whether there is a server */
+    /* Ollama's, which the front answers (ollama_pages.h). */
+    HTH_ROUTE_OLLAMA_TAGS,
+    HTH_ROUTE_OLLAMA_PS,
+    HTH_ROUTE_OLLAMA_VERSION,
+    HTH_ROUTE_OLLAMA_PULL,
+    HTH_ROUTE_OLLAMA_FILES, /* what changes the models that there are */
+    HTH_ROUTE_OLLAMA_EMBED,
 } hth_route_kind;
 
 typedef struct hth_route {
     const char *path;     /* what comes; of a MODEL, a STREAM, a STORED and an ADMIN its beginning */
     const char *endpoint; /* how logs and metrics name it, the same for paths that are one thing */
-    const char *method;   /* "POST"; an ADMIN's pages, STREAMs and what is STORED decide themselves: NULL */
+    /* "POST", or several as Allow has them; an ADMIN's pages, STREAMs and what is STORED decide themselves: NULL */
+    const char *method;
     hth_route_kind kind;
     hth_api_kind api; /* of GENERATE and ASK */
 } hth_route;
@@ -34,7 +43,7 @@ typedef struct hth_route {
 const hth_route *hth_route_find(const char *path);
 /* Are its streams server-sent events, so that a comment may stand before anything else? */
 bool hth_route_has_events(const hth_route *route);
-/* Is the method the one that is wanted? HEAD is wherever GET is. */
+/* Is the method among those that are wanted? HEAD is wherever GET is. */
 bool hth_method_is(const char *wanted, const char *method);
 /* In whose shape an error on this path is: by its route, else OpenAI's. route may be NULL. */
 hth_api_dialect hth_route_dialect(const hth_route *route);

@@ -24,7 +24,7 @@ enum {
     BODY_WHOLE_BYTES = HTH_HTTP_BACKLOG_MAX /* a body that has its length before it */
 };
 
-static const char stream_type[] = "text/event-stream", body_type[] = "application/json";
+static const char body_type[] = "application/json";
 
 /* ---- whole replies ---- */
 
@@ -67,7 +67,8 @@ static hth_http_exchange *take_exchange(hth_job *job)
 
 static void add_head(hth_job *job, int status, bool is_stream, uint32_t retry_after_s)
 {
-    hth_frame_add_head(&job->jobs->wire, status, is_stream, retry_after_s, is_stream ? stream_type : body_type,
+    hth_frame_add_head(&job->jobs->wire, status, is_stream, retry_after_s,
+                       is_stream ? hth_api_stream_type(job->dialect) : body_type,
                        job->task.request ? job->task.request->notes.text : NULL);
     job->has_head = true;
 }
@@ -549,7 +550,7 @@ static void write_news(hth_job *job)
             add_record(job);
         add_end(job, failure ? failure : status);
     }
-    write_wire(job, status, is_stream ? stream_type : body_type, has_ended);
+    write_wire(job, status, is_stream ? hth_api_stream_type(job->dialect) : body_type, has_ended);
     if (job->exchange && job->has_begun)
         hold_back(job);
     if (!job->exchange && job->n_ended < job->task.n_submitted)
@@ -617,5 +618,5 @@ void hth_job_say_idle(hth_job *job)
     }
     wire->failed |= piece->failed;
     hth_buffer_clear(piece);
-    write_wire(job, 200, stream_type, false);
+    write_wire(job, 200, hth_api_stream_type(job->dialect), false);
 }

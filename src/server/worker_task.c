@@ -45,6 +45,8 @@ bool hth_task_read(hth_task *task)
     task->bytes = NULL;
     free(task->bytes_copy);
     task->bytes_copy = NULL;
+    if (task->request && task->request->is_load)
+        task->kind = HTH_TASK_ANSWER;
     if (task->error.kind == HTH_API_NO_ERROR && task->known.has_model &&
         memcmp(task->known.model, task->model_digest, sizeof(task->known.model)) != 0)
         hth_api_fail(&task->error, HTH_API_INTERNAL, NULL,

@@ -65,11 +65,17 @@ ask 200 /v1/models/gpt-4o; expect id "$(value r.id)" gpt-4o; expect root "$(valu
 ask 200 /v1/models/claude-opus-5; expect root "$(value r.root)" stub
 ask 200 /v1/models/stub; expect id "$(value r.id)" stub; expect root "$(value r.root)" undefined
 ask 404 /v1/models/somebody-elses
+ask 200 /api/tags; expect "Ollama's list" "$(value 'r.models.map((m) => m.name).join()')" chat,gpt-4o,stub,gpt-4o-mini
+ask 200 /api/pull '{"name":"gpt-4o","stream":false}'; expect status "$(value r.status)" success
+ask 501 /api/pull '{"model":"somebody-elses"}'
+ask 200 /api/chat '{"model":"gpt-4o","stream":false,"messages":[{"role":"user","content":"Hi"}],"options":{"num_predict":2}}'
+expect model "$(value r.model)" gpt-4o
 serve_stop
 
 # Whoever wants wrong names refused, can have that.
 serve --config "$work/serve.conf" --default-model none
 ask 404 /v1/chat/completions "$(chat somebody-elses)"; expect code "$(value r.error.code)" not_found
+ask 404 /api/show '{"name":"somebody-elses"}'; expect error "$(value 'r.error.slice(0, 32)')" "model 'somebody-elses' not found"
 answers gpt-4o chat
 ask 200 /completion '{"prompt":"Once","n_predict":2}'; expect model "$(value r.model)" chat
 serve_stop

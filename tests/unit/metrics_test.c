@@ -365,7 +365,7 @@ static void endpoints_reasons_and_statuses_beyond_a_bound_are_others(void **stat
         hth_metrics_note(f->metrics, &record);
         hth_metrics_note_refused(f->metrics, name);
     }
-    assert_sample(f, "hearth_requests_total{endpoint=\"other\",model=\"chat\",status=\"404\"}", 1 + 200 - 30);
+    assert_sample(f, "hearth_requests_total{endpoint=\"other\",model=\"chat\",status=\"404\"}", 1 + 200 - 62);
     assert_sample(f, "hearth_requests_refused_total{reason=\"other\"}", 1 + 200 - 31);
 }
 

@@ -97,6 +97,18 @@ static void stream_is_true_or_false(void **state)
     assert_true(!out.has_stream && out.has_model);
 }
 
+static void another_key_may_name_the_model(void **state)
+{
+    static const char body[] = "{\"model\":\"a\",\"name\":\"b\",\"stream\":true}";
+    hth_api_peeked out;
+
+    (void)state;
+    assert_true(hth_api_peek_as(body, strlen(body), "name", &out));
+    assert_string_equal(out.model, "b");
+    assert_true(hth_api_peek(body, strlen(body), &out));
+    assert_string_equal(out.model, "a");
+}
+
 static void an_object_that_was_read_is_told_from_what_is_none(void **state)
 {
     hth_api_peeked out;
@@ -234,6 +246,7 @@ int main(void)
         cmocka_unit_test(of_two_the_first_counts),
         cmocka_unit_test(nothing_is_found_behind_what_is_no_json),
         cmocka_unit_test(stream_is_true_or_false),
+        cmocka_unit_test(another_key_may_name_the_model),
         cmocka_unit_test(an_object_that_was_read_is_told_from_what_is_none),
         cmocka_unit_test(a_name_too_long_is_cut_and_said_to_be),
         cmocka_unit_test(no_end_of_a_body_is_read_beyond),
