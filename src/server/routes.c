@@ -81,7 +81,7 @@ bool hth_route_has_events(const hth_route *route)
     /* Ollama's are none: of what may be a stream there, the worker alone knows whether it is one. */
     return route->kind == HTH_ROUTE_GENERATE &&
            (route->api == HTH_API_CHAT || route->api == HTH_API_COMPLETION || route->api == HTH_API_MESSAGES ||
-            route->api == HTH_API_NATIVE_COMPLETION);
+            route->api == HTH_API_NATIVE_COMPLETION || route->api == HTH_API_RESPONSES);
 }
 
 bool hth_method_is(const char *wanted, const char *method)
