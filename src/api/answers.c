@@ -190,13 +190,15 @@ void hth_api_model_write(const hth_api_listed_model *model, hth_buffer *out)
 
 /* ---- llama.cpp's ---- */
 
-void hth_api_props_write(const hearth_model_info *info, hth_buffer *out)
+void hth_api_props_write(const hearth_model_info *info, const hth_api_defaults *defaults, hth_buffer *out)
 {
-    hearth_request defaults = hearth_request_default();
+    hearth_request request = hearth_request_default();
 
+    if (defaults)
+        hth_api_defaults_fill(defaults, &request);
     hth_buffer_add_json_take(
         out, json_pack("{s:{s:I, s:o}, s:I, s:s, s:s, s:s, s:s}", "default_generation_settings", "n_ctx",
-                       (json_int_t)info->n_ctx, "params", hth_api_native_settings(&defaults), "total_slots",
+                       (json_int_t)info->n_ctx, "params", hth_api_native_settings(&request), "total_slots",
                        (json_int_t)info->n_parallel, "model_alias", info->name, "model_path", info->name,
                        "chat_template_kind", info->chat_template_kind, "build_info", "hearth-" HEARTH_VERSION));
 }

@@ -9,7 +9,7 @@ void hth_api_parse_completion(hth_api_parse *parse)
         HTH_API_OPENAI_FIELDS, "prompt", "max_tokens", "n_predict", "echo", "logprobs", "best_of", "user", NULL
     };
     hth_api_request *request = parse->request;
-    json_int_t n_tokens = 16; /* OpenAI's default */
+    json_int_t n_tokens = request->options.n_predict; /* not OpenAI's 16, which cut many a reply short */
     uint32_t best_of;
 
     hth_fields_rest(&parse->body, known);

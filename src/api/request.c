@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/request_inside.h"
+#include "api/request_defaults.h"
 #include "base/json_bounds.h"
 
 struct hth_api_memory {
@@ -286,8 +286,15 @@ static json_t *parse_json(const char *body, size_t n_bytes, const hth_api_limits
 hth_api_request *hth_api_request_parse(hth_api_kind kind, const char *body, size_t n_bytes,
                                        const hth_api_limits *limits, hth_api_error *error)
 {
-    hth_api_limits defaults = hth_api_limits_default();
-    hth_api_parse parse = { .limits = limits ? limits : &defaults, .error = error };
+    return hth_api_request_parse_with(kind, body, n_bytes, limits, NULL, error);
+}
+
+hth_api_request *hth_api_request_parse_with(hth_api_kind kind, const char *body, size_t n_bytes,
+                                            const hth_api_limits *limits, const hth_api_defaults *defaults,
+                                            hth_api_error *error)
+{
+    hth_api_limits usual = hth_api_limits_default();
+    hth_api_parse parse = { .limits = limits ? limits : &usual, .defaults = defaults, .error = error };
     hth_api_request *request = calloc(1, sizeof(*request));
 
     *error = (hth_api_error){ .kind = HTH_API_NO_ERROR };
@@ -303,6 +310,7 @@ hth_api_request *hth_api_request_parse(hth_api_kind kind, const char *body, size
         parse.request = request;
         parse.notes = parse.limits->refuses_unknown ? NULL : &request->notes;
         parse.body = (hth_fields){ .object = request->body, .path = "", .error = error, .notes = parse.notes };
+        hth_api_defaults_begin(&parse);
         switch (kind) {
         case HTH_API_CHAT:
         case HTH_API_APPLY_TEMPLATE: hth_api_parse_chat(&parse); break;
@@ -313,6 +321,8 @@ hth_api_request *hth_api_request_parse(hth_api_kind kind, const char *body, size
         case HTH_API_TOKENIZE: hth_api_parse_tokenize(&parse); break;
         case HTH_API_DETOKENIZE: hth_api_parse_detokenize(&parse); break;
         }
+        if (error->kind == HTH_API_NO_ERROR)
+            hth_api_defaults_end(&parse);
     }
     if (error->kind != HTH_API_NO_ERROR) {
         hth_api_request_free(request);

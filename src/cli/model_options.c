@@ -253,6 +253,7 @@ void hth_model_setup_init(hth_model_setup *out)
         .runtime = hearth_runtime_options_default(),
         .model = hearth_model_options_default(),
         .policy = hearth_cache_policy_default(),
+        .defaults = hth_api_defaults_none(),
     };
 }
 

@@ -6,6 +6,7 @@
 #ifndef HTH_CLI_MODEL_OPTIONS_H
 #define HTH_CLI_MODEL_OPTIONS_H
 
+#include "cli/default_options.h"
 #include "cli/option_table.h"
 #include "hearth.h"
 
@@ -20,6 +21,7 @@ typedef struct hth_model_setup {
     hearth_cache_policy policy;
     hearth_runtime_options runtime; /* without arrays and log */
     hearth_model_options model;     /* without policy, template text and callbacks */
+    hth_api_defaults defaults;      /* of requests; of no use to the library */
 } hth_model_setup;
 
 /*

@@ -16,6 +16,7 @@
 #include "cli/interrupt.h"
 #include "cli/run.h"
 #include "cli/text_file.h"
+#include "models/model.h"
 
 enum { FLUSH_MS = 60000 };
 
@@ -139,6 +140,21 @@ static void choose_seed(hth_run *run)
     *seed = (*seed & HTH_RUN_SEED_MAX) >> 1;
 }
 
+/* The same values as a server would have. */
+static void take_recommendations(hth_run *run, int argc, char **argv)
+{
+    const hth_api_defaults beside = hth_default_options_beside(run->options.setup.path);
+    hearth_model_info info = { .struct_size = sizeof(info) };
+    hth_sampling_advice advice;
+    hth_api_defaults recommended;
+
+    hth_model_advice(run->model, &advice);
+    recommended = hth_api_defaults_of_model(&advice);
+    hth_api_defaults_add(&recommended, &beside);
+    if (hearth_model_info_get(run->model, &info, NULL) == HEARTH_OK)
+        hth_run_options_recommend(argc, argv, &recommended, info.n_ctx, &run->options);
+}
+
 int hth_command_run(int argc, char **argv)
 {
     hth_run *run = calloc(1, sizeof(*run));
@@ -162,6 +178,7 @@ int hth_command_run(int argc, char **argv)
         (void)fputs("hearth: warning: Ctrl-C will end the program at once, without saving\n", stderr);
 
     if (open_and_load(run)) {
+        take_recommendations(run, argc, argv);
         exit_code = run->options.prompts_file ? hth_run_many(run) : hth_run_one(run);
         if (hearth_runtime_flush(run->runtime, FLUSH_MS, &err) != HEARTH_OK && !run->options.quiet)
             hth_run_say_error(&err);

@@ -26,7 +26,7 @@
 #include "sched/strategy.h"
 #include "server/model_names.h"
 
-enum { VALUE_BYTES = PATH_MAX + 64, HOST_BYTES = 256, WORKER_ARGS_MAX = 512 };
+enum { VALUE_BYTES = (64 << 10) + 64, HOST_BYTES = 256, WORKER_ARGS_MAX = 512 };
 
 /* While a set is made. */
 typedef struct loader {
@@ -215,6 +215,9 @@ static void finish_model(loader *l, hth_serve_model *model, const char *where)
                          "%sstrategy of model '%s' is '%s'; it must be decode_maximal, prefill_priority or balanced",
                          where, model->name, model->setup.model.strategy);
     check_aliases(l, model, where);
+    if (model->setup.defaults.system && strlen(model->setup.defaults.system) > HTH_API_DEFAULT_SYSTEM_BYTES_MAX)
+        hth_problems_add(l->problems, "%sthe system message of model '%s' is longer than %d KiB", where, model->name,
+                         HTH_API_DEFAULT_SYSTEM_BYTES_MAX >> 10);
     make_setup_absolute(l, &model->setup);
     if (model->setup.runtime.ram_bytes_max == 0)
         model->setup.runtime.ram_bytes_max = hth_runtime_ram_bytes_default() >> 20 << 20;

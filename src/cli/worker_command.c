@@ -68,6 +68,8 @@ static const hth_option rows[] = {
       .offset = AT(drain_ms), .low = 0, .high = 3600000 },
     { "save-ms", 0, HTH_OPTION_U32, "MS", "then what the context holds is saved, for at most so long (default 30000)",
       .offset = AT(save_ms), .low = 0, .high = 3600000 },
+    { .kind = HTH_OPTION_HEADING, .help = "Requests whose clients do not say it" },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_default_options, .offset = AT(setup.defaults) },
     { .kind = HTH_OPTION_HEADING, .help = "Scheduling" },
     { .kind = HTH_OPTION_TABLE, .table = &hth_model_scheduling_options, .offset = AT(setup) },
     { .kind = HTH_OPTION_HEADING, .help = "Cache" },
@@ -160,6 +162,7 @@ static hearth_status run(const worker_options *options, const char *template_tex
 {
     hearth_runtime_options runtime = hth_model_setup_runtime(&options->setup);
     hearth_model_options model = hth_model_setup_model(&options->setup);
+    const hth_api_defaults advice = hth_default_options_beside(options->setup.path);
     hth_worker_options worker = {
         .model_path = options->setup.path,
         .runtime = &runtime,
@@ -169,6 +172,8 @@ static hearth_status run(const worker_options *options, const char *template_tex
         .control_fd = options->control_fd,
         .http = hth_http_options_default(),
         .limits = hth_api_limits_default(),
+        .defaults = &options->setup.defaults,
+        .advice = &advice,
         .silence_ms = SILENCE_MS,
         .drain_timeout_ms = options->drain_ms,
         .save_timeout_ms = options->save_ms,

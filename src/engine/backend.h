@@ -24,7 +24,7 @@
 #include "engine/chat_reply.h"
 
 /* Raised when anything in this header changes; a module with another number is refused. */
-#define HTH_BACKEND_ABI 7u
+#define HTH_BACKEND_ABI 8u
 
 /* The symbol that an engine module exports: const hth_backend *hearth_backend(void). */
 #define HTH_BACKEND_SYMBOL "hearth_backend"
@@ -75,6 +75,18 @@ typedef struct hth_engine_device {
     uint64_t memory_bytes; /* all there is; 0: unknown */
 } hth_engine_device;
 
+/* What a model's file recommends for sampling, as it stands there; NAN where it says nothing. */
+typedef struct hth_sampling_advice {
+    float temperature;
+    float top_k;
+    float top_p;
+    float min_p;
+    float repeat_penalty;
+    float repeat_last_n;
+    float xtc_probability;
+    float xtc_threshold;
+} hth_sampling_advice;
+
 typedef struct hth_engine_model_info {
     hth_model_kind kind;
     char architecture[64];
@@ -87,6 +99,7 @@ typedef struct hth_engine_model_info {
     uint32_t n_vocab;
     uint32_t n_layers;
     uint32_t n_window; /* positions that layers with a window see; 0 where there are none */
+    hth_sampling_advice advice;
 } hth_engine_model_info;
 
 typedef struct hth_engine_context_params {

@@ -532,6 +532,32 @@ out:
     return status;
 }
 
+/* A number of the metadata, of any type; NAN: there is none. */
+static float advised(const hth_engine_model *model, const char *key)
+{
+    char text[64], *end;
+    double value;
+
+    if (!hth_shim_model_meta(model->llama, key, text, sizeof(text)))
+        return NAN;
+    value = strtod(text, &end);
+    return end == text || *end ? NAN : (float)value;
+}
+
+static hth_sampling_advice advice_of(const hth_engine_model *model)
+{
+    return (hth_sampling_advice){
+        .temperature = advised(model, "general.sampling.temp"),
+        .top_k = advised(model, "general.sampling.top_k"),
+        .top_p = advised(model, "general.sampling.top_p"),
+        .min_p = advised(model, "general.sampling.min_p"),
+        .repeat_penalty = advised(model, "general.sampling.penalty_repeat"),
+        .repeat_last_n = advised(model, "general.sampling.penalty_last_n"),
+        .xtc_probability = advised(model, "general.sampling.xtc_probability"),
+        .xtc_threshold = advised(model, "general.sampling.xtc_threshold"),
+    };
+}
+
 static void model_info(const hth_engine_model *model, hth_engine_model_info *out)
 {
     const hth_shim_model_facts *facts = &model->facts;
@@ -545,6 +571,7 @@ static void model_info(const hth_engine_model *model, hth_engine_model_info *out
         .n_vocab = (uint32_t)facts->n_vocab,
         .n_layers = (uint32_t)facts->n_layers,
         .n_window = facts->n_swa > 0 && !facts->is_recurrent ? (uint32_t)facts->n_swa : 0,
+        .advice = advice_of(model),
     };
     memcpy(out->architecture, facts->architecture, sizeof(out->architecture));
     memcpy(out->description, facts->description, sizeof(out->description));

@@ -12,6 +12,7 @@
  * path is "stub:" with optional parameters, "stub:kind=window,delay_us=100":
  *
  *   n_ctx_train   4096   context that the model claims to be trained with
+ *   top_k                what it claims to recommend
  *   vocab         260    tokens: 256 bytes, 4 control tokens, and made-up words beyond
  *   delay_us      0      how long each row of a batch takes
  *   kind          plain  plain, window, recurrent, hybrid
@@ -58,6 +59,7 @@
 struct hth_engine_model {
     hth_model_kind kind;
     uint32_t n_ctx_train;
+    uint32_t top_k; /* UINT32_MAX: it recommends nothing */
     uint32_t n_vocab;
     uint32_t delay_us;
     uint32_t n_window; /* 0: none */
@@ -207,6 +209,8 @@ static hearth_status parse_parameters(const char *path, hth_engine_model *model,
             *value++ = '\0';
             if (strcmp(item, "n_ctx_train") == 0)
                 ok = parse_number(value, 1, 1u << 20, &model->n_ctx_train);
+            else if (strcmp(item, "top_k") == 0)
+                ok = parse_number(value, 0, 1u << 20, &model->top_k);
             else if (strcmp(item, "vocab") == 0)
                 ok = parse_number(value, FIRST_WORD_TOKEN, 1u << 20, &model->n_vocab);
             else if (strcmp(item, "delay_us") == 0)
@@ -217,9 +221,10 @@ static hearth_status parse_parameters(const char *path, hth_engine_model *model,
                 ok = parse_kind(value, &model->kind);
         }
         if (!ok)
-            return hth_fail(err, HEARTH_MISUSE,
-                            "'%s' has a bad parameter '%s'; known are n_ctx_train, vocab, delay_us, kind and window",
-                            path, item);
+            return hth_fail(
+                err, HEARTH_MISUSE,
+                "'%s' has a bad parameter '%s'; known are n_ctx_train, top_k, vocab, delay_us, kind and window", path,
+                item);
     }
     return HEARTH_OK;
 }
@@ -241,6 +246,7 @@ static hearth_status model_load(const char *path, const hth_engine_model_params 
     *model = (hth_engine_model){
         .kind = HTH_MODEL_PLAIN,
         .n_ctx_train = 4096,
+        .top_k = UINT32_MAX,
         .n_vocab = FIRST_WORD_TOKEN,
         .template_given = params->chat_template != NULL,
     };
@@ -286,6 +292,7 @@ static void model_info(const hth_engine_model *model, hth_engine_model_info *out
         .n_vocab = model->n_vocab,
         .n_layers = N_LAYERS,
         .n_window = model->n_window,
+        .advice = { NAN, model->top_k < UINT32_MAX ? (float)model->top_k : NAN, NAN, NAN, NAN, NAN, NAN, NAN },
     };
     (void)snprintf(out->description, sizeof(out->description), "stub %s", kind_name(model->kind)); /* fits */
     (void)snprintf(out->chat_template_kind, sizeof(out->chat_template_kind), "%s",

@@ -214,6 +214,11 @@ void hearth_model_unref(hearth_model *model)
 
 /* ---- what it is ---- */
 
+void hth_model_advice(const hearth_model *model, hth_sampling_advice *out)
+{
+    *out = model->info.advice;
+}
+
 static void copy_text(char *to, size_t capacity, const char *from)
 {
     size_t n = strnlen(from, capacity);

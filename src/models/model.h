@@ -34,6 +34,9 @@ bool hth_model_try_ref(hearth_model *model);
 hearth_status hth_model_piece(hearth_model *model, hearth_token token, char *bytes, size_t capacity, size_t *n_out,
                               hearth_error *err);
 
+/* What the model's file recommends for sampling. Fixed as long as the handle lives. */
+void hth_model_advice(const hearth_model *model, hth_sampling_advice *out);
+
 /* Is a prompt of so many tokens kept for later ones, as far as there is room? Fixed as long as the model is loaded. */
 bool hth_model_keeps_prompt(hearth_model *model, size_t n_tokens);
 

@@ -21,9 +21,11 @@ typedef struct hth_worker_options {
     int control_fd; /* lines to the front: "loading 0.42", "ready", "failed TEXT"; its end means that the front is gone. -1: none */
     hth_http_options http;
     hth_api_limits limits;
-    uint32_t silence_ms;       /* the head of a stream leaves after so long, though no token has come */
-    uint32_t drain_timeout_ms; /* running requests may finish for so long when it is to stop */
-    uint32_t save_timeout_ms;  /* of the shutdown save */
+    const hth_api_defaults *defaults; /* of requests, as the operator gave them; NULL: none, here and below */
+    const hth_api_defaults *advice;   /* what is recommended beside the model's file */
+    uint32_t silence_ms;              /* the head of a stream leaves after so long, though no token has come */
+    uint32_t drain_timeout_ms;        /* running requests may finish for so long when it is to stop */
+    uint32_t save_timeout_ms;         /* of the shutdown save */
     bool sandbox;
 } hth_worker_options;
 

@@ -20,6 +20,7 @@ typedef struct hth_jobs hth_jobs;
 /* What a worker's jobs share. These outlive them. */
 typedef struct hth_jobs_options {
     const hth_api_limits *limits;
+    const hth_api_defaults *defaults; /* final when there is a model; NULL: none */
     hth_post *post;
     uint32_t silence_ms; /* a stream begins after so long, though there is nothing to say yet */
 } hth_jobs_options;

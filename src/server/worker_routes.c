@@ -71,7 +71,7 @@ static void show(const hth_worker_self *self, hth_http_exchange *exchange, hth_r
     switch (kind) {
     case HTH_ROUTE_MODELS: hth_api_models_write(&listed, 1, &body); break;
     case HTH_ROUTE_MODEL: hth_api_model_write(&listed, &body); break;
-    case HTH_ROUTE_PROPS: hth_api_props_write(&info, &body); break;
+    case HTH_ROUTE_PROPS: hth_api_props_write(&info, self->defaults, &body); break;
     case HTH_ROUTE_SLOTS: hth_api_slots_write(&info, &body); break;
     default: status = hth_api_health_write(self->problem, &body); break;
     }

@@ -36,8 +36,9 @@ bool hth_task_read(hth_task *task)
     if (task->n_known > task->n_bytes)
         hth_api_fail(&task->error, HTH_API_INVALID_VALUE, NULL, "the body is shorter than what should be before it");
     else if (hth_known_read(task->bytes, task->n_known, HTH_API_REPLIES_MAX, &task->known, &task->error))
-        task->request = hth_api_request_parse(task->api, task->bytes ? task->bytes + task->n_known : "",
-                                              task->n_bytes - task->n_known, task->limits, &task->error);
+        task->request =
+            hth_api_request_parse_with(task->api, task->bytes ? task->bytes + task->n_known : "",
+                                       task->n_bytes - task->n_known, task->limits, task->defaults, &task->error);
     task->bytes = NULL;
     free(task->bytes_copy);
     task->bytes_copy = NULL;

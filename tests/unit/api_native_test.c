@@ -522,7 +522,7 @@ static void a_model_is_described_by_models_props_slots_and_health(void **state)
     assert_string_equal(hth_test_text_at(got, "kind"), "completion");
     json_decref(got);
     hth_buffer_clear(&out);
-    hth_api_props_write(&info, &out);
+    hth_api_props_write(&info, NULL, &out);
     got = hth_test_json(hth_buffer_text(&out));
     assert_int_equal(json_integer_value(hth_test_at(got, "total_slots")), info.n_parallel);
     assert_int_equal(json_integer_value(hth_test_at(got, "default_generation_settings.params.top_k")), 40);
