@@ -19,7 +19,19 @@ enum {
     TOKENS_UNSEEN = 1024, /* so many are written between two looks for the client */
 };
 
-/* A token with its text or, where that is no whole characters, null: its bytes cannot be had one token at a time. */
+static void add_bytes(const char *bytes, size_t n, hth_buffer *out)
+{
+    char number[8];
+
+    hth_buffer_add_text(out, "[");
+    for (size_t i = 0; i < n; i++) {
+        (void)snprintf(number, sizeof(number), "%s%d", i > 0 ? "," : "", (unsigned char)bytes[i]); /* fits */
+        hth_buffer_add_text(out, number);
+    }
+    hth_buffer_add_text(out, "]");
+}
+
+/* A token with its text or, where that is no whole characters, its bytes as an array of numbers. */
 static void add_piece(hearth_model *model, hearth_token token, hth_buffer *out)
 {
     char piece[HTH_PIECE_BYTES_MAX];
@@ -29,7 +41,7 @@ static void add_piece(hearth_model *model, hearth_token token, hth_buffer *out)
     if (hth_model_piece(model, token, piece, sizeof(piece), &n, NULL) == HEARTH_OK && hth_utf8_is_valid(piece, n))
         hth_buffer_add_json_take(out, json_stringn(piece, n));
     else
-        hth_buffer_add_text(out, "null");
+        add_bytes(piece, n, out);
     hth_buffer_add_text(out, "}");
 }
 
@@ -126,6 +138,7 @@ bool hth_api_answer(hearth_model *model, const hth_api_request *request, const a
     case HTH_API_TOKENIZE: return tokenize(model, request, is_gone, out, error);
     case HTH_API_DETOKENIZE: return detokenize(model, request, out, error);
     case HTH_API_APPLY_TEMPLATE: return apply_template(model, request, out, error);
+    case HTH_API_CHAT_TOKENS:
     case HTH_API_COUNT_TOKENS: return count_tokens(model, request, out, error);
     default: break;
     }

@@ -477,6 +477,31 @@ static void parse_length(hth_api_parse *parse)
     hth_api_set_length(parse, n);
 }
 
+/*
+ * llama.cpp's fields for a reply that is to stay as the model writes it. Reasoning can only stay in it together with calls,
+ * since both are taken out by one reader.
+ */
+static void parse_reply_form(hth_api_parse *parse)
+{
+    const hearth_conversation *conversation = &parse->request->conversation;
+    const char *format = "auto";
+    bool has_calls = conversation->n_tools > 0 && conversation->tool_choice != HEARTH_TOOL_NONE, parses_calls = true;
+
+    hth_fields_string(&parse->body, "reasoning_format", NAME_BYTES_MAX, &format);
+    hth_fields_bool(&parse->body, "parse_tool_calls", &parses_calls);
+    if (strcmp(format, "none") != 0 && strcmp(format, "auto") != 0 && strcmp(format, "deepseek") != 0 &&
+        strcmp(format, "deepseek-legacy") != 0)
+        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "reasoning_format",
+                     "'reasoning_format' is '%.40s'; it must be none, auto, deepseek or deepseek-legacy", format);
+    parse->request->is_raw = strcmp(format, "none") == 0 && (!has_calls || !parses_calls);
+    if (parse->request->is_raw)
+        return;
+    if (strcmp(format, "none") == 0 || strcmp(format, "deepseek-legacy") == 0)
+        hth_fields_pass_over(&parse->body, "reasoning_format");
+    if (!parses_calls && has_calls)
+        hth_fields_pass_over(&parse->body, "parse_tool_calls");
+}
+
 static void parse_modalities(hth_api_parse *parse)
 {
     json_t *array = hth_fields_array(&parse->body, "modalities", 16);
@@ -493,14 +518,15 @@ static void parse_modalities(hth_api_parse *parse)
 
 void hth_api_parse_chat(hth_api_parse *parse)
 {
-    static const char *const known[] = {
-        HTH_API_OPENAI_FIELDS, HTH_API_THINKING_FIELDS, "messages", "max_completion_tokens", "max_tokens", "n_predict",
-        "logprobs", "top_logprobs", "tools", "tool_choice", "functions", "function_call", "parallel_tool_calls",
-        "response_format", "modalities", "add_generation_prompt", "continue_final_message",
-        /* accepted, without effect */
-        "user", "store", "metadata", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
-        "prompt_cache_options", "verbosity", "prediction", "moderation", NULL
-    };
+    static const char *const known[] = { HTH_API_OPENAI_FIELDS, HTH_API_THINKING_FIELDS, "messages",
+                                         "max_completion_tokens", "max_tokens", "n_predict", "logprobs", "top_logprobs",
+                                         "tools", "tool_choice", "functions", "function_call", "parallel_tool_calls",
+                                         "response_format", "reasoning_format", "parse_tool_calls", "modalities",
+                                         "add_generation_prompt", "continue_final_message",
+                                         /* accepted, without effect */
+                                         "user", "store", "metadata", "service_tier", "safety_identifier",
+                                         "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options",
+                                         "verbosity", "prediction", "moderation", NULL };
 
     parse->request->is_chat = true;
     hth_fields_rest(&parse->body, known);
@@ -511,5 +537,6 @@ void hth_api_parse_chat(hth_api_parse *parse)
     parse_tools(parse);
     parse_response_format(parse);
     hth_api_parse_thinking(parse);
+    parse_reply_form(parse);
     parse_modalities(parse);
 }

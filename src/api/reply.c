@@ -84,7 +84,7 @@ hth_api_reply *hth_api_reply_new(hearth_model *model, const hth_api_request *req
         choice->open_block = -1;
         choice->n_prompt =
             (uint32_t)prepared->requests[choice->index / request->options.n].n_tokens; /* fits a context */
-        if (request->is_chat && make_parser(model, prepared, &choice->parser, &err) != HEARTH_OK) {
+        if (request->is_chat && !request->is_raw && make_parser(model, prepared, &choice->parser, &err) != HEARTH_OK) {
             hth_api_fail_status(error, &err);
             hth_api_reply_free(reply);
             return NULL;

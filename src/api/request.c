@@ -21,6 +21,7 @@ hth_api_dialect hth_api_kind_dialect(hth_api_kind kind)
 {
     switch (kind) {
     case HTH_API_CHAT:
+    case HTH_API_CHAT_TOKENS:
     case HTH_API_COMPLETION: return HTH_API_OPENAI;
     case HTH_API_MESSAGES:
     case HTH_API_COUNT_TOKENS: return HTH_API_ANTHROPIC;
@@ -313,6 +314,7 @@ hth_api_request *hth_api_request_parse_with(hth_api_kind kind, const char *body,
         hth_api_defaults_begin(&parse);
         switch (kind) {
         case HTH_API_CHAT:
+        case HTH_API_CHAT_TOKENS:
         case HTH_API_APPLY_TEMPLATE: hth_api_parse_chat(&parse); break;
         case HTH_API_COMPLETION: hth_api_parse_completion(&parse); break;
         case HTH_API_MESSAGES:

@@ -15,6 +15,7 @@
 
 typedef enum hth_api_kind {
     HTH_API_CHAT,         /* OpenAI's /v1/chat/completions */
+    HTH_API_CHAT_TOKENS,  /* how many a chat would have: /v1/chat/completions/input_tokens */
     HTH_API_COMPLETION,   /* OpenAI's /v1/completions */
     HTH_API_MESSAGES,     /* Anthropic's /v1/messages */
     HTH_API_COUNT_TOKENS, /* Anthropic's /v1/messages/count_tokens */
@@ -77,6 +78,7 @@ typedef struct hth_api_request {
     bool calls_are_functions; /* OpenAI's older form: function_call instead of tool_calls */
     bool wants_tokens;        /* native: return_tokens */
     bool wants_timings;       /* native: timings_per_token */
+    bool is_raw;              /* a chat's reply as the model writes it: neither reasoning nor calls are taken out */
     bool wants_thinking;      /* Anthropic: reasoning is shown */
     bool has_cache_control;
     bool is_json; /* the content is to be JSON by options.sampling.json_schema, "any object" where it says so */

@@ -10,6 +10,10 @@
 static const hth_route routes[] = {
     { "/v1/chat/completions", "/v1/chat/completions", "POST", HTH_ROUTE_GENERATE, HTH_API_CHAT },
     { "/chat/completions", "/v1/chat/completions", "POST", HTH_ROUTE_GENERATE, HTH_API_CHAT },
+    { "/v1/chat/completions/input_tokens", "/v1/chat/completions/input_tokens", "POST", HTH_ROUTE_ASK,
+      HTH_API_CHAT_TOKENS },
+    { "/chat/completions/input_tokens", "/v1/chat/completions/input_tokens", "POST", HTH_ROUTE_ASK,
+      HTH_API_CHAT_TOKENS },
     { "/v1/completions", "/v1/completions", "POST", HTH_ROUTE_GENERATE, HTH_API_COMPLETION },
     { "/v1/messages", "/v1/messages", "POST", HTH_ROUTE_GENERATE, HTH_API_MESSAGES },
     { "/v1/messages/count_tokens", "/v1/messages/count_tokens", "POST", HTH_ROUTE_ASK, HTH_API_COUNT_TOKENS },

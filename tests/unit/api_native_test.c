@@ -425,7 +425,7 @@ static void texts_become_tokens_and_tokens_texts(void **state)
     got = ask(f, HTH_API_TOKENIZE, "{\"content\":\"a\xc3\xa9\",\"add_special\":true,\"with_pieces\":true}");
     assert_int_equal(json_array_size(hth_test_at(got, "tokens")), 4);
     assert_string_equal(hth_test_text_at(got, "tokens.1.piece"), "a");
-    assert_true(json_is_null(hth_test_at(got, "tokens.2.piece")));
+    assert_int_equal(json_integer_value(hth_test_at(got, "tokens.2.piece.0")), 0xc3);
     json_decref(got);
     got = ask(f, HTH_API_DETOKENIZE, "{\"tokens\":[97,195,169]}");
     assert_string_equal(hth_test_text_at(got, "content"), "a\xc3\xa9");

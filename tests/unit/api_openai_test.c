@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/answers.h"
 #include "support/api.h"
 #include "support/api_run.h"
 #include "support/cmocka_all.h"
@@ -351,6 +352,52 @@ static void a_reply_has_content_reasoning_calls_and_usage_in_their_places(void *
     hth_buffer_deinit(&answer.text);
 }
 
+static void a_raw_reply_is_what_the_model_wrote(void **state)
+{
+    static const char written[] =
+        "<think>Let me see.</think>I look.<call>weather {\"city\":\"Oslo\"}</call><call>now {}</call>";
+    const hth_test_stub *f = *state;
+    hth_test_answer answer = hth_test_api_script(
+        f->model, HTH_API_CHAT, "{" MESSAGES "," TOOLS ",\"reasoning_format\":\"none\",\"parse_tool_calls\":false}",
+        pieces, HEARTH_FINISH_STOP);
+    json_t *body = hth_test_json(hth_buffer_text(&answer.text));
+
+    assert_string_equal(hth_test_text_at(body, "choices.0.message.content"), written);
+    assert_string_equal(hth_test_text_at(body, "choices.0.finish_reason"), "stop");
+    json_decref(body);
+    hth_buffer_deinit(&answer.text);
+}
+
+static void calls_of_the_older_form_are_functions(void **state)
+{
+    static const char asked[] = "{" MESSAGES ",\"functions\":[{\"name\":\"weather\"},{\"name\":\"now\"}]%s}";
+    const hth_test_stub *f = *state;
+    char body_text[512];
+    hth_test_answer answer;
+    hth_buffer arguments = { .text = NULL };
+    json_t *body, *event;
+    size_t i;
+
+    (void)snprintf(body_text, sizeof(body_text), asked, "");
+    answer = hth_test_api_script(f->model, HTH_API_CHAT, body_text, pieces, HEARTH_FINISH_STOP);
+    body = hth_test_json(hth_buffer_text(&answer.text));
+    assert_string_equal(hth_test_text_at(body, "choices.0.message.function_call.name"), "weather");
+    assert_string_equal(hth_test_text_at(body, "choices.0.message.function_call.arguments"), "{\"city\":\"Oslo\"}");
+    assert_null(hth_test_at(body, "choices.0.message.tool_calls"));
+    assert_string_equal(hth_test_text_at(body, "choices.0.finish_reason"), "function_call");
+    json_decref(body);
+    hth_buffer_deinit(&answer.text);
+    (void)snprintf(body_text, sizeof(body_text), asked, ",\"stream\":true");
+    answer = hth_test_api_script(f->model, HTH_API_CHAT, body_text, pieces, HEARTH_FINISH_STOP);
+    body = hth_test_events(hth_buffer_text(&answer.text));
+    json_array_foreach(body, i, event)
+        hth_buffer_add_text(&arguments, hth_test_text_at(event, "choices.0.delta.function_call.arguments"));
+    assert_string_equal(hth_buffer_text(&arguments), "{\"city\":\"Oslo\"}");
+    hth_buffer_deinit(&arguments);
+    json_decref(body);
+    hth_buffer_deinit(&answer.text);
+}
+
 static void a_stream_tells_the_same_in_deltas(void **state)
 {
     const hth_test_stub *f = *state;
@@ -570,6 +617,27 @@ static void prompts_of_completions_have_all_four_forms(void **state)
     hth_api_request_free(r);
 }
 
+static void counted_tokens_are_those_that_a_chat_uses(void **state)
+{
+    const hth_test_stub *f = *state;
+    hth_api_request *request = parsed(HTH_API_CHAT_TOKENS, "{" MESSAGES "," TOOLS "}");
+    hth_test_answer answer = hth_test_api_run(f->model, HTH_API_CHAT, "{\"max_tokens\":1," MESSAGES "," TOOLS "}");
+    json_t *counted, *body = hth_test_json(hth_buffer_text(&answer.text));
+    hth_api_error error;
+    hth_buffer out = { .text = NULL };
+
+    assert_true(hth_api_answer(f->model, request, NULL, &out, &error));
+    counted = hth_test_json(hth_buffer_text(&out));
+    assert_in_range(json_integer_value(hth_test_at(counted, "input_tokens")), 20, 500);
+    assert_int_equal(json_integer_value(hth_test_at(counted, "input_tokens")),
+                     json_integer_value(hth_test_at(body, "usage.prompt_tokens")));
+    json_decref(counted);
+    json_decref(body);
+    hth_buffer_deinit(&out);
+    hth_buffer_deinit(&answer.text);
+    hth_api_request_free(request);
+}
+
 static void what_is_wrong_with_a_completion_is_named(void **state)
 {
     static const struct {
@@ -664,6 +732,10 @@ int main(void)
         cmocka_unit_test(schemas_and_grammars_have_a_limit_in_every_api),
         cmocka_unit_test_setup_teardown(a_reply_has_content_reasoning_calls_and_usage_in_their_places,
                                         hth_test_stub_set_up, hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(a_raw_reply_is_what_the_model_wrote, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(calls_of_the_older_form_are_functions, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(a_stream_tells_the_same_in_deltas, hth_test_stub_set_up,
                                         hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(a_stream_begins_with_its_first_token_though_nothing_shows_of_it,
@@ -677,6 +749,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(each_token_has_its_log_probabilities_streamed_or_not, hth_test_stub_set_up,
                                         hth_test_stub_tear_down),
         cmocka_unit_test(prompts_of_completions_have_all_four_forms),
+        cmocka_unit_test_setup_teardown(counted_tokens_are_those_that_a_chat_uses, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(what_is_wrong_with_a_completion_is_named, hth_test_stub_set_up,
                                         hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(completions_of_several_prompts_are_told_apart_by_their_index,
