@@ -194,8 +194,7 @@ static const hth_option rows[] = {
       .offset = AT(chat), .is_common = true },
     { "system", 0, HTH_OPTION_TEXT, "TEXT", "with --chat: a system message before it", .offset = AT(system),
       .is_common = true },
-    { "chat-template", 0, HTH_OPTION_TEXT, "FILE", "with --chat: a Jinja template instead of the model's",
-      .offset = AT(setup.chat_template_file) },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_model_template_options, .offset = AT(setup) },
     { .kind = HTH_OPTION_TABLE, .table = &hth_thinking_options, .offset = AT(setup.defaults) },
     { .kind = HTH_OPTION_HEADING, .help = "Several prompts" },
     { "prompts", 0, HTH_OPTION_TEXT, "FILE",
@@ -370,7 +369,7 @@ static bool check_prompt(hth_run_options *out)
         return wrong("--prompts and --prompts-json take the place of -p and -f; give the prompts once");
     if (out->parallel && !many)
         return wrong("--parallel needs several prompts, with --prompts or --prompts-json");
-    if ((out->system || out->setup.chat_template_file) && !out->chat)
+    if ((out->system || out->setup.chat_template || out->setup.chat_template_file) && !out->chat)
         return wrong("--system and --chat-template need --chat");
     if ((out->setup.defaults.reasoning != HTH_API_REASONING_AUTO || out->setup.defaults.template_values) && !out->chat)
         return wrong("--reasoning and --chat-template-kwargs need --chat");

@@ -128,7 +128,7 @@ static void make_absolute(const loader *l, const hth_option_table *table, void *
         const hth_option *row = flat.rows[i].option;
         const char **path = (const char **)((char *)options + flat.rows[i].offset + row->offset);
 
-        if (row->is_path && row->kind == HTH_OPTION_TEXT && *path)
+        if (row->is_path && row->kind == HTH_OPTION_TEXT && *path && !(row->is_word && row->is_word(*path)))
             *path = absolute(l, *path);
     }
 }
@@ -210,6 +210,9 @@ static void finish_model(loader *l, hth_serve_model *model, const char *where)
     if (hth_policy_validate(&policy, &err) != HEARTH_OK)
         hth_problems_add(l->problems, "%sthe cache policy of model '%s' cannot be used: %s", where, model->name,
                          err.message);
+    if (model->setup.chat_template && model->setup.chat_template_file)
+        hth_problems_add(l->problems, "%smodel '%s' has both chat_template and chat_template_file; give one of them",
+                         where, model->name);
     if (!hth_strategy_builtin(model->setup.model.strategy, &strategy))
         hth_problems_add(l->problems,
                          "%sstrategy of model '%s' is '%s'; it must be decode_maximal, prefill_priority or balanced",

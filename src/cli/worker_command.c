@@ -214,11 +214,8 @@ int hth_command_worker(int argc, char **argv)
 
     if (!parse(argc, argv, &options, &exit_code))
         return exit_code;
-    if (options.setup.chat_template_file) {
-        template_text = hth_text_file_read(options.setup.chat_template_file);
-        if (!template_text)
-            return HTH_EXIT_FAILED;
-    }
+    if (!hth_model_setup_template(&options.setup, &template_text))
+        return HTH_EXIT_FAILED;
     status = run(&options, template_text, &err);
     free(template_text);
     if (status == HEARTH_OK)

@@ -24,7 +24,7 @@
 #include "engine/chat_reply.h"
 
 /* Raised when anything in this header changes; a module with another number is refused. */
-#define HTH_BACKEND_ABI 8u
+#define HTH_BACKEND_ABI 9u
 
 /* The symbol that an engine module exports: const hth_backend *hearth_backend(void). */
 #define HTH_BACKEND_SYMBOL "hearth_backend"
@@ -64,7 +64,8 @@ typedef struct hth_engine_model_params {
     const char *chat_template;        /* Jinja source, or NULL for the model's own */
     hearth_load_progress_fn progress; /* may be NULL */
     void *progress_user_data;
-    const hth_log *log; /* outlives the model; never NULL */
+    const hth_log *log;            /* outlives the model; never NULL */
+    const char *fallback_template; /* Jinja source for a model that has none; NULL: conversations are refused */
 } hth_engine_model_params;
 
 /* Something that the engine can compute on. */
@@ -91,7 +92,7 @@ typedef struct hth_engine_model_info {
     hth_model_kind kind;
     char architecture[64];
     char description[128];
-    char chat_template_kind[32]; /* "model", "given" or "none" */
+    char chat_template_kind[32]; /* "model", "given", "fallback" or "none" */
     char quant_type[16];         /* name as in the key's quant table, "unknown" otherwise */
     uint64_t n_params;
     uint64_t weight_bytes;
@@ -297,6 +298,15 @@ typedef struct hth_backend {
      */
     hearth_status (*chat_read)(const hth_engine_chat_reader *reader, const char *text, size_t n_bytes, bool is_whole,
                                hth_chat_reply *out, hearth_error *err);
+
+    /* ---- memory: any thread ---- */
+
+    /*
+     * About how many bytes a cell takes in a context whose types are these (NULL: f16), rather more than less, and how many
+     * are free where cells would lie, once the weights are there. 0: not known. *is_device_out: on devices other than the CPU.
+     */
+    void (*cell_room)(const hth_engine_model *model, const char *type_k, const char *type_v, uint64_t *cell_bytes_out,
+                      uint64_t *free_bytes_out, bool *is_device_out);
 } hth_backend;
 
 typedef const hth_backend *(*hth_backend_entry)(void);

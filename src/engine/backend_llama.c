@@ -59,6 +59,8 @@ struct hth_engine_model {
     hth_llama_chat *chat;   /* NULL: no template, or one that cannot be read */
     char chat_problem[256]; /* why not */
     bool chat_given;
+    bool chat_is_fallback;
+    bool is_mapped;  /* the weights are those of the file */
     atomic_int kind; /* hth_model_kind */
     bool has_long_rope_factors;
     hth_llama_devices devices;
@@ -406,6 +408,7 @@ static hearth_status pick_devices(hth_engine_model *model, const hth_engine_mode
         return status;
     model->on_gpu = model->devices.n > 0;
     model->n_gpu_layers = model->on_gpu ? params->n_gpu_layers : 0;
+    model->is_mapped = !params->no_mmap;
     if (params->n_gpu_layers > 0 && !model->on_gpu)
         hth_warn(
             model->log,
@@ -445,6 +448,9 @@ static hearth_status read_chat_template(hth_engine_model *model, const hth_engin
     hearth_status status = hth_llama_chat_new(model->llama, params->chat_template, &model->chat, &problem);
 
     model->chat_given = params->chat_template != NULL;
+    if (status == HEARTH_OK && !model->chat && params->fallback_template && model->facts.has_vocabulary)
+        model->chat_is_fallback =
+            hth_llama_chat_new(model->llama, params->fallback_template, &model->chat, NULL) == HEARTH_OK;
     if (status == HEARTH_OK)
         return HEARTH_OK;
     if (model->chat_given)
@@ -561,7 +567,10 @@ static hth_sampling_advice advice_of(const hth_engine_model *model)
 static void model_info(const hth_engine_model *model, hth_engine_model_info *out)
 {
     const hth_shim_model_facts *facts = &model->facts;
-    const char *template_kind = model->chat_given ? "given" : model->chat || model->chat_problem[0] ? "model" : "none";
+    const char *template_kind = model->chat_given                     ? "given"
+                              : model->chat_is_fallback               ? "fallback"
+                              : model->chat || model->chat_problem[0] ? "model"
+                                                                      : "none";
 
     *out = (hth_engine_model_info){
         .kind = (hth_model_kind)atomic_load(&model->kind),
@@ -718,24 +727,51 @@ static uint32_t model_number(const hth_engine_model *model, const char *key, uin
     return rest == text || *rest || value > UINT32_MAX ? fallback : (uint32_t)value;
 }
 
+/* Of all layers, where each keeps keys and values of every cell. */
+static double cell_bytes(const hth_engine_model *model, enum ggml_type type_k, enum ggml_type type_v)
+{
+    const hth_shim_model_facts *facts = &model->facts;
+    uint32_t head_bytes_default = facts->n_head > 0 ? (uint32_t)(facts->n_embd / facts->n_head) : 0;
+    double values_k = model_number(model, "attention.key_length", head_bytes_default);
+    double values_v = model_number(model, "attention.value_length", head_bytes_default);
+
+    return (values_k * (double)ggml_type_size(type_k) / (double)ggml_blck_size(type_k) +
+            values_v * (double)ggml_type_size(type_v) / (double)ggml_blck_size(type_v)) *
+           facts->n_head_kv * facts->n_layers;
+}
+
 /*
  * About how much memory the KV buffer takes, or 0 where that cannot be told from outside: some layers keep less, or the
  * buffer is not in this machine's main memory.
  */
 static uint64_t kv_bytes(const hth_engine_model *model, const struct llama_context_params *params)
 {
-    const hth_shim_model_facts *facts = &model->facts;
-    uint32_t head_bytes_default = facts->n_head > 0 ? (uint32_t)(facts->n_embd / facts->n_head) : 0;
-    double values_k, values_v, cell_bytes;
-
     if (atomic_load(&model->kind) != HTH_MODEL_PLAIN || model->on_gpu ||
         model_number(model, "attention.kv_lora_rank", 0) > 0)
         return 0;
-    values_k = model_number(model, "attention.key_length", head_bytes_default);
-    values_v = model_number(model, "attention.value_length", head_bytes_default);
-    cell_bytes = values_k * (double)ggml_type_size(params->type_k) / (double)ggml_blck_size(params->type_k) +
-                 values_v * (double)ggml_type_size(params->type_v) / (double)ggml_blck_size(params->type_v);
-    return (uint64_t)(cell_bytes * facts->n_head_kv * facts->n_layers * params->n_ctx);
+    return (uint64_t)(cell_bytes(model, params->type_k, params->type_v) * params->n_ctx);
+}
+
+/* Of all layers, as if each kept every cell; types that are none count as f16. */
+static void cell_room(const hth_engine_model *model, const char *type_k, const char *type_v, uint64_t *cell_bytes_out,
+                      uint64_t *free_bytes_out, bool *is_device_out)
+{
+    enum ggml_type k = GGML_TYPE_F16, v = GGML_TYPE_F16;
+    uint64_t weight_bytes = model->is_mapped ? model->facts.weight_bytes : 0, free_bytes;
+
+    if (type_k)
+        (void)type_by_name(type_k, &k);
+    if (type_v)
+        (void)type_by_name(type_v, &v);
+    *cell_bytes_out = (uint64_t)cell_bytes(model, k, v);
+    *is_device_out = model->on_gpu;
+    if (model->on_gpu) {
+        *free_bytes_out = hth_llama_devices_free_bytes(&model->devices);
+        return;
+    }
+    /* Mapped weights are in the page cache, which counts as free; they are needed all the same. */
+    free_bytes = hth_os_memory_available_bytes();
+    *free_bytes_out = free_bytes > weight_bytes ? free_bytes - weight_bytes : 0;
 }
 
 /* Everything that decides what a cell's bytes mean. Models carry their own RoPE values; those are named as they are. */
@@ -1487,6 +1523,7 @@ const hth_backend *hearth_backend(void)
         .model_load = model_load,
         .model_free = model_free,
         .model_info = model_info,
+        .cell_room = cell_room,
         .tokenize = tokenize,
         .piece = piece,
         .is_end = is_end,

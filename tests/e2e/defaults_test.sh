@@ -89,6 +89,14 @@ serve_stop
 if "$hearth" serve -m stub: --chat-template-kwargs '{"messages":1}' --check >"$work/out" 2>&1; then fail "a reserved variable is accepted"; fi
 grep -q -e '--chat-template-kwargs is' "$work/out" || fail "a reserved variable: $(cat "$work/out")"
 
+# Templates of ours, by name; the context that was chosen is told.
+serve -m "tiny=$tiny" --no-cache --chat-template zephyr
+ask /apply-template "{$hi}"; value r.prompt >"$work/prompt"
+grep -qF '<|assistant|>' "$work/prompt" || fail "a template by name is not taken: $(cat "$work/prompt")"
+ask /props; expect "the context" "$(value 'r.default_generation_settings.n_ctx >= r.n_ctx_train')" true
+grep -q 'which is what it was trained with' "$work/log" || fail "the log does not say why the context is so large: $(cat "$work/log")"
+serve_stop
+
 # `hearth run` has the same values.
 run() { "$hearth" run "$work/advised/model.gguf" --no-cache -q -p 'Once upon a time' -n 20 "$@" </dev/null; }
 run >"$work/first"

@@ -531,6 +531,23 @@ static void a_name_means_one_model(void **state)
     hth_serve_set_free(&good_set_of("default = none; model m { path = 'stub:'; aliases = '*' }")->options);
 }
 
+static void a_template_is_a_name_or_a_file(void **state)
+{
+    hth_serve_set *set = good_set_of("model a { path = 'stub:'; chat_template = chatml }\n"
+                                     "model b { path = 'stub:'; chat_template = t.jinja }\n"
+                                     "model c { path = 'stub:'; chat_template_file = chatml }");
+    static const char *const expected[] = { "--chat-template chatml", "--chat-template /etc/hearth/t.jinja",
+                                            "--chat-template-file /etc/hearth/chatml" };
+    char line[4096];
+
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        assert_non_null(strstr(worker_line(&set->options.models[i], line, sizeof(line)), expected[i]));
+    hth_serve_set_free(&set->options);
+    assert_refused("model a { path = 'stub:'; chat_template = chatml; chat_template_file = t.jinja }",
+                   "t.conf:1: model 'a' has both chat_template and chat_template_file");
+}
+
 /* ---- what does not fit together ---- */
 
 static void a_public_address_needs_keys_or_an_order(void **state)
@@ -775,6 +792,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_unknown_key_is_told_what_it_may_have_meant, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_key_that_comes_twice_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_name_means_one_model, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_template_is_a_name_or_a_file, set_up, tear_down),
         cmocka_unit_test_setup_teardown(all_that_is_wrong_is_said_at_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(models_are_sections_with_names, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_public_address_needs_keys_or_an_order, set_up, tear_down),
