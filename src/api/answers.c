@@ -122,11 +122,18 @@ static bool apply_template(hearth_model *model, const hth_api_request *request, 
 
 static bool count_tokens(hearth_model *model, const hth_api_request *request, hth_buffer *out, hth_api_error *error)
 {
+    json_t *counted, *edits = NULL;
     size_t n;
 
     if (!hth_api_count_prompt(model, request, &n, error))
         return false;
-    hth_buffer_add_json_take(out, json_pack("{s:I}", "input_tokens", (json_int_t)n));
+    if (request->edits.is_asked)
+        edits = json_pack("{s:I}", "original_input_tokens",
+                          (json_int_t)n + request->edits.cleared_tool_tokens + request->edits.cleared_thinking_tokens);
+    counted = json_pack("{s:I, s:o*}", "input_tokens", (json_int_t)n, "context_management", edits);
+    if (request->kind == HTH_API_RESPONSES_TOKENS)
+        json_object_set_new(counted, "object", json_string("response.input_tokens"));
+    hth_buffer_add_json_take(out, counted);
     return true;
 }
 
@@ -139,7 +146,8 @@ bool hth_api_answer(hearth_model *model, const hth_api_request *request, const a
     case HTH_API_DETOKENIZE: return detokenize(model, request, out, error);
     case HTH_API_APPLY_TEMPLATE: return apply_template(model, request, out, error);
     case HTH_API_CHAT_TOKENS:
-    case HTH_API_COUNT_TOKENS: return count_tokens(model, request, out, error);
+    case HTH_API_COUNT_TOKENS:
+    case HTH_API_RESPONSES_TOKENS: return count_tokens(model, request, out, error);
     default: break;
     }
     hth_api_fail(error, HTH_API_INTERNAL, NULL, "this endpoint is not answered at once");
@@ -205,18 +213,21 @@ void hth_api_model_write(const hth_api_listed_model *model, hth_buffer *out)
 
 /* ---- llama.cpp's ---- */
 
-void hth_api_props_write(const hearth_model_info *info, const hth_api_defaults *defaults, hth_buffer *out)
+void hth_api_props_write(const hearth_model_info *info, const char *file, const hth_api_defaults *defaults,
+                         hth_buffer *out)
 {
     hearth_request request = hearth_request_default();
+    const char *slash = file ? strrchr(file, '/') : NULL;
+    json_t *base = json_string(slash ? slash + 1 : file ? file : info->name); /* NULL: no UTF-8 */
 
     if (defaults)
         hth_api_defaults_fill(defaults, &request);
-    hth_buffer_add_json_take(out, json_pack("{s:{s:I, s:o}, s:I, s:I, s:s, s:s, s:s, s:s}",
-                                            "default_generation_settings", "n_ctx", (json_int_t)info->n_ctx, "params",
-                                            hth_api_native_settings(&request), "n_ctx_train",
-                                            (json_int_t)info->n_ctx_train, "total_slots", (json_int_t)info->n_parallel,
-                                            "model_alias", info->name, "model_path", info->name, "chat_template_kind",
-                                            info->chat_template_kind, "build_info", "hearth-" HEARTH_VERSION));
+    hth_buffer_add_json_take(
+        out, json_pack("{s:{s:I, s:o}, s:I, s:I, s:s, s:o, s:s, s:s}", "default_generation_settings", "n_ctx",
+                       (json_int_t)info->n_ctx, "params", hth_api_native_settings(&request), "n_ctx_train",
+                       (json_int_t)info->n_ctx_train, "total_slots", (json_int_t)info->n_parallel, "model_alias",
+                       info->name, "model_path", base ? base : json_string(info->name), "chat_template_kind",
+                       info->chat_template_kind, "build_info", "hearth-" HEARTH_VERSION));
 }
 
 void hth_api_slots_write(const hearth_model_info *info, hth_buffer *out)

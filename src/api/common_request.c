@@ -30,6 +30,7 @@ void hth_api_parse_extras(hth_api_parse *parse)
     hth_fields_string(&parse->body, "cache_salt", SALT_BYTES_MAX, &options->cache_salt);
     hth_fields_integer(&parse->body, "priority", -100, 100, &priority);
     options->priority = (int32_t)priority;
+    hth_fields_bool(&parse->body, "return_progress", &parse->request->wants_progress);
     hth_fields_string(&parse->body, "parent_key", 64, &parent);
     if (parent) {
         uint8_t *key = hth_api_allocate(parse, 32, 1);
@@ -129,9 +130,14 @@ static const char *lost_reference(const json_t *root, json_t *value)
     return NULL;
 }
 
+const char *hth_api_lost_reference(json_t *schema)
+{
+    return lost_reference(schema, schema);
+}
+
 void hth_api_check_references(hth_api_parse *parse, const char *path, json_t *schema)
 {
-    const char *lost = parse->error->kind == HTH_API_NO_ERROR ? lost_reference(schema, schema) : NULL;
+    const char *lost = parse->error->kind == HTH_API_NO_ERROR ? hth_api_lost_reference(schema) : NULL;
 
     if (lost)
         hth_api_fail(parse->error, HTH_API_INVALID_VALUE, path,

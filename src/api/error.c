@@ -115,8 +115,9 @@ json_t *hth_api_error_json(hth_api_dialect dialect, const hth_api_error *error)
     const error_shape *shape = &shapes[error->kind];
 
     if (dialect == HTH_API_ANTHROPIC)
-        return json_pack("{s:s, s:{s:s, s:s}}", "type", "error", "error", "type", shape->anthropic_type, "message",
-                         error->message);
+        return json_pack("{s:s, s:{s:s, s:s, s:o*}}", "type", "error", "error", "type", shape->anthropic_type,
+                         "message", error->message, "details",
+                         error->details ? json_loads(error->details, 0, NULL) : NULL);
     if (dialect == HTH_API_NATIVE && error->n_prompt_tokens > 0)
         return json_pack("{s:{s:i, s:s, s:s, s:I, s:I}}", "error", "code", hth_api_error_http_status(dialect, error),
                          "message", error->message, "type", shape->native_type, "n_prompt_tokens",
@@ -135,5 +136,11 @@ void hth_api_error_write(hth_api_dialect dialect, const hth_api_error *error, ht
 
 void hth_api_error_write_event(hth_api_dialect dialect, const hth_api_error *error, hth_buffer *out)
 {
-    hth_sse_add_take(out, dialect == HTH_API_ANTHROPIC ? "error" : NULL, hth_api_error_json(dialect, error));
+    if (dialect == HTH_API_OPENAI_RESPONSES)
+        hth_sse_add_take(out, "error",
+                         json_pack("{s:s, s:i, s:s, s:s, s:s?}", "type", "error", "sequence_number", 0, "code",
+                                   shapes[error->kind].openai_code, "message", error->message, "param",
+                                   error->param[0] ? error->param : NULL));
+    else
+        hth_sse_add_take(out, dialect == HTH_API_ANTHROPIC ? "error" : NULL, hth_api_error_json(dialect, error));
 }

@@ -11,7 +11,8 @@
 typedef enum hth_api_dialect {
     HTH_API_OPENAI,
     HTH_API_ANTHROPIC,
-    HTH_API_NATIVE, /* llama.cpp's own */
+    HTH_API_NATIVE,           /* llama.cpp's own */
+    HTH_API_OPENAI_RESPONSES, /* OpenAI's, but for its events */
 } hth_api_dialect;
 
 typedef enum hth_api_error_kind {
@@ -42,6 +43,7 @@ typedef struct hth_api_error {
     int status;             /* the HTTP status where no kind has it, as 405 and 415; 0: the kind's */
     size_t n_prompt_tokens; /* HTH_API_CONTEXT_LENGTH: of a prompt that does not fit; 0: not known */
     uint32_t n_ctx;         /* what it would have to fit into */
+    const char *details;    /* Anthropic: a JSON object for programs, a constant; NULL: none */
 } hth_api_error;
 
 /* Fill error, which may be NULL, unless something is in it already: the first thing that is wrong counts. */

@@ -66,3 +66,12 @@ void hth_api_note(hth_api_notes *notes, const char *path)
     notes->is_full = true;
     memcpy(notes->text + notes->n_bytes, rest, sizeof(rest));
 }
+
+void hth_api_notes_join(hth_api_notes *notes, const hth_api_notes *more)
+{
+    char note[HTH_API_NOTE_BYTES + 1];
+    const char *at = more->text;
+
+    while (hth_api_notes_next(&at, note))
+        hth_api_note(notes, note);
+}

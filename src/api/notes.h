@@ -29,6 +29,9 @@ typedef struct hth_api_notes {
 /* Note a path. NULL notes: nothing is noted. One thread at a time. */
 void hth_api_note(hth_api_notes *notes, const char *path);
 
+/* Note all that another list has. */
+void hth_api_notes_join(hth_api_notes *notes, const hth_api_notes *more);
+
 /*
  * Go through a list as the header has it: copies the note that begins at *at into out, and moves *at behind it. False: that
  * was all, or what follows is no list of notes.

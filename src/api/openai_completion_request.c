@@ -21,9 +21,10 @@ void hth_api_parse_completion(hth_api_parse *parse)
     request->options.echo = request->echo;
     request->options.logprobs = hth_fields_has(&parse->body, "logprobs");
     hth_fields_u32(&parse->body, "logprobs", 0, 5, &request->options.n_top_logprobs);
-    if (request->options.logprobs && request->echo)
+    request->options.prompt_logprobs = request->options.logprobs && request->echo;
+    if (request->options.prompt_logprobs && (request->stream || request->options.n > 1))
         hth_api_fail(parse->error, HTH_API_UNSUPPORTED, "logprobs",
-                     "'logprobs' together with 'echo' is not supported; ask for one of them");
+                     "'logprobs' together with 'echo' is not supported in a stream, nor with 'n' above 1");
     best_of = request->options.n;
     hth_fields_u32(&parse->body, "best_of", 1, HTH_API_REPLIES_MAX, &best_of);
     if (best_of != request->options.n)

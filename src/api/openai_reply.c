@@ -55,9 +55,9 @@ static json_t *envelope(const hth_api_reply *reply, const char *object)
                      reply->created_s, "model", reply->model, "system_fingerprint", "hearth-" HEARTH_VERSION);
 }
 
-/* A chunk of one choice; takes delta and logprobs. */
-static void put_chunk(const hth_api_reply *reply, const hth_api_choice *choice, json_t *delta, json_t *logprobs,
-                      const char *reason, hth_buffer *out)
+/* A chunk of one choice, not written yet; takes delta and logprobs. */
+static json_t *chunk_json(const hth_api_reply *reply, const hth_api_choice *choice, json_t *delta, json_t *logprobs,
+                          const char *reason)
 {
     json_t *chunk = envelope(reply, "chat.completion.chunk");
 
@@ -66,6 +66,22 @@ static void put_chunk(const hth_api_reply *reply, const hth_api_choice *choice, 
                                   "logprobs", logprobs, "finish_reason", reason));
     if (reply->request->include_usage)
         json_object_set_new(chunk, "usage", json_null());
+    return chunk;
+}
+
+static void put_chunk(const hth_api_reply *reply, const hth_api_choice *choice, json_t *delta, json_t *logprobs,
+                      const char *reason, hth_buffer *out)
+{
+    hth_sse_add_take(out, NULL, chunk_json(reply, choice, delta, logprobs, reason));
+}
+
+/* As llama.cpp tells it. */
+static void put_progress(hth_api_reply *reply, hth_api_choice *choice, json_t *progress, hth_buffer *out)
+{
+    json_t *chunk =
+        chunk_json(reply, choice, json_pack("{s:s, s:n}", "role", "assistant", "content"), json_null(), NULL);
+
+    json_object_set_new(chunk, "prompt_progress", progress);
     hth_sse_add_take(out, NULL, chunk);
 }
 
@@ -182,6 +198,7 @@ static const hth_api_list lists[] = { { "{\"content\":[", entry_json, "],\"refus
 
 const hth_api_writer hth_api_write_chat = {
     .begin = begin,
+    .progress = put_progress,
     .delta = put_delta,
     .choice_end = put_choice_end,
     .end = put_end,

@@ -28,4 +28,20 @@ typedef struct hth_api_peeked {
  */
 bool hth_api_peek(const char *body, size_t n, hth_api_peeked *out);
 
+/* Responses that a body of /v1/responses goes on from, or names items of. */
+enum {
+    HTH_API_PEEK_PAST_MAX = 16, /* those beyond are not looked for */
+    HTH_API_PEEK_ID_BYTES = 64,
+};
+typedef struct hth_api_peeked_past {
+    char ids[HTH_API_PEEK_PAST_MAX][HTH_API_PEEK_ID_BYTES]; /* "resp_..." */
+    size_t n;
+} hth_api_peeked_past;
+
+/*
+ * Look for "previous_response_id", and for item references in "input", in the object body, [n]. As above; an id that is
+ * longer than those that are given out here is none. Ids of items have their response's in them: "msg_0123_4".
+ */
+bool hth_api_peek_past(const char *body, size_t n, hth_api_peeked_past *out);
+
 #endif

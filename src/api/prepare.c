@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/render.h"
+
 void hth_api_prepared_deinit(hth_api_prepared *prepared)
 {
     for (size_t i = 0; prepared->prompts && i < prepared->n_requests; i++)
@@ -47,11 +49,11 @@ static void name_bad_call(const hearth_conversation *conversation, hth_api_error
 }
 
 static bool render_once(hearth_model *model, const hearth_conversation *conversation, hearth_chat_prompt *out,
-                        hth_api_error *error)
+                        hth_api_notes *notes, hth_api_error *error)
 {
     hearth_error err;
 
-    if (hearth_conversation_render(model, conversation, out, &err) == HEARTH_OK)
+    if (hth_api_render(model, conversation, out, notes, &err) == HEARTH_OK)
         return true;
     if (err.status == HEARTH_MISUSE)
         name_bad_call(conversation, error);
@@ -68,18 +70,19 @@ static bool render_once(hearth_model *model, const hearth_conversation *conversa
  * The prompt of a conversation. A schema is the sampler's alone where the reply is nothing but content: it is honoured
  * there keyword by keyword. Where the reply may begin with reasoning, the template's own grammar knows how that ends.
  */
-static bool render(hearth_model *model, const hth_api_request *request, hearth_chat_prompt *out, hth_api_error *error)
+static bool render(hearth_model *model, const hth_api_request *request, hearth_chat_prompt *out, hth_api_notes *notes,
+                   hth_api_error *error)
 {
     hearth_conversation conversation = request->conversation;
     hearth_chat_prompt with_schema = { .text = NULL };
     bool has_tools = conversation.n_tools > 0 && conversation.tool_choice != HEARTH_TOOL_NONE;
 
     conversation.json_schema = NULL;
-    if (!render_once(model, &conversation, out, error))
+    if (!render_once(model, &conversation, out, notes, error))
         return false;
     if (!request->conversation.json_schema || (!has_tools && (!out->can_think || conversation.no_thinking)))
         return true;
-    if (!render_once(model, &request->conversation, &with_schema, error)) {
+    if (!render_once(model, &request->conversation, &with_schema, notes, error)) {
         hearth_chat_prompt_free(out);
         return false;
     }
@@ -174,7 +177,7 @@ static hth_api_prompt *make_prompt(hearth_model *model, const hth_api_request *r
         (void)no_memory(error); /* which says it */
         return NULL;
     }
-    if (!request->is_chat || render(model, request, &prompt->chat, error)) {
+    if (!request->is_chat || render(model, request, &prompt->chat, &prompt->notes, error)) {
         piece.text = prompt->chat.text;
         if (join_pieces(model, request->is_chat ? &of_chat : &request->prompts[i], &prompt->tokens, &prompt->n_tokens,
                         error)) {
@@ -186,8 +189,9 @@ static hth_api_prompt *make_prompt(hearth_model *model, const hth_api_request *r
     return NULL;
 }
 
-static hth_api_prompt *find_or_make_prompt(hearth_model *model, const hth_api_request *request, size_t i,
-                                           hth_memo *memory, hth_api_error *error)
+/* One that the context has no room for is refused, however often it comes: nobody else's prompt is to make room for it. */
+static hth_api_prompt *find_or_make_prompt(hearth_model *model, uint32_t n_ctx, const hth_api_request *request,
+                                           size_t i, hth_memo *memory, hth_api_error *error)
 {
     uint8_t key[HTH_MEMO_KEY_BYTES];
     bool has_key = memory && hth_api_prompt_key(request, i, key);
@@ -196,7 +200,7 @@ static hth_api_prompt *find_or_make_prompt(hearth_model *model, const hth_api_re
     if (prompt)
         return prompt;
     prompt = make_prompt(model, request, i, error);
-    if (!prompt || !has_key)
+    if (!prompt || !has_key || prompt->n_tokens > n_ctx)
         return prompt;
     if (request->is_chat)
         (void)hearth_chat_parser_new(model, &prompt->chat, &prompt->parser, NULL); /* each reply makes its own then */
@@ -204,7 +208,7 @@ static hth_api_prompt *find_or_make_prompt(hearth_model *model, const hth_api_re
     return prompt;
 }
 
-static bool make_prompts(hearth_model *model, const hth_api_request *request, hth_memo *memory,
+static bool make_prompts(hearth_model *model, uint32_t n_ctx, const hth_api_request *request, hth_memo *memory,
                          hth_api_prepared *prepared, hth_api_error *error)
 {
     size_t n = request->is_chat ? 1 : request->n_prompts;
@@ -215,7 +219,7 @@ static bool make_prompts(hearth_model *model, const hth_api_request *request, ht
         return no_memory(error);
     prepared->n_requests = n;
     for (size_t i = 0; i < n; i++) {
-        prepared->prompts[i] = find_or_make_prompt(model, request, i, memory, error);
+        prepared->prompts[i] = find_or_make_prompt(model, n_ctx, request, i, memory, error);
         if (!prepared->prompts[i])
             return false;
     }
@@ -286,21 +290,14 @@ static void cut_window(uint32_t n_ctx, uint32_t *n)
         *n = n_ctx < HTH_API_LAST_N_MAX ? n_ctx : HTH_API_LAST_N_MAX;
 }
 
-static bool make_requests(hearth_model *model, const hth_api_request *request, uint64_t seed,
+static bool make_requests(const hearth_model_info *info, const hth_api_request *request, uint64_t seed,
                           hth_api_prepared *prepared, hth_api_error *error)
 {
-    hearth_model_info info = { .struct_size = sizeof(info) };
-    hearth_error err;
-
-    if (hearth_model_info_get(model, &info, &err) != HEARTH_OK) {
-        hth_api_fail_status(error, &err);
-        return false;
-    }
     for (size_t i = 0; i < prepared->n_requests; i++) {
         const hth_api_prompt *prompt = prepared->prompts[i];
         hearth_request *one = &prepared->requests[i];
 
-        if (!check_options(&info, request, prompt, error))
+        if (!check_options(info, request, prompt, error))
             return false;
         *one = request->options;
         one->stop = prepared->stop;
@@ -312,9 +309,9 @@ static bool make_requests(hearth_model *model, const hth_api_request *request, u
             put_chat(request, &prepared->chat, one);
         one->tokens = prompt->tokens;
         one->n_tokens = prompt->n_tokens;
-        cut_window(info.n_ctx, &one->sampling.repeat_last_n);
-        cut_window(info.n_ctx, &one->sampling.dry_last_n);
-        cut_length(info.n_ctx, one);
+        cut_window(info->n_ctx, &one->sampling.repeat_last_n);
+        cut_window(info->n_ctx, &one->sampling.dry_last_n);
+        cut_length(info->n_ctx, one);
     }
     return true;
 }
@@ -322,11 +319,17 @@ static bool make_requests(hearth_model *model, const hth_api_request *request, u
 bool hth_api_prepare(hearth_model *model, const hth_api_request *request, uint64_t seed, hth_memo *memory,
                      hth_api_prepared *out, hth_api_error *error)
 {
+    hearth_model_info info = { .struct_size = sizeof(info) };
     hth_api_prepared prepared = { .n_requests = 0 };
+    hearth_error err;
 
     *error = (hth_api_error){ .kind = HTH_API_NO_ERROR };
-    if (!make_prompts(model, request, memory, &prepared, error) || !join_stops(request, &prepared, error) ||
-        !make_requests(model, request, seed, &prepared, error)) {
+    if (hearth_model_info_get(model, &info, &err) != HEARTH_OK) {
+        hth_api_fail_status(error, &err);
+        return false;
+    }
+    if (!make_prompts(model, info.n_ctx, request, memory, &prepared, error) || !join_stops(request, &prepared, error) ||
+        !make_requests(&info, request, seed, &prepared, error)) {
         hth_api_prepared_deinit(&prepared);
         return false;
     }
@@ -342,7 +345,7 @@ bool hth_api_count_prompt(hearth_model *model, const hth_api_request *request, s
     bool ok;
 
     *error = (hth_api_error){ .kind = HTH_API_NO_ERROR };
-    if (!render(model, request, &chat, error))
+    if (!render(model, request, &chat, NULL, error))
         return false;
     ok = append_text(model, chat.text, HEARTH_TOKENIZE_SPECIAL | HEARTH_TOKENIZE_BOS, &tokens, &n, error);
     free(tokens);

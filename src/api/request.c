@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/normalize.h"
 #include "api/request_defaults.h"
+#include "api/request_inside.h"
 #include "base/json_bounds.h"
 
 struct hth_api_memory {
@@ -25,6 +27,8 @@ hth_api_dialect hth_api_kind_dialect(hth_api_kind kind)
     case HTH_API_COMPLETION: return HTH_API_OPENAI;
     case HTH_API_MESSAGES:
     case HTH_API_COUNT_TOKENS: return HTH_API_ANTHROPIC;
+    case HTH_API_RESPONSES:
+    case HTH_API_RESPONSES_TOKENS: return HTH_API_OPENAI_RESPONSES;
     case HTH_API_NATIVE_COMPLETION:
     case HTH_API_TOKENIZE:
     case HTH_API_DETOKENIZE:
@@ -104,6 +108,7 @@ void hth_api_request_free(hth_api_request *request)
         request->memory = memory->next;
         free(memory);
     }
+    json_decref(request->items);
     json_decref(request->body);
     free(request);
 }
@@ -287,15 +292,22 @@ static json_t *parse_json(const char *body, size_t n_bytes, const hth_api_limits
 hth_api_request *hth_api_request_parse(hth_api_kind kind, const char *body, size_t n_bytes,
                                        const hth_api_limits *limits, hth_api_error *error)
 {
-    return hth_api_request_parse_with(kind, body, n_bytes, limits, NULL, error);
+    return hth_api_request_parse_with(kind, body, n_bytes, NULL, limits, NULL, error);
+}
+
+hth_api_request *hth_api_request_parse_past(hth_api_kind kind, const char *body, size_t n_bytes,
+                                            const hth_api_past *past, const hth_api_limits *limits,
+                                            hth_api_error *error)
+{
+    return hth_api_request_parse_with(kind, body, n_bytes, past, limits, NULL, error);
 }
 
 hth_api_request *hth_api_request_parse_with(hth_api_kind kind, const char *body, size_t n_bytes,
-                                            const hth_api_limits *limits, const hth_api_defaults *defaults,
-                                            hth_api_error *error)
+                                            const hth_api_past *past, const hth_api_limits *limits,
+                                            const hth_api_defaults *defaults, hth_api_error *error)
 {
     hth_api_limits usual = hth_api_limits_default();
-    hth_api_parse parse = { .limits = limits ? limits : &usual, .defaults = defaults, .error = error };
+    hth_api_parse parse = { .limits = limits ? limits : &usual, .defaults = defaults, .error = error, .past = past };
     hth_api_request *request = calloc(1, sizeof(*request));
 
     *error = (hth_api_error){ .kind = HTH_API_NO_ERROR };
@@ -322,9 +334,13 @@ hth_api_request *hth_api_request_parse_with(hth_api_kind kind, const char *body,
         case HTH_API_NATIVE_COMPLETION: hth_api_parse_native(&parse); break;
         case HTH_API_TOKENIZE: hth_api_parse_tokenize(&parse); break;
         case HTH_API_DETOKENIZE: hth_api_parse_detokenize(&parse); break;
+        case HTH_API_RESPONSES:
+        case HTH_API_RESPONSES_TOKENS: hth_api_parse_responses(&parse); break;
         }
         if (error->kind == HTH_API_NO_ERROR)
             hth_api_defaults_end(&parse);
+        if (request->is_chat && parse.limits->normalizes)
+            hth_api_normalize(&parse);
     }
     if (error->kind != HTH_API_NO_ERROR) {
         hth_api_request_free(request);

@@ -15,6 +15,7 @@ typedef struct hth_api_parse {
     hth_api_reasoning reasoning;      /* of the defaults */
     hth_fields body;
     hth_api_error *error;
+    const hth_api_past *past; /* NULL: none */
     hth_api_notes *notes; /* the request's; hth_fields has why it may be NULL */
 } hth_api_parse;
 
@@ -34,11 +35,12 @@ void hth_api_parse_messages(hth_api_parse *parse); /* also of count_tokens */
 void hth_api_parse_native(hth_api_parse *parse);
 void hth_api_parse_tokenize(hth_api_parse *parse);
 void hth_api_parse_detokenize(hth_api_parse *parse);
+void hth_api_parse_responses(hth_api_parse *parse); /* also of input_tokens */
 
 /* ---- fields that several have ---- */
 
-/* session_id, parent_key, priority, cache_salt. */
-#define HTH_API_EXTRA_FIELDS "session_id", "parent_key", "priority", "cache_salt"
+/* session_id, parent_key, priority, cache_salt, return_progress. */
+#define HTH_API_EXTRA_FIELDS "session_id", "parent_key", "priority", "cache_salt", "return_progress"
 void hth_api_parse_extras(hth_api_parse *parse);
 
 /* Refuse a tool's name that is none of at most n_max letters, digits, _ and -, or that one of the i tools before has. */
@@ -46,7 +48,11 @@ void hth_api_check_tool_name(hth_api_parse *parse, const char *path, const heart
                              size_t n_max);
 /* Is it 1 to n_max letters, digits, underscores and hyphens? */
 bool hth_api_is_name(const char *text, size_t n_max);
-/* Refuse a schema of a tool with a reference to what is not in it. */
+/* The schema of a tool whose name and description are known; one that cannot be used is told as text, with a note. */
+void hth_api_tool_schema(hth_api_parse *parse, hearth_chat_tool *tool, json_t *schema);
+/* The first reference in a schema to what is not in it; NULL: none. */
+const char *hth_api_lost_reference(json_t *schema);
+/* Refuse a schema of a tool with such a reference. */
 void hth_api_check_references(hth_api_parse *parse, const char *path, json_t *schema);
 /* What stands in a history for a part that cannot be read: "[image left out]". The part is noted. */
 const char *hth_api_replaced_part(hth_api_parse *parse, const char *path, const char *type);

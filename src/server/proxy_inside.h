@@ -58,10 +58,19 @@ struct hth_relay {
     void *user_data;
 
     /* The request. */
-    hth_http_exchange *exchange;                                        /* NULL: it has ended */
+    hth_http_exchange *exchange;                                        /* NULL: it has ended, or kept has it */
     const char *method, *target, *id, *request_id, *traceparent, *salt; /* in text */
     hth_api_dialect dialect;
+    const void *past; /* [past_bytes] */
+    size_t past_bytes;
+    void (*on_record)(const void *bytes, size_t n, void *user_data); /* NULL: nobody keeps it */
     bool generates;
+    bool wants_events;
+    bool wants_kept; /* its stream, where it becomes one */
+    uint8_t key[HTH_KEPT_KEY_BYTES];
+    char *kept_body; /* owned: the request's, once its stream is kept, [n_kept_body]; NULL: the exchange has it */
+    size_t n_kept_body;
+    char kept_type[64]; /* Content-Type of that */
     uint64_t seed;
     uint64_t created_s;
     uint64_t begun_ns;
@@ -84,8 +93,10 @@ struct hth_relay {
     bool is_refused; /* the stream has begun, and this worker answers with something else, which is in body */
     bool is_paused;  /* its bytes are not read until the client has taken some */
     uint32_t n_new_tokens;
-    hth_buffer part;    /* of a frame that is not whole yet */
-    hth_buffer ahead;   /* of a stream: bytes that the next step has released, too */
+    hth_buffer part;         /* of a frame that is not whole yet */
+    hth_buffer ahead;        /* of a stream: bytes that the next step has released, too */
+    hth_buffer record_bytes; /* what is to be kept of the reply */
+    bool has_whole_record;
     uint64_t n_again;   /* of a body: bytes that the client has, and that this worker has yet to send once more */
     uint32_t again_crc; /* of those that it has sent */
 
@@ -99,16 +110,17 @@ struct hth_relay {
     uint32_t retry_after_s;
     char content_type[64];
     char notes[HTH_API_NOTES_BYTES]; /* of what was passed over; "" for none */
-    hth_buffer body;   /* of a reply that may still leave whole */
-    uint32_t body_crc; /* of what has left of one that is longer */
-    hth_buffer known;  /* what is told to a worker: does not change while one has the request */
-    hth_buffer fresh;  /* what this one adds to it */
+    hth_buffer body;                 /* of a reply that may still leave whole */
+    uint32_t body_crc;               /* of what has left of one that is longer */
+    hth_buffer known;                /* what is told to a worker: does not change while one has the request */
+    hth_buffer fresh;                /* what this one adds to it */
     size_t fresh_last;
     bool is_known_lost;     /* known or fresh: too long, or no memory; it cannot go on elsewhere */
     uint64_t step_ns;       /* of the first reply's last step */
     uint64_t *more_step_ns; /* [HTH_API_REPLIES_MAX], of the others'; NULL: there are none, or no memory for it */
 
     /* What the client has got. */
+    hth_kept_stream *kept; /* which has the exchange; NULL: nothing is kept */
     char last_bytes[2];
     uint64_t written_ns;
     hth_record record;
@@ -148,8 +160,17 @@ void hth_relay_fail_status(hth_relay *relay, const hearth_error *err);
 /* A stream whose end cannot be told: the client shall know that it is not whole. */
 void hth_relay_cut(hth_relay *relay, int status);
 void hth_relay_on_close(void *user_data);
-/* A comment, where the stream has been silent since then. */
-void hth_relay_keep_alive(hth_relay *relay, uint64_t since_ns);
+/* Might a stream begin though no worker has the request? */
+static inline bool hth_relay_may_begin_early(const hth_relay *relay)
+{
+    return relay->wants_events && relay->generates && !relay->has_begun && relay->state != HTH_RELAY_RUNNING &&
+           relay->state != HTH_RELAY_OVER && relay->proxy->options.keep_alive_ms > 0;
+}
+
+/* A stream that waits for its worker: its head leaves, and a comment, where that has lasted for too long. */
+void hth_relay_begin_early(hth_relay *relay, uint64_t now_ns);
+/* A comment, where the stream has been silent for too long and no worker says anything. */
+void hth_relay_keep_alive(hth_relay *relay, uint64_t now_ns);
 bool hth_relay_is_backlogged(const hth_relay *relay);
 
 #endif

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "api/request.h"
+#include "api/response_record.h"
 #include "base/hash.h"
 #include "base/os.h"
 #include "base/status.h"
@@ -176,6 +177,8 @@ void hth_relay_ask(hth_relay *relay, uint64_t after)
     if (hth_supervisor_want(relay->proxy->options.supervisor, relay->model->name, after, &relay->waiter, &err) !=
         HEARTH_OK)
         hth_relay_fail_status(relay, &err);
+    else if (hth_relay_may_begin_early(relay))
+        hth_proxy_watch_time(relay->proxy);
 }
 
 void hth_relay_let_go(hth_relay *relay)
@@ -340,7 +343,7 @@ static void take_step(hth_relay *relay, const hth_frame *frame)
         hth_relay_leave_line(relay);
     }
     note_tokens(relay, frame);
-    if (frame->n_tokens > 0 || frame->reply_has_ended)
+    if (frame->n_tokens > 0 || frame->reply_has_ended || frame->reply_has_begun)
         remember(relay, frame);
     if (!relay->has_begun || !relay->is_stream)
         return;
@@ -362,17 +365,38 @@ static void take_ahead(hth_relay *relay, const hth_frame *frame)
         fail_without_memory(relay);
 }
 
-/* The stream cannot go on: the new worker says why, in the body of a reply. */
+static hth_api_error_kind kind_of(int status)
+{
+    switch (status) {
+    case 404: return HTH_API_NOT_FOUND;
+    case 413: return HTH_API_TOO_LARGE;
+    case 503:
+    case 529: return HTH_API_OVERLOADED;
+    case 504: return HTH_API_TIMED_OUT;
+    default: return status >= 400 && status < 500 ? HTH_API_INVALID_VALUE : HTH_API_INTERNAL;
+    }
+}
+
+/*
+ * The stream has begun, and this worker refuses the request: it says why, in the body of a reply. Where nothing of the reply
+ * was told before, that is all; otherwise what was broken off cannot go on.
+ */
 static void fail_as_refused(hth_relay *relay, int status)
 {
     json_t *body = json_loadb(hth_buffer_text(&relay->body), relay->body.n, 0, NULL);
     const char *why = json_string_value(json_object_get(json_object_get(body, "error"), "message"));
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
 
-    hth_api_fail(&error, status == 503 || status == 529 ? HTH_API_OVERLOADED : HTH_API_INTERNAL, NULL,
-                 "the reply was broken off with its worker, and the next one cannot go on: %s",
-                 why ? why : "no reason given");
+    if (!why)
+        why = "no reason given";
+    if (relay->record.n_tokens_out == 0)
+        hth_api_fail(&error, kind_of(status), NULL, "%s", why);
+    else
+        hth_api_fail(&error, status == 503 || status == 529 ? HTH_API_OVERLOADED : HTH_API_INTERNAL, NULL,
+                     "the reply was broken off with its worker, and the next one cannot go on: %s", why);
     json_decref(body);
+    relay->record.why =
+        "the reply was broken off with its worker, and the next one cannot go on"; /* no worker's words */
     hth_relay_fail(relay, &error);
 }
 
@@ -383,6 +407,29 @@ static void release_call(hth_relay *relay)
 
     relay->call = NULL;
     hth_upstream_release(call);
+}
+
+/* A piece of what is to be kept. What nobody keeps, or is too long, is passed over. */
+static void take_record(hth_relay *relay, const hth_frame *frame)
+{
+    hth_buffer *record = &relay->record_bytes;
+
+    if (!relay->on_record || relay->has_whole_record)
+        return;
+    if (record->n + frame->n_bytes > HTH_RESPONSE_RECORD_BYTES_MAX)
+        record->failed = true;
+    hth_buffer_add(record, frame->bytes, frame->n_bytes);
+    relay->has_whole_record = frame->is_last && !record->failed;
+}
+
+static void end_well(hth_relay *relay, int status)
+{
+    if (relay->has_whole_record)
+        relay->on_record(relay->record_bytes.text, relay->record_bytes.n, relay->user_data);
+    if (relay->has_begun)
+        hth_relay_end_stream(relay, status);
+    else
+        hth_relay_reply(relay, relay->status, relay->content_type, hth_buffer_text(&relay->body), relay->body.n);
 }
 
 static void take_end(hth_relay *relay, const hth_frame *frame)
@@ -398,10 +445,8 @@ static void take_end(hth_relay *relay, const hth_frame *frame)
         fail_as_refused(relay, status);
     else if (relay->n_again > 0)
         cut_different(relay);
-    else if (relay->has_begun)
-        hth_relay_end_stream(relay, status);
     else
-        hth_relay_reply(relay, relay->status, relay->content_type, hth_buffer_text(&relay->body), relay->body.n);
+        end_well(relay, status);
 }
 
 /* False: it makes no sense. */
@@ -435,6 +480,7 @@ static bool take(hth_relay *relay, const hth_frame *frame)
         remember(relay, frame);
         return true;
     case HTH_FRAME_MODEL: remember(relay, frame); return true;
+    case HTH_FRAME_RECORD: take_record(relay, frame); return true;
     case HTH_FRAME_END:
         if (!relay->has_run_head || relay->ahead.n > 0)
             return false;
@@ -634,6 +680,8 @@ static void begin_run(hth_relay *relay)
     relay->n_again = 0;
     hth_buffer_clear(&relay->part);
     hth_buffer_deinit(&relay->ahead);
+    hth_buffer_deinit(&relay->record_bytes);
+    relay->has_whole_record = false;
     /* A whole reply that was an error was no tokens' doing: the next worker answers anew. */
     if (!relay->generates || (!relay->has_begun && (relay->is_known_lost || (relay->has_head && relay->status >= 400))))
         forget(relay);
@@ -642,18 +690,26 @@ static void begin_run(hth_relay *relay)
     hth_buffer_clear(&relay->fresh);
 }
 
+static const char *body_of(const hth_relay *relay, size_t *n_out)
+{
+    if (!relay->kept)
+        return hth_http_body(relay->exchange, n_out);
+    *n_out = relay->n_kept_body;
+    return relay->kept_body;
+}
+
 /* Send the request. */
 static void run(hth_relay *relay, const char *socket_path, uint64_t generation)
 {
     const hth_upstream_watch watch = {
         .on_head = on_head, .on_bytes = on_bytes, .on_done = on_done, .user_data = relay
     };
-    const char *type = hth_http_header(relay->exchange, "Content-Type");
+    const char *type = relay->kept ? relay->kept_type : hth_http_header(relay->exchange, "Content-Type");
     hth_upstream_header headers[HEADERS_MAX];
     hth_upstream_request request = {
         .socket_path = socket_path, .method = relay->method, .target = relay->target, .headers = headers
     };
-    char seed[24], created[24], n_known[24];
+    char seed[24], created[24], n_known[24], n_past[24];
     hearth_error err;
 
     begin_run(relay);
@@ -662,7 +718,7 @@ static void run(hth_relay *relay, const char *socket_path, uint64_t generation)
         return;
     }
     if (strcmp(relay->method, "POST") == 0) /* elsewhere it means nothing, and HEAD with one is no HEAD for libcurl */
-        request.body[1] = hth_http_body(relay->exchange, &request.body_bytes[1]);
+        request.body[2] = body_of(relay, &request.body_bytes[2]);
     add_header(&request, headers, "Content-Type", type ? type : "application/json");
     add_header(&request, headers, HTH_HEADER_REQUEST_ID, relay->request_id);
     add_header(&request, headers, "traceparent", relay->traceparent);
@@ -678,6 +734,11 @@ static void run(hth_relay *relay, const char *socket_path, uint64_t generation)
         request.body[0] = relay->known.text;
         request.body_bytes[0] = relay->known.n;
         add_header(&request, headers, HTH_HEADER_KNOWN, number_text(n_known, sizeof(n_known), relay->known.n));
+    }
+    if (relay->past_bytes > 0) {
+        request.body[1] = relay->past;
+        request.body_bytes[1] = relay->past_bytes;
+        add_header(&request, headers, HTH_HEADER_PAST, number_text(n_past, sizeof(n_past), relay->past_bytes));
     }
     relay->generation = generation;
     relay->n_deaths_then = relay->model->n_deaths;

@@ -3,6 +3,7 @@
  */
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/sse.h"
@@ -30,7 +31,7 @@ static hth_http_exchange *take_exchange(hth_relay *relay, int status)
 {
     hth_http_exchange *exchange = relay->exchange;
 
-    assert(exchange);
+    assert(exchange || relay->kept);
     hth_relay_let_go(relay);
     relay->exchange = NULL;
     relay->state = HTH_RELAY_OVER;
@@ -57,6 +58,47 @@ static void add_notes(hth_relay *relay)
         hth_http_header_add(relay->exchange, HTH_API_NOTES_HEADER, relay->notes);
 }
 
+/* ---- kept streams ---- */
+
+static void on_kept_room(void *user_data)
+{
+    hth_relay_on_room(user_data);
+}
+
+static void on_given_up(void *user_data)
+{
+    hth_relay *relay = user_data;
+
+    (void)take_exchange(relay, HTH_STATUS_CLIENT_GONE); /* there is none */
+    relay->kept = NULL;
+}
+
+/* Its client may go away, and the exchange with it: what a next worker needs of the request is copied. */
+static void keep_stream(hth_relay *relay)
+{
+    const hth_kept_writer writer = { .on_room = on_kept_room, .on_given_up = on_given_up, .user_data = relay };
+    hth_kept_streams *streams = relay->proxy->options.kept;
+    const char *type = hth_http_header(relay->exchange, "Content-Type"), *body;
+    size_t n = 0;
+
+    body = hth_http_body(relay->exchange, &n);
+    if (!hth_kept_streams_have_room(streams, n))
+        return;
+    relay->kept_body = malloc(n + 1);
+    if (!relay->kept_body)
+        return;
+    if (n > 0)
+        memcpy(relay->kept_body, body, n);
+    relay->n_kept_body = n;
+    (void)snprintf(relay->kept_type, sizeof(relay->kept_type), "%s",
+                   type ? type : body_type); /* cut: nobody reads it */
+    relay->kept = hth_kept_stream_new(streams, relay->id, relay->key, n, &writer);
+    if (relay->kept)
+        hth_http_header_add(relay->exchange, HTH_HEADER_STREAM, relay->id);
+}
+
+/* ---- streams ---- */
+
 void hth_relay_begin_stream(hth_relay *relay, int status, const char *content_type)
 {
     relay->has_begun = true;
@@ -68,9 +110,17 @@ void hth_relay_begin_stream(hth_relay *relay, int status, const char *content_ty
         hth_http_header_add(relay->exchange, "X-Accel-Buffering", "no"); /* nginx would collect them */
     }
     add_notes(relay);
+    if (relay->is_events && relay->wants_kept)
+        keep_stream(relay);
     note_byte(relay);
     relay->written_ns = hth_os_monotonic_ns();
     hth_http_stream_begin(relay->exchange, status, content_type);
+    if (relay->kept) {
+        hth_http_exchange *exchange = relay->exchange;
+
+        relay->exchange = NULL;
+        hth_kept_stream_take_reader(relay->kept, exchange);
+    }
     if (relay->is_events)
         hth_proxy_watch_time(relay->proxy);
 }
@@ -79,7 +129,7 @@ void hth_relay_write(hth_relay *relay, const void *bytes, size_t n)
 {
     const char *text = bytes;
 
-    if (n == 0)
+    if (n == 0 || relay->state == HTH_RELAY_OVER)
         return;
     if (n > 1)
         relay->last_bytes[0] = text[n - 2];
@@ -88,22 +138,39 @@ void hth_relay_write(hth_relay *relay, const void *bytes, size_t n)
     relay->last_bytes[1] = text[n - 1];
     relay->record.bytes_out += n;
     relay->written_ns = hth_os_monotonic_ns();
-    hth_http_stream_write(relay->exchange, bytes, n);
+    if (!relay->kept)
+        hth_http_stream_write(relay->exchange, bytes, n);
+    else if (!hth_kept_stream_write(relay->kept, bytes, n))
+        hth_relay_cut(relay, 503); /* no memory */
 }
 
 bool hth_relay_is_backlogged(const hth_relay *relay)
 {
+    if (relay->kept)
+        return hth_kept_stream_is_full(relay->kept);
     return relay->has_begun && hth_http_stream_backlog(relay->exchange) >= HTH_HTTP_BACKLOG_MAX;
 }
 
 void hth_relay_end_stream(hth_relay *relay, int status)
 {
-    hth_http_stream_end(take_exchange(relay, status));
+    hth_http_exchange *exchange = take_exchange(relay, status);
+
+    if (relay->kept)
+        hth_kept_stream_end(relay->kept, true);
+    else
+        hth_http_stream_end(exchange);
+    relay->kept = NULL;
 }
 
 void hth_relay_cut(hth_relay *relay, int status)
 {
-    hth_http_abort(take_exchange(relay, status));
+    hth_http_exchange *exchange = take_exchange(relay, status);
+
+    if (relay->kept)
+        hth_kept_stream_end(relay->kept, false);
+    else
+        hth_http_abort(exchange);
+    relay->kept = NULL;
 }
 
 void hth_relay_reply(hth_relay *relay, int status, const char *content_type, const void *body, size_t n)
@@ -130,13 +197,16 @@ void hth_relay_fail(hth_relay *relay, const hth_api_error *error)
     int status = hth_api_error_http_status(relay->dialect, error);
     hth_buffer text = { .text = NULL };
 
+    if (!relay->record.why)
+        relay->record.why = error->message; /* outlives the record */
     if (relay->has_begun && is_between_events(relay)) {
         hth_api_error_write_event(relay->dialect, error, &text);
         if (text.failed) {
             hth_relay_cut(relay, status);
         } else {
             hth_relay_write(relay, text.text, text.n);
-            hth_relay_end_stream(relay, status);
+            if (relay->state != HTH_RELAY_OVER)
+                hth_relay_end_stream(relay, status);
         }
     } else if (relay->has_begun) {
         hth_relay_cut(relay, status);
@@ -164,11 +234,28 @@ void hth_relay_on_close(void *user_data)
     (void)take_exchange(relay, HTH_STATUS_CLIENT_GONE); /* it has ended */
 }
 
-void hth_relay_keep_alive(hth_relay *relay, uint64_t since_ns)
+void hth_relay_begin_early(hth_relay *relay, uint64_t now_ns)
 {
+    if (now_ns - relay->begun_ns < hth_ms_to_ns(relay->proxy->options.keep_alive_ms))
+        return;
+    hth_buffer_clear(&relay->body); /* of a worker that is gone */
+    relay->has_head = true;
+    relay->is_stream = true;
+    relay->status = 200;
+    (void)snprintf(relay->content_type, sizeof(relay->content_type), "%s", events_type); /* fits */
+    hth_relay_begin_stream(relay, relay->status, relay->content_type);
+    relay->written_ns = relay->begun_ns; /* nothing has been said yet */
+    hth_relay_keep_alive(relay, now_ns);
+}
+
+void hth_relay_keep_alive(hth_relay *relay, uint64_t now_ns)
+{
+    uint64_t silence_ns = hth_ms_to_ns(relay->proxy->options.keep_alive_ms);
     hth_buffer text = { .text = NULL };
 
-    if (relay->written_ns > since_ns || !is_between_events(relay) || hth_relay_is_backlogged(relay))
+    if (relay->state == HTH_RELAY_RUNNING)
+        silence_ns *= 2; /* the worker has its turn first */
+    if (now_ns - relay->written_ns < silence_ns || !is_between_events(relay) || hth_relay_is_backlogged(relay))
         return;
     hth_sse_add_comment(&text);
     if (!text.failed)

@@ -15,6 +15,12 @@ static const hth_route routes[] = {
     { "/chat/completions/input_tokens", "/v1/chat/completions/input_tokens", "POST", HTH_ROUTE_ASK,
       HTH_API_CHAT_TOKENS },
     { "/v1/completions", "/v1/completions", "POST", HTH_ROUTE_GENERATE, HTH_API_COMPLETION },
+    { "/v1/responses", "/v1/responses", "POST", HTH_ROUTE_GENERATE, HTH_API_RESPONSES },
+    { "/responses", "/v1/responses", "POST", HTH_ROUTE_GENERATE, HTH_API_RESPONSES },
+    { "/v1/responses/input_tokens", "/v1/responses/input_tokens", "POST", HTH_ROUTE_ASK, HTH_API_RESPONSES_TOKENS },
+    { "/responses/input_tokens", "/v1/responses/input_tokens", "POST", HTH_ROUTE_ASK, HTH_API_RESPONSES_TOKENS },
+    { "/v1/responses/", "/v1/responses/{id}", NULL, HTH_ROUTE_STORED, HTH_API_RESPONSES },
+    { "/responses/", "/v1/responses/{id}", NULL, HTH_ROUTE_STORED, HTH_API_RESPONSES },
     { "/v1/messages", "/v1/messages", "POST", HTH_ROUTE_GENERATE, HTH_API_MESSAGES },
     { "/v1/messages/count_tokens", "/v1/messages/count_tokens", "POST", HTH_ROUTE_ASK, HTH_API_COUNT_TOKENS },
     { "/completion", "/completion", "POST", HTH_ROUTE_GENERATE, HTH_API_NATIVE_COMPLETION },
@@ -25,6 +31,7 @@ static const hth_route routes[] = {
     { "/v1/models", "/v1/models", "GET", HTH_ROUTE_MODELS, HTH_API_CHAT },
     { "/models", "/v1/models", "GET", HTH_ROUTE_MODELS, HTH_API_CHAT },
     { "/v1/models/", "/v1/models", "GET", HTH_ROUTE_MODEL, HTH_API_CHAT },
+    { "/v1/streams/", "/v1/streams", NULL, HTH_ROUTE_STREAM, HTH_API_CHAT },
     { "/props", "/props", "GET", HTH_ROUTE_PROPS, HTH_API_NATIVE_COMPLETION },
     { "/slots", "/slots", "GET", HTH_ROUTE_SLOTS, HTH_API_NATIVE_COMPLETION },
     { "/health", "/health", "GET", HTH_ROUTE_HEALTH, HTH_API_NATIVE_COMPLETION },
@@ -53,6 +60,13 @@ const hth_route *hth_route_find(const char *path)
             return route;
     }
     return NULL;
+}
+
+bool hth_route_has_events(const hth_route *route)
+{
+    return route->kind == HTH_ROUTE_GENERATE &&
+           (route->api == HTH_API_CHAT || route->api == HTH_API_COMPLETION || route->api == HTH_API_MESSAGES ||
+            route->api == HTH_API_NATIVE_COMPLETION);
 }
 
 bool hth_method_is(const char *wanted, const char *method)

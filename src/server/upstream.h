@@ -20,6 +20,8 @@ typedef struct hth_upstream_call hth_upstream_call; /* one */
 hearth_status hth_upstream_new(struct event_base *base, hth_upstream **out, hearth_error *err);
 void hth_upstream_free(hth_upstream *upstream); /* its calls were ended; accepts NULL */
 
+enum { HTH_UPSTREAM_PIECES = 3 };
+
 typedef struct hth_upstream_header {
     const char *name;
     const char *value;
@@ -31,9 +33,9 @@ typedef struct hth_upstream_request {
     const char *target;                 /* path and query, encoded */
     const hth_upstream_header *headers; /* [n_headers] */
     size_t n_headers;
-    /* Up to two pieces, sent one after the other without being copied: they live as long as the call. */
-    const void *body[2];
-    size_t body_bytes[2];
+    /* Up to three pieces, sent one after the other without being copied: they live as long as the call. */
+    const void *body[HTH_UPSTREAM_PIECES];
+    size_t body_bytes[HTH_UPSTREAM_PIECES];
 } hth_upstream_request;
 
 typedef struct hth_upstream_head {

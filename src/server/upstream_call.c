@@ -93,7 +93,16 @@ static size_t on_piece(char *bytes, size_t size, size_t n, void *user_data)
     return call->is_cut || call->n_released_bytes > RELEASED_BYTES_MAX ? 0 : n;
 }
 
-/* A body of two pieces. */
+static uint64_t body_bytes_of(const size_t pieces[HTH_UPSTREAM_PIECES])
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < HTH_UPSTREAM_PIECES; i++)
+        n += pieces[i];
+    return n;
+}
+
+/* A body of several pieces. */
 static size_t on_read(char *bytes, size_t size, size_t n, void *user_data)
 {
     hth_upstream_call *call = user_data;
@@ -101,7 +110,7 @@ static size_t on_read(char *bytes, size_t size, size_t n, void *user_data)
 
     if (call->is_quiet)
         return CURL_READFUNC_ABORT; /* the pieces may be gone */
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < HTH_UPSTREAM_PIECES; i++) {
         size_t n_piece;
 
         if (at >= call->body_bytes[i]) {
@@ -124,7 +133,7 @@ static int on_seek(void *user_data, curl_off_t offset, int origin)
 {
     hth_upstream_call *call = user_data;
 
-    if (origin != SEEK_SET || offset < 0 || (uint64_t)offset > call->body_bytes[0] + call->body_bytes[1])
+    if (origin != SEEK_SET || offset < 0 || (uint64_t)offset > body_bytes_of(call->body_bytes))
         return CURL_SEEKFUNC_FAIL;
     call->n_body_read = (size_t)offset;
     return CURL_SEEKFUNC_OK;
@@ -293,25 +302,25 @@ static bool set_socket(hth_upstream_call *call, const char *path)
 /* One piece is sent from where it is, with the head in one go where it is short. */
 static void set_body(hth_upstream_call *call, const hth_upstream_request *request)
 {
-    bool is_one = request->body_bytes[0] == 0 || request->body_bytes[1] == 0;
-    size_t i = request->body_bytes[0] == 0 ? 1 : 0;
+    size_t i = 0;
 
     memcpy(call->body, request->body, sizeof(call->body));
     memcpy(call->body_bytes, request->body_bytes, sizeof(call->body_bytes));
     call->n_body_read = 0;
+    while (i + 1 < HTH_UPSTREAM_PIECES && request->body_bytes[i] == 0)
+        i++;
     /* None of these fails: the pointer and the number are kept as they are. */
-    if (is_one)
+    if (request->body_bytes[i] == body_bytes_of(request->body_bytes))
         (void)curl_easy_setopt(call->easy, CURLOPT_POSTFIELDS, request->body_bytes[i] ? request->body[i] : "");
     else
         (void)curl_easy_setopt(call->easy, CURLOPT_POSTFIELDS, NULL);
-    (void)curl_easy_setopt(call->easy, CURLOPT_POSTFIELDSIZE_LARGE,
-                           (curl_off_t)(request->body_bytes[0] + request->body_bytes[1]));
+    (void)curl_easy_setopt(call->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body_bytes_of(request->body_bytes));
 }
 
 bool hth_upstream_call_set(hth_upstream_call *call, const hth_upstream_request *request,
                            const hth_upstream_watch *watch)
 {
-    bool has_body = request->body_bytes[0] > 0 || request->body_bytes[1] > 0;
+    bool has_body = body_bytes_of(request->body_bytes) > 0;
 
     call->watch = *watch;
     call->has_head = false;

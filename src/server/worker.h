@@ -23,9 +23,10 @@ typedef struct hth_worker_options {
     hth_api_limits limits;
     const hth_api_defaults *defaults; /* of requests, as the operator gave them; NULL: none, here and below */
     const hth_api_defaults *advice;   /* what is recommended beside the model's file */
-    uint32_t silence_ms;              /* the head of a stream leaves after so long, though no token has come */
-    uint32_t drain_timeout_ms;        /* running requests may finish for so long when it is to stop */
-    uint32_t save_timeout_ms;         /* of the shutdown save */
+    uint32_t linger_ms;        /* the prompt of a request whose client left is read on for so long; 0: not at all */
+    uint32_t silence_ms;       /* a stream that was silent for so long shows that it is alive; 0: never */
+    uint32_t drain_timeout_ms; /* running requests may finish for so long when it is to stop */
+    uint32_t save_timeout_ms;  /* of the shutdown save */
     bool sandbox;
 } hth_worker_options;
 

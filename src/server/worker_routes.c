@@ -71,7 +71,7 @@ static void show(const hth_worker_self *self, hth_http_exchange *exchange, hth_r
     switch (kind) {
     case HTH_ROUTE_MODELS: hth_api_models_write(&listed, 1, &body); break;
     case HTH_ROUTE_MODEL: hth_api_model_write(&listed, &body); break;
-    case HTH_ROUTE_PROPS: hth_api_props_write(&info, self->defaults, &body); break;
+    case HTH_ROUTE_PROPS: hth_api_props_write(&info, self->file, self->defaults, &body); break;
     case HTH_ROUTE_SLOTS: hth_api_slots_write(&info, &body); break;
     default: status = hth_api_health_write(self->problem, &body); break;
     }
@@ -89,7 +89,8 @@ static bool begins_with(const char *text, const char *prefix)
 static bool may_be_json(hth_http_exchange *exchange)
 {
     const char *type = hth_http_header(exchange, "Content-Type"), *known = hth_http_header(exchange, HTH_HEADER_KNOWN);
-    size_t n, i = known ? strtoul(known, NULL, 10) : 0; /* frames before it */
+    const char *past = hth_http_header(exchange, HTH_HEADER_PAST);
+    size_t n, i = (known ? strtoul(known, NULL, 10) : 0) + (past ? strtoul(past, NULL, 10) : 0); /* what is before it */
     const char *body = hth_http_body(exchange, &n);
 
     if (!type || !(begins_with(type, "multipart/") || begins_with(type, "application/x-www-form-urlencoded")))
@@ -108,7 +109,8 @@ static bool check(const hth_worker_self *self, hth_http_exchange *exchange, cons
     hth_api_dialect dialect = hth_path_dialect(path);
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
 
-    if (!route || route->kind == HTH_ROUTE_ADMIN) { /* those are the front's */
+    if (!route || route->kind == HTH_ROUTE_ADMIN || route->kind == HTH_ROUTE_STREAM ||
+        route->kind == HTH_ROUTE_STORED) { /* those are the front's */
         refuse_unknown(exchange, dialect, "endpoint", path);
     } else if (!hth_method_is(route->method, hth_http_method(exchange))) {
         bool is_get = strcmp(route->method, "GET") == 0;

@@ -12,6 +12,7 @@ typedef struct hth_worker_self {
     hearth_model *model;              /* NULL: not loaded yet */
     const hth_api_defaults *defaults; /* of requests; NULL without a model */
     const char *name;                 /* of the model */
+    const char *file;                 /* that it is loaded from */
     const char *problem;              /* why there is no model, or soon none; NULL: all is well */
     json_int_t created_s;             /* since when there is one */
 } hth_worker_self;

@@ -306,6 +306,29 @@ await check('a request that is refused for a moment is tried again by the client
   assert.equal(all.length, 3)
 })
 
+// ---- long prompts and kept streams ----
+
+await check('a message that begins before its prompt is read, and pings, trouble nobody', async () => {
+  const long = { model: 'slow', messages: user(longText('tale').repeat(2)), max_tokens: 3, temperature: 0 } // some 8 s
+  const events = await collect(await messages.create({ ...long, stream: true }))
+  assert.equal(events.filter(({ type }) => type === 'message_start').length, 1)
+  assert.equal(events.at(-1).type, 'message_stop')
+})
+
+await check('the numbers of a kept stream trouble nobody', async () => {
+  const headers = { 'x-hearth-resume': '1' }
+  const kept = await messages.stream(story, { headers }).finalMessage()
+  const plain = await messages.stream(story).finalMessage()
+  assert.deepEqual(kept.content, plain.content)
+  const { data, response } = await messages.create({ ...story, stream: true }, { headers }).withResponse()
+  const events = await collect(data)
+  const id = response.headers.get('x-hearth-stream')
+  assert.equal(events[0].message.id, `msg_${id}`)
+  const again = await fetch(`${server}/v1/streams/${id}?after=1`, { headers: { 'x-api-key': key } })
+  const rest = (await again.text()).split('\n').filter((line) => line.startsWith('data: '))
+  assert.deepEqual(rest.map((line) => JSON.parse(line.slice(6))).filter(({ type }) => type !== 'ping'), events.slice(1))
+})
+
 // ---- leaving ----
 
 await check('who leaves a stream ends its work', async () => {

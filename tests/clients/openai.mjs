@@ -477,6 +477,18 @@ await check('a key that is unknown, not for this model, or used too often is ref
 
 // ---- leaving ----
 
+await check('the numbers of a kept stream trouble nobody', async () => {
+  const headers = { 'x-hearth-resume': '1' }
+  const { data, response } = await chat.create({ ...story, stream: true }, { headers }).withResponse()
+  const chunks = await collect(data)
+  assert.deepEqual(joined(chunks), joined(await collect(await chat.create({ ...story, stream: true }))))
+  const id = response.headers.get('x-hearth-stream')
+  assert.equal(chunks[0].id, `chatcmpl-${id}`)
+  const again = await fetch(`${server}/v1/streams/${id}?after=2`, { headers: { authorization: `Bearer ${key}` } })
+  const rest = (await again.text()).split('\n').filter((line) => line.startsWith('data: {'))
+  assert.deepEqual(rest.map((line) => JSON.parse(line.slice(6))), chunks.slice(2))
+})
+
 await check('who leaves a stream ends its work', async () => {
   const stream = await chat.create({ model: 'slow', messages: user('Go on and on.'), max_tokens: 4000, stream: true, logit_bias: { 257: -100 } })
   let n = 0

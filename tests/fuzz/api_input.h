@@ -165,7 +165,7 @@ static void fuzz_api(hth_api_kind kind, const uint8_t *bytes, size_t n_bytes)
     }
     require(error.kind == HTH_API_NO_ERROR);
     if (kind == HTH_API_TOKENIZE || kind == HTH_API_DETOKENIZE || kind == HTH_API_APPLY_TEMPLATE ||
-        kind == HTH_API_COUNT_TOKENS) {
+        kind == HTH_API_COUNT_TOKENS || kind == HTH_API_RESPONSES_TOKENS) {
         if (!hth_api_answer(fuzz_model(), request, NULL, &out, &error))
             check_error(kind, &error);
         hth_buffer_deinit(&out);

@@ -60,6 +60,9 @@ static void check_rewritten(const hth_frame *frame, size_t n_used)
         hth_frame_add_outcome(&out, frame->reply, &frame->outcome);
     } else if (frame->kind == HTH_FRAME_BYTES) {
         hth_frame_add_bytes(&out, frame->bytes, frame->n_bytes);
+    } else if (frame->kind == HTH_FRAME_RECORD) {
+        if (frame->is_last) /* others are followed by more */
+            hth_frame_add_record(&out, frame->bytes, frame->n_bytes);
     } else {
         rewrite_step(frame, &out);
     }

@@ -10,7 +10,7 @@
 static hth_api_request *parsed(hth_api_kind kind, const char *body, const hth_api_defaults *defaults)
 {
     hth_api_error error;
-    hth_api_request *request = hth_api_request_parse_with(kind, body, strlen(body), NULL, defaults, &error);
+    hth_api_request *request = hth_api_request_parse_with(kind, body, strlen(body), NULL, NULL, defaults, &error);
 
     if (!request)
         fail_msg("%s: %s", body, error.message);

@@ -286,8 +286,9 @@ static void schemas_and_grammars_have_a_limit_in_every_api(void **state)
           "{" MESSAGES ",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"x\",\"parameters\":" SCHEMA "}}]}",
           "tools[0].function.parameters" },
         { HTH_API_MESSAGES,
-          "{\"model\":\"m\",\"max_tokens\":1," MESSAGES ",\"tools\":[{\"name\":\"x\",\"input_schema\":" SCHEMA "}]}",
-          "tools[0].input_schema" },
+          "{\"model\":\"m\",\"max_tokens\":1," MESSAGES
+          ",\"output_config\":{\"format\":{\"type\":\"json_schema\",\"schema\":" SCHEMA "}}}",
+          "output_config.format.schema" },
         { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"x\",\"json_schema\":" SCHEMA "}", "json_schema" },
         { HTH_API_NATIVE_COMPLETION,
           "{\"prompt\":\"x\",\"grammar\":\"root ::= \\\"a long text in here, longer than that\\\"\"}", "grammar" },

@@ -54,7 +54,7 @@ static hearth_logprob logprob(uint32_t i, uint32_t k)
 
 static void add_tokens(hth_buffer *out)
 {
-    const hth_frame_outcome outcome = { .finish = 2, .n_reply_tokens = N_TOKENS, .decode_ms = 12.75 };
+    const hth_frame_outcome outcome = { .finish = 2, .figures.n_reply_tokens = N_TOKENS, .figures.decode_ms = 12.75 };
     hearth_token ids[N_TOKENS];
     hearth_logprob logprobs[N_TOKENS * N_LOGPROBS];
 
@@ -80,7 +80,7 @@ static void note_known(body_stage *stage, const char *bytes, size_t n)
 
         assert_int_equal(hth_frame_read(bytes, n, &frame, &n_used), HTH_FRAME_OK);
         if (frame.kind == HTH_FRAME_OUTCOME)
-            stage->knows_outcome = frame.outcome.finish == 2 && frame.outcome.decode_ms == 12.75;
+            stage->knows_outcome = frame.outcome.finish == 2 && frame.outcome.figures.decode_ms == 12.75;
         for (uint32_t i = 0; i < frame.n_tokens; i++) {
             hearth_logprob expected = logprob(i, N_LOGPROBS - 1), told = hth_frame_logprob(&frame, i, N_LOGPROBS - 1);
 
@@ -293,7 +293,7 @@ static void frames_out_of_place_count_as_a_broken_connection(void **state)
     stage->relay.script = &script;
     stage->relay.supervisor.handler = send_nonsense;
     stage->relay.supervisor.user_data = stage;
-    hth_proxy_set_limits(stage->relay.proxy, 10, 60000);
+    hth_proxy_set_limits(stage->relay.proxy, 10, 60000, 0);
     worker_start(&stage->relay.supervisor);
     exchange_whole(&stage->relay, &reply);
     assert_int_equal(stage->relay.n_runs, 5);

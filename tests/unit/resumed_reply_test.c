@@ -266,7 +266,7 @@ static void compare(chain *c, const char *path, const char *request, bool has_ch
                      c->logged);
         free(broken);
     }
-    assert_true(c->record.has_summary && c->record.summary.n_reply_tokens > 0);
+    assert_true(c->record.has_summary && c->record.summary.figures.n_reply_tokens > 0);
     free(calm);
 }
 
@@ -310,7 +310,7 @@ static void what_was_said_of_the_cache_stays_true(void **state)
     text = ask(c, "/v1/messages", request.text, 6, 1);
     assert_int_equal(c->record.n_resumed, 1);
     assert_int_equal(count(text, "\"cache_read_input_tokens\":"), 2); /* ask has compared them */
-    assert_in_range(c->record.summary.n_cached_tokens, 0, 8);
+    assert_in_range(c->record.summary.figures.n_cached_tokens, 0, 8);
     free(text);
     hth_buffer_deinit(&request);
 }

@@ -14,6 +14,8 @@ static void paths_with_and_without_a_version_are_one_endpoint(void **state)
     /* Without a version, this is llama.cpp's. */
     assert_int_equal(hth_route_find("/completions")->api, HTH_API_NATIVE_COMPLETION);
     assert_int_equal(hth_route_find("/v1/completions")->api, HTH_API_COMPLETION);
+    assert_string_equal(hth_route_find("/responses")->endpoint, "/v1/responses");
+    assert_string_equal(hth_route_find("/responses/input_tokens")->endpoint, "/v1/responses/input_tokens");
 }
 
 static void a_model_is_named_behind_the_list_s_path(void **state)
@@ -39,6 +41,7 @@ static void errors_have_the_shape_of_the_path_s_api(void **state)
     assert_int_equal(hth_route_dialect(hth_route_find("/v1/messages")), HTH_API_ANTHROPIC);
     assert_int_equal(hth_route_dialect(hth_route_find("/completion")), HTH_API_NATIVE);
     assert_int_equal(hth_route_dialect(hth_route_find("/v1/models")), HTH_API_OPENAI);
+    assert_int_equal(hth_route_dialect(hth_route_find("/v1/responses")), HTH_API_OPENAI_RESPONSES);
     assert_int_equal(hth_route_dialect(NULL), HTH_API_OPENAI);
     assert_int_equal(hth_path_dialect("/v1/messages/batches"), HTH_API_ANTHROPIC);
     assert_int_equal(hth_path_dialect("/v1/messages/count_tokens"), HTH_API_ANTHROPIC);
