@@ -364,9 +364,10 @@ typedef void (*hearth_work_fn)(const hearth_work *work, void *user_data);
 
 typedef struct hearth_model_options {
     size_t struct_size;
-    const char *name;     /* shown in lists; NULL: the file's name without .gguf */
-    uint32_t n_ctx;       /* context in tokens; 0: the model's own, at most 8192 */
-    uint32_t n_batch;     /* most tokens of one evaluation; default 512 */
+    const char *name; /* shown in lists; NULL: the file's name without .gguf */
+    uint32_t n_ctx;   /* context in tokens; 0: what the model was trained with, as far as its cells take no more than a
+                             quarter of the memory that is free, or half of the GPUs' */
+    uint32_t n_batch; /* most tokens of one evaluation; default 512 */
     uint32_t n_threads;   /* 0: the machine's CPUs */
     int32_t n_gpu_layers; /* layers on GPUs and RPC servers; -1: all (default), 0: none. Without such a device they are
                              the CPU's, and the log warns of a number that was asked for */
@@ -376,7 +377,11 @@ typedef struct hearth_model_options {
     hearth_fingerprint_mode fingerprint_mode; /* default HEARTH_FINGERPRINT_SAFE */
     const char *cache_salt; /* rows are shared only between models loaded with the same salt; NULL: none */
     const hearth_cache_policy *cache_policy; /* NULL: the defaults. HEARTH_MISUSE names what is out of range */
-    const char *chat_template;               /* Jinja source to use instead of the model's own; NULL: the model's */
+    /*
+     * What to use instead of the model's own: Jinja source, or the name of a template of ours: alpaca, chatml, gemma, llama2,
+     * llama3, mistral, phi3, vicuna or zephyr. NULL: the model's; for one that has none chatml, with a warning.
+     */
+    const char *chat_template;
     hearth_load_progress_fn progress;
     void *progress_user_data;
     uint32_t n_parallel; /* requests that run at once, in one context; 1 .. 128, default 8 */
@@ -492,7 +497,7 @@ typedef struct hearth_model_info {
     char name[128];
     char architecture[64];
     char description[128];
-    char chat_template_kind[32]; /* "model", "given" or "none" */
+    char chat_template_kind[32]; /* "model", "given", or "fallback": the model has none, and gets chatml */
     uint64_t file_bytes;
     uint64_t n_params;
     uint32_t n_ctx; /* of the context that was made */

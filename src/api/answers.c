@@ -187,7 +187,9 @@ static json_t *texts_json(const char *const *texts, size_t n)
 /* What a model is for: without a template of its own it was not made for conversations. */
 static const char *kind_of(const hearth_model_info *info)
 {
-    return strcmp(info->chat_template_kind, "none") == 0 ? "completion" : "chat";
+    const char *kind = info->chat_template_kind;
+
+    return strcmp(kind, "none") == 0 || strcmp(kind, "fallback") == 0 ? "completion" : "chat";
 }
 
 /* Both "context_length" and "max_model_len" are asked for by clients that cut conversations. */
@@ -230,18 +232,21 @@ void hth_api_model_write(const hth_api_listed_model *model, hth_buffer *out)
 
 /* ---- llama.cpp's ---- */
 
-void hth_api_props_write(const hearth_model_info *info, const char *file, hth_buffer *out)
+void hth_api_props_write(const hearth_model_info *info, const char *file, const hth_api_defaults *defaults,
+                         hth_buffer *out)
 {
-    hearth_request defaults = hearth_request_default();
+    hearth_request request = hearth_request_default();
     const char *slash = file ? strrchr(file, '/') : NULL;
     json_t *base = json_string(slash ? slash + 1 : file ? file : info->name); /* NULL: no UTF-8 */
 
-    hth_buffer_add_json_take(out,
-                             json_pack("{s:{s:I, s:o}, s:I, s:s, s:o, s:s, s:s}", "default_generation_settings",
-                                       "n_ctx", (json_int_t)info->n_ctx, "params", hth_api_native_settings(&defaults),
-                                       "total_slots", (json_int_t)info->n_parallel, "model_alias", info->name,
-                                       "model_path", base ? base : json_string(info->name), "chat_template_kind",
-                                       info->chat_template_kind, "build_info", "hearth-" HEARTH_VERSION));
+    if (defaults)
+        hth_api_defaults_fill(defaults, &request);
+    hth_buffer_add_json_take(
+        out, json_pack("{s:{s:I, s:o}, s:I, s:I, s:s, s:o, s:s, s:s}", "default_generation_settings", "n_ctx",
+                       (json_int_t)info->n_ctx, "params", hth_api_native_settings(&request), "n_ctx_train",
+                       (json_int_t)info->n_ctx_train, "total_slots", (json_int_t)info->n_parallel, "model_alias",
+                       info->name, "model_path", base ? base : json_string(info->name), "chat_template_kind",
+                       info->chat_template_kind, "build_info", "hearth-" HEARTH_VERSION));
 }
 
 void hth_api_slots_write(const hearth_model_info *info, hth_buffer *out)

@@ -32,8 +32,12 @@ typedef struct hth_api_listed_model {
 void hth_api_models_write(const hth_api_listed_model *models, size_t n, hth_buffer *out);
 void hth_api_model_write(const hth_api_listed_model *model, hth_buffer *out);
 
-/* GET /props, of which file is the path that the model was loaded from: its base name is shown; and /slots. */
-void hth_api_props_write(const hearth_model_info *info, const char *file, hth_buffer *out);
+/*
+ * GET /props, of which file is the path that the model was loaded from: its base name is shown; with what requests have
+ * where their clients say nothing (NULL: no defaults of ours); and /slots.
+ */
+void hth_api_props_write(const hearth_model_info *info, const char *file, const hth_api_defaults *defaults,
+                         hth_buffer *out);
 void hth_api_slots_write(const hearth_model_info *info, hth_buffer *out);
 /* GET /health: problem NULL: all is well (200), otherwise why not (503). Returns the status. */
 int hth_api_health_write(const char *problem, hth_buffer *out);

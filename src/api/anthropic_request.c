@@ -31,7 +31,7 @@ static void parse_thinking(hth_api_parse *parse)
 {
     static const char *const known[] = { "type", "budget_tokens", "display", NULL };
     hth_fields fields = hth_fields_inside(&parse->body, NULL, "thinking.");
-    const char *type = "disabled";
+    const char *type = parse->reasoning == HTH_API_REASONING_ON ? "adaptive" : "disabled";
     json_int_t budget = 0;
 
     fields.object = hth_fields_object(&parse->body, "thinking");
@@ -123,13 +123,10 @@ void hth_api_parse_messages(hth_api_parse *parse)
                                          "betas", NULL };
     hth_api_request *request = parse->request;
     hearth_sampling *sampling = &request->options.sampling;
-    json_int_t n_tokens = -1, top_k = 0;
+    json_int_t n_tokens = request->options.n_predict, top_k = sampling->top_k;
     hearth_chat_turn *turns;
 
     request->is_chat = true;
-    sampling->temperature = 1;
-    sampling->top_p = 1;
-    sampling->min_p = 0;
     refuse_thread(parse);
     hth_fields_rest(&parse->body, known);
     hth_fields_require(&parse->body, "model");

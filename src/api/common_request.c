@@ -225,13 +225,8 @@ void hth_api_parse_seed(hth_api_parse *parse, json_int_t low)
 void hth_api_parse_openai_common(hth_api_parse *parse)
 {
     hth_api_request *request = parse->request;
-    hearth_sampling *sampling = &request->options.sampling;
     json_t *stream_options;
 
-    sampling->temperature = 1;
-    sampling->top_p = 1;
-    sampling->top_k = 0;
-    sampling->min_p = 0;
     hth_fields_string(&parse->body, "model", MODEL_BYTES_MAX, &request->model);
     hth_fields_bool(&parse->body, "stream", &request->stream);
     stream_options = hth_fields_object(&parse->body, "stream_options");

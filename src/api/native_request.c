@@ -26,7 +26,7 @@ void hth_api_parse_native(hth_api_parse *parse)
                                          NULL };
     hth_api_request *request = parse->request;
     hearth_request *options = &request->options;
-    json_int_t n_tokens = -1;
+    json_int_t n_tokens = options->n_predict;
 
     hth_fields_rest(&parse->body, known);
     hth_fields_string(&parse->body, "model", NAME_BYTES_MAX, &request->model);

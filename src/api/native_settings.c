@@ -3,9 +3,17 @@
  */
 #include "api/native_settings.h"
 
+#include "api/request.h"
+
 static void put(json_t *to, const char *name, float value)
 {
     json_object_set_new(to, name, json_real((double)value));
+}
+
+/* -1: as many as the context has, of which nothing is known here. */
+static json_t *window(uint32_t n)
+{
+    return json_integer(n == HTH_API_WHOLE_CONTEXT ? -1 : (json_int_t)n);
 }
 
 json_t *hth_api_native_settings(const hearth_request *request)
@@ -20,13 +28,13 @@ json_t *hth_api_native_settings(const hearth_request *request)
     put(settings, "min_p", s->min_p);
     put(settings, "typical_p", s->typical_p);
     put(settings, "repeat_penalty", s->repeat_penalty);
-    json_object_set_new(settings, "repeat_last_n", json_integer(s->repeat_last_n));
+    json_object_set_new(settings, "repeat_last_n", window(s->repeat_last_n));
     put(settings, "frequency_penalty", s->frequency_penalty);
     put(settings, "presence_penalty", s->presence_penalty);
     put(settings, "dry_multiplier", s->dry_multiplier);
     put(settings, "dry_base", s->dry_base);
     json_object_set_new(settings, "dry_allowed_length", json_integer(s->dry_allowed_length));
-    json_object_set_new(settings, "dry_penalty_last_n", json_integer(s->dry_last_n));
+    json_object_set_new(settings, "dry_penalty_last_n", window(s->dry_last_n));
     put(settings, "xtc_probability", s->xtc_probability);
     put(settings, "xtc_threshold", s->xtc_threshold);
     json_object_set_new(settings, "n_predict", json_integer(request->n_predict));

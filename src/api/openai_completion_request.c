@@ -18,7 +18,7 @@ void hth_api_parse_completion(hth_api_parse *parse)
                                          "suffix",
                                          NULL };
     hth_api_request *request = parse->request;
-    json_int_t n_tokens = 16; /* OpenAI's default */
+    json_int_t n_tokens = request->options.n_predict; /* not OpenAI's 16, which cut many a reply short */
     uint32_t best_of;
 
     hth_fields_rest(&parse->body, known);

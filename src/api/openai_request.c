@@ -468,7 +468,7 @@ static void parse_logprobs(hth_api_parse *parse)
 
 static void parse_length(hth_api_parse *parse)
 {
-    json_int_t n = -1;
+    json_int_t n = parse->request->options.n_predict;
 
     hth_fields_integer(&parse->body, "n_predict", -2, INT32_MAX, &n); /* llama.cpp's name; below 0: no limit */
     hth_fields_integer(&parse->body, "max_tokens", -2, INT32_MAX, &n);

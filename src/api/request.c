@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "api/normalize.h"
+#include "api/request_defaults.h"
 #include "api/request_inside.h"
 #include "base/json_bounds.h"
 
@@ -294,15 +295,22 @@ static json_t *parse_json(const char *body, size_t n_bytes, const hth_api_limits
 hth_api_request *hth_api_request_parse(hth_api_kind kind, const char *body, size_t n_bytes,
                                        const hth_api_limits *limits, hth_api_error *error)
 {
-    return hth_api_request_parse_past(kind, body, n_bytes, NULL, limits, error);
+    return hth_api_request_parse_with(kind, body, n_bytes, NULL, limits, NULL, error);
 }
 
 hth_api_request *hth_api_request_parse_past(hth_api_kind kind, const char *body, size_t n_bytes,
                                             const hth_api_past *past, const hth_api_limits *limits,
                                             hth_api_error *error)
 {
-    hth_api_limits defaults = hth_api_limits_default();
-    hth_api_parse parse = { .limits = limits ? limits : &defaults, .error = error, .past = past };
+    return hth_api_request_parse_with(kind, body, n_bytes, past, limits, NULL, error);
+}
+
+hth_api_request *hth_api_request_parse_with(hth_api_kind kind, const char *body, size_t n_bytes,
+                                            const hth_api_past *past, const hth_api_limits *limits,
+                                            const hth_api_defaults *defaults, hth_api_error *error)
+{
+    hth_api_limits usual = hth_api_limits_default();
+    hth_api_parse parse = { .limits = limits ? limits : &usual, .defaults = defaults, .error = error, .past = past };
     hth_api_request *request = calloc(1, sizeof(*request));
 
     *error = (hth_api_error){ .kind = HTH_API_NO_ERROR };
@@ -322,6 +330,7 @@ hth_api_request *hth_api_request_parse_past(hth_api_kind kind, const char *body,
         parse.request = request;
         parse.notes = parse.limits->refuses_unknown ? NULL : &request->notes;
         parse.body = (hth_fields){ .object = request->body, .path = "", .error = error, .notes = parse.notes };
+        hth_api_defaults_begin(&parse);
         switch (kind) {
         case HTH_API_CHAT:
         case HTH_API_CHAT_TOKENS:
@@ -338,6 +347,8 @@ hth_api_request *hth_api_request_parse_past(hth_api_kind kind, const char *body,
         case HTH_API_RESPONSES:
         case HTH_API_RESPONSES_TOKENS: hth_api_parse_responses(&parse); break;
         }
+        if (error->kind == HTH_API_NO_ERROR)
+            hth_api_defaults_end(&parse);
         if (request->is_chat && parse.limits->normalizes)
             hth_api_normalize(&parse);
     }

@@ -9,6 +9,7 @@
 #ifndef HTH_API_REQUEST_H
 #define HTH_API_REQUEST_H
 
+#include "api/defaults.h"
 #include "api/error.h"
 #include "api/notes.h"
 #include "api/responses.h"
@@ -144,6 +145,10 @@ hth_api_request *hth_api_request_parse(hth_api_kind kind, const char *body, size
 hth_api_request *hth_api_request_parse_past(hth_api_kind kind, const char *body, size_t n_bytes,
                                             const hth_api_past *past, const hth_api_limits *limits,
                                             hth_api_error *error);
+/* The same where a server has defaults (NULL: none) of its own, which outlive the request. */
+hth_api_request *hth_api_request_parse_with(hth_api_kind kind, const char *body, size_t n_bytes,
+                                            const hth_api_past *past, const hth_api_limits *limits,
+                                            const hth_api_defaults *defaults, hth_api_error *error);
 void hth_api_request_free(hth_api_request *request); /* accepts NULL */
 
 /*

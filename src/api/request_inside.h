@@ -11,6 +11,8 @@
 typedef struct hth_api_parse {
     hth_api_request *request;
     const hth_api_limits *limits;
+    const hth_api_defaults *defaults; /* NULL: none */
+    hth_api_reasoning reasoning;      /* of the defaults */
     hth_fields body;
     hth_api_error *error;
     const hth_api_past *past; /* NULL: none */

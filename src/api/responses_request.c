@@ -198,7 +198,7 @@ static void parse_logprobs(hth_api_parse *parse, const hth_api_responses *respon
 
 static void parse_length(hth_api_parse *parse)
 {
-    json_int_t n = -1;
+    json_int_t n = parse->request->options.n_predict;
 
     hth_fields_integer(&parse->body, "max_output_tokens", 1, INT32_MAX, &n);
     hth_api_set_length(parse, n);

@@ -69,22 +69,19 @@ static void take_field(hth_api_parse *parse, const char *name, thinking *out)
 /* Variables that the server gives the template itself. */
 static void refuse_reserved(hth_api_parse *parse, const json_t *values)
 {
-    static const char *const reserved[] = {
-        "messages", "tools", "bos_token", "eos_token", "add_generation_prompt", NULL
-    };
+    const char *reserved = hth_api_template_value_reserved(values);
 
-    for (size_t i = 0; reserved[i]; i++)
-        if (json_object_get(values, reserved[i]))
-            hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "chat_template_kwargs",
-                         "'chat_template_kwargs' has '%s', which the server gives the template itself; take it out",
-                         reserved[i]);
+    if (reserved)
+        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "chat_template_kwargs",
+                     "'chat_template_kwargs' has '%s', which the server gives the template itself; take it out",
+                     reserved);
 }
 
 void hth_api_parse_thinking(hth_api_parse *parse)
 {
     hearth_conversation *conversation = &parse->request->conversation;
     json_t *values = hth_fields_object(&parse->body, "chat_template_kwargs"), *all;
-    thinking wanted = { .effort = NULL };
+    thinking wanted = { .is_off = conversation->no_thinking };
     const char *effort = NULL;
 
     take_field(parse, "reasoning", &wanted);

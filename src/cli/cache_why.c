@@ -80,12 +80,9 @@ static hearth_status load(hearth_runtime *runtime, const hth_run_options *option
     char *template_text = NULL;
     hearth_status status;
 
-    if (options->setup.chat_template_file) {
-        template_text = hth_text_file_read(options->setup.chat_template_file);
-        if (!template_text)
-            return HEARTH_IO; /* said */
-        model.chat_template = template_text;
-    }
+    if (!hth_model_setup_template(&options->setup, &template_text))
+        return HEARTH_IO; /* said */
+    model.chat_template = template_text;
     status = hearth_model_load(runtime, options->setup.path, &model, out, err);
     free(template_text);
     return status;

@@ -152,7 +152,7 @@ static void read_single(const member *m, const hth_config_node *value)
         wrong_type(m, value, "a text; one that looks like a number, true, false or null belongs into quotes");
     else if (!*value->text)
         say(m->reader, value->line, "%s is empty; leave it out, or give it a value", m->shown);
-    else if (m->option->is_path)
+    else if (m->option->is_path && !(m->option->is_word && m->option->is_word(value->text)))
         read_path(m, value);
     else
         read_text(m, value->line, value->text);

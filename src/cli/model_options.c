@@ -9,7 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/text_file.h"
 #include "cli/values.h"
+#include "models/chat_templates.h"
 
 /* ---- readers of single options ----------------------------------------------------------------------------------- */
 
@@ -136,9 +138,20 @@ static bool write_policy(const void *options, size_t i, char *text, size_t capac
         rows, sizeof(rows) / sizeof((rows)[0]) \
     }
 
+static const hth_option template_rows[] = {
+    { "chat-template", 0, HTH_OPTION_TEXT, "TEMPLATE",
+      "a template for conversations instead of the model's: alpaca, chatml, gemma, llama2, llama3, mistral, phi3, "
+      "vicuna, "
+      "zephyr, or a file of Jinja (default for a model without one: chatml, with a warning)",
+      .offset = AT(chat_template), .key = "chat_template", .is_path = true, .is_word = hth_chat_template_is_name },
+    { "chat-template-file", 0, HTH_OPTION_TEXT, "FILE", "likewise, a file whatever it is called",
+      .offset = AT(chat_template_file), .key = "chat_template_file", .is_path = true },
+};
+
+const hth_option_table hth_model_template_options = TABLE(template_rows);
+
 static const hth_option reply_rows[] = {
-    { "chat-template", 0, HTH_OPTION_TEXT, "FILE", "a Jinja template for conversations instead of the model's",
-      .offset = AT(chat_template_file), .key = "chat_template", .is_path = true },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_model_template_options },
     { "stalled-ms", 0, HTH_OPTION_MS, "MS", "a reply that nobody takes is cancelled after so long (default 30000)",
       .offset = AT(model.stalled_ms), .low = 1, .high = UINT32_MAX, .key = "stalled_ms" },
 };
@@ -222,7 +235,9 @@ static const hth_option cache_rows[] = {
 
 static const hth_option engine_rows[] = {
     { "ctx", 'c', HTH_OPTION_U32, "N",
-      "context in tokens, of all requests together, rounded up to 256 (default: the model's own, at most 8192)",
+      "context in tokens, of all requests together, rounded up to 256 (default: what the model was trained with, as "
+      "far "
+      "as memory allows)",
       .offset = AT(model.n_ctx), .low = 1, .high = 1 << 24, .is_common = true, .key = "context" },
     { "batch", 'b', HTH_OPTION_U32, "N", "most tokens of one evaluation (default 512)", .offset = AT(model.n_batch),
       .low = 1, .high = 65536, .key = "batch" },
@@ -253,7 +268,23 @@ void hth_model_setup_init(hth_model_setup *out)
         .runtime = hearth_runtime_options_default(),
         .model = hearth_model_options_default(),
         .policy = hearth_cache_policy_default(),
+        .defaults = hth_api_defaults_none(),
     };
+}
+
+bool hth_model_setup_template(const hth_model_setup *setup, char **out)
+{
+    const char *given = setup->chat_template, *file = setup->chat_template_file;
+
+    *out = NULL;
+    if (given && file) {
+        (void)fputs("hearth: --chat-template and --chat-template-file exclude each other; give one\n", stderr);
+        return false;
+    }
+    if (!given && !file)
+        return true;
+    *out = given && hth_chat_template_is_name(given) ? strdup(given) : hth_text_file_read(given ? given : file);
+    return *out != NULL;
 }
 
 hearth_runtime_options hth_model_setup_runtime(const hth_model_setup *setup)

@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <ctype.h>
 #include <getopt.h>
+#include <math.h>
 #include <string.h>
 
 #include "cli/nearest.h"
@@ -46,6 +47,15 @@ bool hth_option_read(const hth_option *option, void *options, const char *shown,
         return true;
     }
     case HTH_OPTION_FLOAT: return hth_value_float(shown, value, option->low, option->high, field, err);
+    case HTH_OPTION_NUMBER: return hth_value_number(shown, value, option->low, option->high, field, err);
+    case HTH_OPTION_COUNT: {
+        long long number;
+
+        if (!hth_value_integer(shown, value, (long long)option->low, (long long)option->high, &number, err))
+            return false;
+        *(double *)field = (double)number;
+        return true;
+    }
     case HTH_OPTION_MS: return hth_value_ms(shown, value, (uint32_t)option->low, (uint32_t)option->high, field, err);
     case HTH_OPTION_SIZE: return hth_value_size(shown, value, (uint64_t)option->low, field, err);
     case HTH_OPTION_OWN: return option->read(options, shown, value, err);
@@ -86,6 +96,11 @@ bool hth_option_write(const hth_option *option, const void *options, size_t i, c
     case HTH_OPTION_I32: n = snprintf(text, capacity, "%d", *(const int32_t *)field); break;
     case HTH_OPTION_U32: n = snprintf(text, capacity, "%u", *(const uint32_t *)field); break;
     case HTH_OPTION_U64: n = snprintf(text, capacity, "%llu", (unsigned long long)*(const uint64_t *)field); break;
+    case HTH_OPTION_NUMBER:
+    case HTH_OPTION_COUNT:
+        if (!isnan(*(const double *)field))
+            n = snprintf(text, capacity, "%.16g", *(const double *)field); /* a whole number of 53 bits as it is */
+        break;
     case HTH_OPTION_FLOAT: n = snprintf(text, capacity, "%.9g", (double)*(const float *)field); break;
     case HTH_OPTION_MS: n = write_units(*(const uint32_t *)field, 1000, ms_units, 2, text, capacity); break;
     case HTH_OPTION_SIZE: n = write_units(*(const uint64_t *)field, 1024, size_units, 5, text, capacity); break;

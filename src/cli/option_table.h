@@ -23,10 +23,12 @@ typedef enum hth_option_kind {
     HTH_OPTION_U32,
     HTH_OPTION_U64,
     HTH_OPTION_FLOAT,
-    HTH_OPTION_MS,    /* a uint32_t of milliseconds; its value may have a unit, "30s" */
-    HTH_OPTION_SIZE,  /* a uint64_t of bytes, at least `low` */
-    HTH_OPTION_OWN,   /* read by a function */
-    HTH_OPTION_TABLE, /* no option: the rows of `table` stand here, their options begin at `offset` */
+    HTH_OPTION_NUMBER, /* a double that may be missing: NAN, which has no value to write */
+    HTH_OPTION_COUNT,  /* likewise, a whole number */
+    HTH_OPTION_MS,     /* a uint32_t of milliseconds; its value may have a unit, "30s" */
+    HTH_OPTION_SIZE,   /* a uint64_t of bytes, at least `low` */
+    HTH_OPTION_OWN,    /* read by a function */
+    HTH_OPTION_TABLE,  /* no option: the rows of `table` stand here, their options begin at `offset` */
 } hth_option_kind;
 
 typedef struct hth_option hth_option;
@@ -55,11 +57,12 @@ struct hth_option {
     /* Its name in a JSON object or a configuration file, where a table with a key is a section; NULL: not allowed there. */
     const char *key;
     const hth_option_table *table;
-    hth_option_write_fn write; /* of what is read by a function; where values are printed */
-    bool is_common;            /* in the short help, too */
-    bool repeats;              /* each value adds to a list; with a function, which takes NULL to empty it */
-    bool is_path;              /* in a configuration file, a relative one begins at the file's folder */
-    bool is_pairs;             /* "KEY=VALUE"; in a configuration file, a section of keys with values */
+    hth_option_write_fn write;          /* of what is read by a function; where values are printed */
+    bool is_common;                     /* in the short help, too */
+    bool repeats;                       /* each value adds to a list; with a function, which takes NULL to empty it */
+    bool (*is_word)(const char *value); /* of a path: values that are none; NULL: there are no such */
+    bool is_path;                       /* in a configuration file, a relative one begins at the file's folder */
+    bool is_pairs;                      /* "KEY=VALUE"; in a configuration file, a section of keys with values */
 };
 
 /*
@@ -74,7 +77,7 @@ typedef struct hth_placed_option {
     size_t offset;
 } hth_placed_option;
 
-enum { HTH_OPTIONS_MAX = 192 };
+enum { HTH_OPTIONS_MAX = 256 };
 typedef struct hth_flat_table {
     hth_placed_option rows[HTH_OPTIONS_MAX];
     size_t n;

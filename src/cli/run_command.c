@@ -16,6 +16,7 @@
 #include "cli/interrupt.h"
 #include "cli/run.h"
 #include "cli/text_file.h"
+#include "models/model.h"
 
 enum { FLUSH_MS = 60000 };
 
@@ -107,12 +108,9 @@ static bool open_and_load(hth_run *run)
         hth_run_say_error(&err);
         return false;
     }
-    if (options->setup.chat_template_file) {
-        template_text = hth_text_file_read(options->setup.chat_template_file);
-        if (!template_text)
-            return false;
-        model.chat_template = template_text;
-    }
+    if (!hth_model_setup_template(&options->setup, &template_text))
+        return false;
+    model.chat_template = template_text;
     model.progress = show_loading;
     model.progress_user_data = run;
     begin_ns = hth_os_monotonic_ns();
@@ -139,6 +137,32 @@ static void choose_seed(hth_run *run)
     *seed = (*seed & HTH_RUN_SEED_MAX) >> 1;
 }
 
+/* The same values as a server would have. */
+static void take_recommendations(hth_run *run, int argc, char **argv)
+{
+    const hth_api_defaults beside = hth_default_options_beside(run->options.setup.path);
+    hearth_model_info info = { .struct_size = sizeof(info) };
+    hth_sampling_advice advice;
+    hth_api_defaults recommended;
+
+    hth_model_advice(run->model, &advice);
+    recommended = hth_api_defaults_of_model(&advice);
+    hth_api_defaults_add(&recommended, &beside);
+    if (hearth_model_info_get(run->model, &info, NULL) == HEARTH_OK)
+        hth_run_options_recommend(argc, argv, &recommended, info.n_ctx, &run->options);
+}
+
+/* A template of ours says which texts end a reply; the model may have no token for them. */
+static void take_stops(hth_run *run)
+{
+    hth_run_options *options = &run->options;
+    const hth_chat_template *of = options->chat ? hth_model_chat_template(run->model) : NULL;
+
+    for (size_t i = 0; of && i < HTH_CHAT_TEMPLATE_STOPS_MAX && of->stop[i]; i++)
+        if (options->request.n_stop < HTH_RUN_STOPS_MAX)
+            options->stop[options->request.n_stop++] = of->stop[i];
+}
+
 int hth_command_run(int argc, char **argv)
 {
     hth_run *run = calloc(1, sizeof(*run));
@@ -162,6 +186,8 @@ int hth_command_run(int argc, char **argv)
         (void)fputs("hearth: warning: Ctrl-C will end the program at once, without saving\n", stderr);
 
     if (open_and_load(run)) {
+        take_recommendations(run, argc, argv);
+        take_stops(run);
         exit_code = run->options.prompts_file ? hth_run_many(run) : hth_run_one(run);
         if (hearth_runtime_flush(run->runtime, FLUSH_MS, &err) != HEARTH_OK && !run->options.quiet)
             hth_run_say_error(&err);

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/request.h"
 #include "base/hash.h"
 #include "base/status.h"
 #include "cli/commands.h"
@@ -193,8 +194,8 @@ static const hth_option rows[] = {
       .offset = AT(chat), .is_common = true },
     { "system", 0, HTH_OPTION_TEXT, "TEXT", "with --chat: a system message before it", .offset = AT(system),
       .is_common = true },
-    { "chat-template", 0, HTH_OPTION_TEXT, "FILE", "with --chat: a Jinja template instead of the model's",
-      .offset = AT(setup.chat_template_file) },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_model_template_options, .offset = AT(setup) },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_thinking_options, .offset = AT(setup.defaults) },
     { .kind = HTH_OPTION_HEADING, .help = "Several prompts" },
     { "prompts", 0, HTH_OPTION_TEXT, "FILE",
       "one prompt a line, run together, results in the order of the file; '-' is standard input; empty lines are "
@@ -233,15 +234,17 @@ static const hth_option rows[] = {
     { .kind = HTH_OPTION_HEADING,
       .help = "Sampling; the order is: bias, grammar, penalties, DRY, top-k, typical-p, top-p, min-p, XTC, "
               "temperature, draw" },
-    { "temp", 0, HTH_OPTION_FLOAT, "T", "temperature; 0 takes the likeliest token, always (default 0.8)",
+    { "temp", 0, HTH_OPTION_FLOAT, "T",
+      "temperature; 0 takes the likeliest token, always (default: the model's, or 0.8)",
       .offset = AT(request.sampling.temperature), .low = 0, .high = 1000, .key = "temperature", .is_common = true },
     { "seed", 0, HTH_OPTION_OWN, "S", "draws depend on S and the position only (default: a new one each run)",
       .read = read_seed, .key = "seed", .is_common = true },
-    { "top-k", 0, HTH_OPTION_I32, "K", "keep the K likeliest tokens; 0 keeps all (default 40)",
+    { "top-k", 0, HTH_OPTION_I32, "K", "keep the K likeliest tokens; 0 keeps all (default: the model's, or 40)",
       .offset = AT(request.sampling.top_k), .low = 0, .high = INT32_MAX, .key = "top_k", .is_common = true },
-    { "top-p", 0, HTH_OPTION_FLOAT, "P", "keep the likeliest tokens that sum to P (default 0.95)",
+    { "top-p", 0, HTH_OPTION_FLOAT, "P", "keep the likeliest tokens that sum to P (default: the model's, or 0.95)",
       .offset = AT(request.sampling.top_p), .low = 0, .high = 1, .key = "top_p", .is_common = true },
-    { "min-p", 0, HTH_OPTION_FLOAT, "P", "keep tokens at least P times as likely as the likeliest (default 0.05)",
+    { "min-p", 0, HTH_OPTION_FLOAT, "P",
+      "keep tokens at least P times as likely as the likeliest (default: the model's, or 0.05)",
       .offset = AT(request.sampling.min_p), .low = 0, .high = 1, .key = "min_p" },
     { "typical-p", 0, HTH_OPTION_FLOAT, "P", "keep the locally typical tokens that sum to P (default 1: all)",
       .offset = AT(request.sampling.typical_p), .low = 0, .high = 1, .key = "typical_p" },
@@ -366,8 +369,10 @@ static bool check_prompt(hth_run_options *out)
         return wrong("--prompts and --prompts-json take the place of -p and -f; give the prompts once");
     if (out->parallel && !many)
         return wrong("--parallel needs several prompts, with --prompts or --prompts-json");
-    if ((out->system || out->setup.chat_template_file) && !out->chat)
+    if ((out->system || out->setup.chat_template || out->setup.chat_template_file) && !out->chat)
         return wrong("--system and --chat-template need --chat");
+    if ((out->setup.defaults.reasoning != HTH_API_REASONING_AUTO || out->setup.defaults.template_values) && !out->chat)
+        return wrong("--reasoning and --chat-template-kwargs need --chat");
     out->prompts_file = out->prompts_text_file ? out->prompts_text_file : out->prompts_json_file;
     if (out->prompt || out->prompt_file || many)
         return true;
@@ -409,13 +414,44 @@ static bool check(int n_arguments, char **arguments, hth_run_options *out)
     return check_prompt(out) && check_grammar(out);
 }
 
+static void init(hth_run_options *out)
+{
+    memset(out, 0, sizeof(*out));
+    hth_model_setup_init(&out->setup);
+    out->request = hearth_request_default();
+}
+
+void hth_run_options_recommend(int argc, char **argv, const hth_api_defaults *recommended, uint32_t n_ctx,
+                               hth_run_options *options)
+{
+    hth_run_options *again = malloc(sizeof(*again));
+    hearth_sampling *to = &options->request.sampling;
+
+    if (!again)
+        return; /* the usual values are as good */
+    init(again);
+    hth_api_defaults_fill(recommended, &again->request);
+    if (again->request.sampling.repeat_last_n > HTH_API_LAST_N_MAX) /* all of the context */
+        again->request.sampling.repeat_last_n = n_ctx < HTH_API_LAST_N_MAX ? n_ctx : HTH_API_LAST_N_MAX;
+    /* It was read before, so it has no fault; what it says, it says over what is recommended. */
+    (void)hth_option_table_parse(&table, "hearth run", argc, argv, again);
+    to->temperature = again->request.sampling.temperature;
+    to->top_k = again->request.sampling.top_k;
+    to->top_p = again->request.sampling.top_p;
+    to->min_p = again->request.sampling.min_p;
+    to->typical_p = again->request.sampling.typical_p;
+    to->repeat_penalty = again->request.sampling.repeat_penalty;
+    to->repeat_last_n = again->request.sampling.repeat_last_n;
+    to->xtc_probability = again->request.sampling.xtc_probability;
+    to->xtc_threshold = again->request.sampling.xtc_threshold;
+    free(again);
+}
+
 bool hth_run_options_parse(int argc, char **argv, hth_run_options *out, int *exit_out)
 {
     int first;
 
-    memset(out, 0, sizeof(*out));
-    hth_model_setup_init(&out->setup);
-    out->request = hearth_request_default();
+    init(out);
     out->setup.model.n_parallel = 0; /* until it is known how many run */
     *exit_out = HTH_EXIT_USAGE;
     first = hth_option_table_parse(&table, "hearth run", argc, argv, out);

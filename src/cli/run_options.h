@@ -52,6 +52,13 @@ typedef struct hth_run_options {
 bool hth_run_options_parse(int argc, char **argv, hth_run_options *out, int *exit_out);
 
 /*
+ * Put what a model recommends in place of sampling values that this command line, which was parsed into options, does not
+ * give. n_ctx is of the context.
+ */
+void hth_run_options_recommend(int argc, char **argv, const hth_api_defaults *recommended, uint32_t n_ctx,
+                               hth_run_options *options);
+
+/*
  * The row of an option that a line of --prompts-json may have; NULL when there is none of that name, such as "top_k".
  * Its value is read by hth_option_read into a copy of the options.
  */

@@ -18,6 +18,7 @@
 #include "cache/directory.h"
 #include "cache/signing_key.h"
 #include "cli/serve_config.h"
+#include "models/chat_templates.h"
 #include "server/tls.h"
 
 static const char gguf_magic[] = "GGUF";
@@ -169,6 +170,8 @@ static void check_model(const hth_serve_set *set, size_t i, bool thorough, hth_p
     const hth_serve_model *model = &set->models[i];
 
     check_model_file(model, problems);
+    if (model->setup.chat_template && !hth_chat_template_is_name(model->setup.chat_template))
+        check_readable("the chat template", model->setup.chat_template, problems);
     check_readable("the chat template", model->setup.chat_template_file, problems);
     check_signing_key(&model->setup, problems);
     for (size_t j = 0; j < i; j++)

@@ -27,7 +27,7 @@
 #include "sched/strategy.h"
 #include "server/model_names.h"
 
-enum { VALUE_BYTES = PATH_MAX + 64, HOST_BYTES = 256, WORKER_ARGS_MAX = 512 };
+enum { VALUE_BYTES = (64 << 10) + 64, HOST_BYTES = 256, WORKER_ARGS_MAX = 512 };
 
 /* While a set is made. */
 typedef struct loader {
@@ -129,7 +129,7 @@ static void make_absolute(const loader *l, const hth_option_table *table, void *
         const hth_option *row = flat.rows[i].option;
         const char **path = (const char **)((char *)options + flat.rows[i].offset + row->offset);
 
-        if (row->is_path && row->kind == HTH_OPTION_TEXT && *path)
+        if (row->is_path && row->kind == HTH_OPTION_TEXT && *path && !(row->is_word && row->is_word(*path)))
             *path = absolute(l, *path);
     }
 }
@@ -211,11 +211,17 @@ static void finish_model(loader *l, hth_serve_model *model, const char *where)
     if (hth_policy_validate(&policy, &err) != HEARTH_OK)
         hth_problems_add(l->problems, "%sthe cache policy of model '%s' cannot be used: %s", where, model->name,
                          err.message);
+    if (model->setup.chat_template && model->setup.chat_template_file)
+        hth_problems_add(l->problems, "%smodel '%s' has both chat_template and chat_template_file; give one of them",
+                         where, model->name);
     if (!hth_strategy_builtin(model->setup.model.strategy, &strategy))
         hth_problems_add(l->problems,
                          "%sstrategy of model '%s' is '%s'; it must be decode_maximal, prefill_priority or balanced",
                          where, model->name, model->setup.model.strategy);
     check_aliases(l, model, where);
+    if (model->setup.defaults.system && strlen(model->setup.defaults.system) > HTH_API_DEFAULT_SYSTEM_BYTES_MAX)
+        hth_problems_add(l->problems, "%sthe system message of model '%s' is longer than %d KiB", where, model->name,
+                         HTH_API_DEFAULT_SYSTEM_BYTES_MAX >> 10);
     make_setup_absolute(l, &model->setup);
     if (model->setup.runtime.ram_bytes_max == 0)
         model->setup.runtime.ram_bytes_max = hth_runtime_ram_bytes_default() >> 20 << 20;

@@ -499,6 +499,11 @@ static const hth_option model_key_rows[] = {
     { "ram", 0, HTH_OPTION_SIZE, "SIZE", "memory for rows (default: that of the section cache)",
       .offset = IN_MODEL(setup.runtime.ram_bytes_max), .low = 1 << 20, .key = "ram" },
     { .kind = HTH_OPTION_TABLE,
+      .key = "defaults",
+      .table = &hth_default_options,
+      .offset = IN_MODEL(setup.defaults),
+      .help = "Defaults of requests" },
+    { .kind = HTH_OPTION_TABLE,
       .key = "cache",
       .table = &hth_model_cache_options,
       .offset = IN_MODEL(setup),
@@ -512,6 +517,11 @@ static const hth_option file_rows[] = {
       .table = &hth_model_cache_options,
       .offset = AT(defaults.setup),
       .help = "Cache, of all models" },
+    { .kind = HTH_OPTION_TABLE,
+      .key = "defaults",
+      .table = &hth_default_options,
+      .offset = AT(defaults.setup.defaults),
+      .help = "Of requests whose clients do not say it, of all models; what is not given is as the model recommends" },
 };
 
 static const hth_option flag_rows[] = {
@@ -546,6 +556,8 @@ static const hth_option flag_rows[] = {
     { .kind = HTH_OPTION_HEADING, .help = "Models; for all of them, also where their sections say something else" },
     { .kind = HTH_OPTION_TABLE, .table = &name_table, .offset = AT(defaults) },
     { .kind = HTH_OPTION_TABLE, .table = &model_shared_table, .offset = AT(defaults) },
+    { .kind = HTH_OPTION_HEADING, .help = "Requests whose clients do not say it; for all models" },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_default_options, .offset = AT(defaults.setup.defaults) },
     { .kind = HTH_OPTION_HEADING, .help = "Cache" },
     { .kind = HTH_OPTION_TABLE, .table = &hth_model_cache_options, .offset = AT(defaults.setup) },
     { .kind = HTH_OPTION_HEADING, .help = "Help" },
@@ -558,6 +570,7 @@ static const hth_option worker_rows[] = {
     { .kind = HTH_OPTION_TABLE, .table = &hth_model_engine_options },
     { .kind = HTH_OPTION_TABLE, .table = &hth_model_scheduling_options },
     { .kind = HTH_OPTION_TABLE, .table = &hth_model_cache_options },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_default_options, .offset = offsetof(hth_model_setup, defaults) },
 };
 
 const hth_option_table hth_serve_flags = TABLE(flag_rows);

@@ -11,7 +11,7 @@
 
 #include "cli/serve_config.h"
 
-enum { VALUE_BYTES = PATH_MAX + 64, COMMENT_WIDTH = 118, INDENT = 2 };
+enum { VALUE_BYTES = (64 << 10) + 64, COMMENT_WIDTH = 118, INDENT = 2 };
 
 typedef struct printer {
     FILE *out;
@@ -168,22 +168,24 @@ static void print_table(const printer *p, const hth_option_table *table, const v
 
 /* ---- models ---- */
 
-/* What a model's cache has otherwise than that of all. Its memory is the model's own key. */
-static void print_model_cache(const printer *p, const hth_model_setup *setup, const hth_model_setup *of_all)
+/* What a model's section has otherwise than that of all. The cache's memory is the model's own key. */
+static void print_model_section(const printer *p, const char *name, const hth_option_table *table, const void *own,
+                                const void *of_all)
 {
     const printer plain = { .out = p->out, .value = p->value, .other = p->other };
-    const hth_option_table *table = &hth_model_cache_options;
     bool has_begun = false;
+    hth_flat_table flat; /* of rows that all lie in one struct */
 
-    for (size_t i = 0; i < table->n; i++) {
-        const hth_option *row = &table->rows[i];
+    hth_option_table_flatten(table, true, &flat);
+    for (size_t i = 0; i < flat.n; i++) {
+        const hth_option *row = flat.rows[i].option;
 
-        if (strcmp(row->key, "ram") == 0 || is_same(p, row, setup, of_all))
+        if (strcmp(row->key, "ram") == 0 || is_same(p, row, own, of_all))
             continue;
         if (!has_begun)
-            (void)fprintf(p->out, "%*scache {\n", INDENT, "");
+            (void)fprintf(p->out, "%*s%s {\n", INDENT, "", name);
         has_begun = true;
-        print_row(&plain, row, setup, 2 * INDENT);
+        print_row(&plain, row, own, 2 * INDENT);
     }
     if (has_begun)
         (void)fprintf(p->out, "%*s}\n", INDENT, "");
@@ -203,7 +205,9 @@ static void print_model(const printer *p, const hth_serve_model *model, const ht
         if (row->key && row->kind != HTH_OPTION_TABLE)
             print_row(p, row, (const char *)model + flat.rows[i].offset, INDENT);
     }
-    print_model_cache(p, &model->setup, &effective->defaults.setup);
+    print_model_section(p, "defaults", &hth_default_options, &model->setup.defaults,
+                        &effective->defaults.setup.defaults);
+    print_model_section(p, "cache", &hth_model_cache_options, &model->setup, &effective->defaults.setup);
     (void)fputs("}\n", p->out);
 }
 
@@ -255,11 +259,10 @@ static void print_keys(const printer *p, const char *section, const hth_option_t
             print_key(p, section, row, place);
             continue;
         }
-        if (row->table == &hth_model_cache_options && *section) {
+        if ((row->table == &hth_model_cache_options || row->table == &hth_default_options) && *section) {
             (void)fprintf(
-                p->out,
-                "| `%s%s` | | | a section with the keys of `cache`; what it has wins over `cache` for this model |\n",
-                section, row->key);
+                p->out, "| `%s%s` | | | a section with the keys of `%s`; what it has wins over `%s` for this model |\n",
+                section, row->key, row->key, row->key);
             continue;
         }
         (void)snprintf(inside, sizeof(inside), "%.60s%.60s.", section, row->key); /* sized for it */
@@ -269,15 +272,18 @@ static void print_keys(const printer *p, const char *section, const hth_option_t
 
 void hth_serve_keys_print(FILE *out)
 {
-    char value[VALUE_BYTES];
-    const printer p = { .out = out, .value = value };
+    const printer p = { .out = out, .value = malloc(VALUE_BYTES) };
     hth_serve_options *defaults = malloc(sizeof(*defaults));
 
-    if (!defaults)
+    if (!p.value || !defaults) {
+        free(p.value);
+        free(defaults);
         return;
+    }
     hth_serve_options_init(defaults);
     (void)fputs("| Key | Flag | Default | What it is |\n| --- | --- | --- | --- |\n", out);
     print_keys(&p, "", &hth_serve_keys, defaults);
     print_keys(&p, "model.", &hth_serve_model_keys, &defaults->defaults);
+    free(p.value);
     free(defaults);
 }

@@ -55,7 +55,7 @@ bool hth_value_i32(const char *name, const char *value, long long low, long long
     return true;
 }
 
-bool hth_value_float(const char *name, const char *value, double low, double high, float *out, hearth_error *err)
+bool hth_value_number(const char *name, const char *value, double low, double high, double *out, hearth_error *err)
 {
     char expected[96];
     char *end;
@@ -65,6 +65,16 @@ bool hth_value_float(const char *name, const char *value, double low, double hig
         (void)snprintf(expected, sizeof(expected), "a number from %g to %g", low, high);
         return hth_value_wrong(name, value, expected, err);
     }
+    *out = number;
+    return true;
+}
+
+bool hth_value_float(const char *name, const char *value, double low, double high, float *out, hearth_error *err)
+{
+    double number;
+
+    if (!hth_value_number(name, value, low, high, &number, err))
+        return false;
     *out = (float)number;
     return true;
 }

@@ -22,6 +22,7 @@ bool hth_value_u32(const char *name, const char *value, long long low, long long
                    hearth_error *err);
 bool hth_value_i32(const char *name, const char *value, long long low, long long high, int32_t *out, hearth_error *err);
 bool hth_value_float(const char *name, const char *value, double low, double high, float *out, hearth_error *err);
+bool hth_value_number(const char *name, const char *value, double low, double high, double *out, hearth_error *err);
 /* Milliseconds, with an optional ms, s, min, h or d. */
 bool hth_value_ms(const char *name, const char *value, uint32_t low, uint32_t high, uint32_t *out, hearth_error *err);
 /* Bytes, with an optional K, M, G or T, which may be written KB or KiB and is 1024 each time, at least low. */

@@ -79,6 +79,8 @@ static const hth_option rows[] = {
       "the prompt of a request whose client left is read on for so long at most, while nobody waits for its place "
       "(default 60000; 0: not at all)",
       .offset = AT(linger_ms), .low = 0, .high = 3600000 },
+    { .kind = HTH_OPTION_HEADING, .help = "Requests whose clients do not say it" },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_default_options, .offset = AT(setup.defaults) },
     { .kind = HTH_OPTION_HEADING, .help = "Scheduling" },
     { .kind = HTH_OPTION_TABLE, .table = &hth_model_scheduling_options, .offset = AT(setup) },
     { .kind = HTH_OPTION_HEADING, .help = "Cache" },
@@ -173,6 +175,7 @@ static hearth_status run(const worker_options *options, const char *template_tex
 {
     hearth_runtime_options runtime = hth_model_setup_runtime(&options->setup);
     hearth_model_options model = hth_model_setup_model(&options->setup);
+    const hth_api_defaults advice = hth_default_options_beside(options->setup.path);
     hth_worker_options worker = {
         .model_path = options->setup.path,
         .runtime = &runtime,
@@ -182,6 +185,8 @@ static hearth_status run(const worker_options *options, const char *template_tex
         .control_fd = options->control_fd,
         .http = hth_http_options_default(),
         .limits = hth_api_limits_default(),
+        .defaults = &options->setup.defaults,
+        .advice = &advice,
         .linger_ms = options->linger_ms,
         .silence_ms = options->keep_alive_ms,
         .drain_timeout_ms = options->drain_ms,
@@ -224,11 +229,8 @@ int hth_command_worker(int argc, char **argv)
 
     if (!parse(argc, argv, &options, &exit_code))
         return exit_code;
-    if (options.setup.chat_template_file) {
-        template_text = hth_text_file_read(options.setup.chat_template_file);
-        if (!template_text)
-            return HTH_EXIT_FAILED;
-    }
+    if (!hth_model_setup_template(&options.setup, &template_text))
+        return HTH_EXIT_FAILED;
     status = run(&options, template_text, &err);
     free(template_text);
     if (status == HEARTH_OK)

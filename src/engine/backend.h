@@ -24,7 +24,7 @@
 #include "engine/chat_reply.h"
 
 /* Raised when anything in this header changes; a module with another number is refused. */
-#define HTH_BACKEND_ABI 8u
+#define HTH_BACKEND_ABI 10u
 
 /* The symbol that an engine module exports: const hth_backend *hearth_backend(void). */
 #define HTH_BACKEND_SYMBOL "hearth_backend"
@@ -64,7 +64,8 @@ typedef struct hth_engine_model_params {
     const char *chat_template;        /* Jinja source, or NULL for the model's own */
     hearth_load_progress_fn progress; /* may be NULL */
     void *progress_user_data;
-    const hth_log *log; /* outlives the model; never NULL */
+    const hth_log *log;            /* outlives the model; never NULL */
+    const char *fallback_template; /* Jinja source for a model that has none; NULL: conversations are refused */
 } hth_engine_model_params;
 
 /* Something that the engine can compute on. */
@@ -76,12 +77,23 @@ typedef struct hth_engine_device {
 } hth_engine_device;
 
 enum { HTH_NO_TOKEN = -1 };
+/* What a model's file recommends for sampling, as it stands there; NAN where it says nothing. */
+typedef struct hth_sampling_advice {
+    float temperature;
+    float top_k;
+    float top_p;
+    float min_p;
+    float repeat_penalty;
+    float repeat_last_n;
+    float xtc_probability;
+    float xtc_threshold;
+} hth_sampling_advice;
 
 typedef struct hth_engine_model_info {
     hth_model_kind kind;
     char architecture[64];
     char description[128];
-    char chat_template_kind[32]; /* "model", "given" or "none" */
+    char chat_template_kind[32]; /* "model", "given", "fallback" or "none" */
     char quant_type[16];         /* name as in the key's quant table, "unknown" otherwise */
     uint64_t n_params;
     uint64_t weight_bytes;
@@ -92,6 +104,7 @@ typedef struct hth_engine_model_info {
     const char *chat_template; /* its source, as long as the model is loaded; NULL: none */
     /* The control tokens that ask for what stands between two texts; HTH_NO_TOKEN: it was not made for that. */
     hearth_token fill_prefix, fill_suffix, fill_middle;
+    hth_sampling_advice advice;
 } hth_engine_model_info;
 
 typedef struct hth_engine_context_params {
@@ -289,6 +302,15 @@ typedef struct hth_backend {
      */
     hearth_status (*chat_read)(const hth_engine_chat_reader *reader, const char *text, size_t n_bytes, bool is_whole,
                                hth_chat_reply *out, hearth_error *err);
+
+    /* ---- memory: any thread ---- */
+
+    /*
+     * About how many bytes a cell takes in a context whose types are these (NULL: f16), rather more than less, and how many
+     * are free where cells would lie, once the weights are there. 0: not known. *is_device_out: on devices other than the CPU.
+     */
+    void (*cell_room)(const hth_engine_model *model, const char *type_k, const char *type_v, uint64_t *cell_bytes_out,
+                      uint64_t *free_bytes_out, bool *is_device_out);
 } hth_backend;
 
 typedef const hth_backend *(*hth_backend_entry)(void);

@@ -55,24 +55,51 @@ static uint32_t model_number(const hth_engine_model *model, const char *key, uin
     return rest == text || *rest || value > UINT32_MAX ? fallback : (uint32_t)value;
 }
 
+/* Of all layers, where each keeps keys and values of every cell. */
+static double cell_bytes(const hth_engine_model *model, enum ggml_type type_k, enum ggml_type type_v)
+{
+    const hth_shim_model_facts *facts = &model->facts;
+    uint32_t head_bytes_default = facts->n_head > 0 ? (uint32_t)(facts->n_embd / facts->n_head) : 0;
+    double values_k = model_number(model, "attention.key_length", head_bytes_default);
+    double values_v = model_number(model, "attention.value_length", head_bytes_default);
+
+    return (values_k * (double)ggml_type_size(type_k) / (double)ggml_blck_size(type_k) +
+            values_v * (double)ggml_type_size(type_v) / (double)ggml_blck_size(type_v)) *
+           facts->n_head_kv * facts->n_layers;
+}
+
 /*
  * About how much memory the KV buffer takes, or 0 where that cannot be told from outside: some layers keep less, or the
  * buffer is not in this machine's main memory.
  */
 static uint64_t kv_bytes(const hth_engine_model *model, const struct llama_context_params *params)
 {
-    const hth_shim_model_facts *facts = &model->facts;
-    uint32_t head_bytes_default = facts->n_head > 0 ? (uint32_t)(facts->n_embd / facts->n_head) : 0;
-    double values_k, values_v, cell_bytes;
-
     if (atomic_load(&model->kind) != HTH_MODEL_PLAIN || model->on_gpu ||
         model_number(model, "attention.kv_lora_rank", 0) > 0)
         return 0;
-    values_k = model_number(model, "attention.key_length", head_bytes_default);
-    values_v = model_number(model, "attention.value_length", head_bytes_default);
-    cell_bytes = values_k * (double)ggml_type_size(params->type_k) / (double)ggml_blck_size(params->type_k) +
-                 values_v * (double)ggml_type_size(params->type_v) / (double)ggml_blck_size(params->type_v);
-    return (uint64_t)(cell_bytes * facts->n_head_kv * facts->n_layers * params->n_ctx);
+    return (uint64_t)(cell_bytes(model, params->type_k, params->type_v) * params->n_ctx);
+}
+
+/* Of all layers, as if each kept every cell; types that are none count as f16. */
+void hth_backend_llama_cell_room(const hth_engine_model *model, const char *type_k, const char *type_v,
+                                 uint64_t *cell_bytes_out, uint64_t *free_bytes_out, bool *is_device_out)
+{
+    enum ggml_type k = GGML_TYPE_F16, v = GGML_TYPE_F16;
+    uint64_t weight_bytes = model->is_mapped ? model->facts.weight_bytes : 0, free_bytes;
+
+    if (type_k)
+        (void)type_by_name(type_k, &k);
+    if (type_v)
+        (void)type_by_name(type_v, &v);
+    *cell_bytes_out = (uint64_t)cell_bytes(model, k, v);
+    *is_device_out = model->on_gpu;
+    if (model->on_gpu) {
+        *free_bytes_out = hth_llama_devices_free_bytes(&model->devices);
+        return;
+    }
+    /* Mapped weights are in the page cache, which counts as free; they are needed all the same. */
+    free_bytes = hth_os_memory_available_bytes();
+    *free_bytes_out = free_bytes > weight_bytes ? free_bytes - weight_bytes : 0;
 }
 
 /* Everything that decides what a cell's bytes mean. Models carry their own RoPE values; those are named as they are. */

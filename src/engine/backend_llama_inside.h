@@ -29,6 +29,8 @@ struct hth_engine_model {
     hth_llama_chat *chat;   /* NULL: no template, or one that cannot be read */
     char chat_problem[256]; /* why not */
     bool chat_given;
+    bool chat_is_fallback;
+    bool is_mapped;  /* the weights are those of the file */
     atomic_int kind; /* hth_model_kind */
     bool has_long_rope_factors;
     hth_llama_devices devices;
@@ -125,6 +127,8 @@ hearth_status hth_backend_llama_model_load(const char *path, const hth_engine_mo
                                            hth_engine_model **out, hearth_error *err);
 void hth_backend_llama_model_free(hth_engine_model *model);
 void hth_backend_llama_model_info(const hth_engine_model *model, hth_engine_model_info *out);
+void hth_backend_llama_cell_room(const hth_engine_model *model, const char *type_k, const char *type_v,
+                                 uint64_t *cell_bytes_out, uint64_t *free_bytes_out, bool *is_device_out);
 hearth_status hth_backend_llama_tokenize(const hth_engine_model *model, const char *text, size_t n_bytes,
                                          unsigned flags, hearth_token *tokens, size_t capacity, size_t *n_out,
                                          hth_tokenize_result *result, hearth_error *err);

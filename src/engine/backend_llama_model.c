@@ -5,6 +5,7 @@
  */
 #include "engine/backend_llama_inside.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,6 +115,7 @@ static hearth_status pick_devices(hth_engine_model *model, const hth_engine_mode
         return status;
     model->on_gpu = model->devices.n > 0;
     model->n_gpu_layers = model->on_gpu ? params->n_gpu_layers : 0;
+    model->is_mapped = !params->no_mmap;
     if (params->n_gpu_layers > 0 && !model->on_gpu)
         hth_warn(
             model->log,
@@ -153,6 +155,9 @@ static hearth_status read_chat_template(hth_engine_model *model, const hth_engin
     hearth_status status = hth_llama_chat_new(model->llama, params->chat_template, &model->chat, &problem);
 
     model->chat_given = params->chat_template != NULL;
+    if (status == HEARTH_OK && !model->chat && params->fallback_template && model->facts.has_vocabulary)
+        model->chat_is_fallback =
+            hth_llama_chat_new(model->llama, params->fallback_template, &model->chat, NULL) == HEARTH_OK;
     if (status == HEARTH_OK)
         return HEARTH_OK;
     if (model->chat_given)
@@ -238,10 +243,39 @@ out:
     return status;
 }
 
+/* A number of the metadata, of any type; NAN: there is none. */
+static float advised(const hth_engine_model *model, const char *key)
+{
+    char text[64], *end;
+    double value;
+
+    if (!hth_shim_model_meta(model->llama, key, text, sizeof(text)))
+        return NAN;
+    value = strtod(text, &end);
+    return end == text || *end ? NAN : (float)value;
+}
+
+static hth_sampling_advice advice_of(const hth_engine_model *model)
+{
+    return (hth_sampling_advice){
+        .temperature = advised(model, "general.sampling.temp"),
+        .top_k = advised(model, "general.sampling.top_k"),
+        .top_p = advised(model, "general.sampling.top_p"),
+        .min_p = advised(model, "general.sampling.min_p"),
+        .repeat_penalty = advised(model, "general.sampling.penalty_repeat"),
+        .repeat_last_n = advised(model, "general.sampling.penalty_last_n"),
+        .xtc_probability = advised(model, "general.sampling.xtc_probability"),
+        .xtc_threshold = advised(model, "general.sampling.xtc_threshold"),
+    };
+}
+
 void hth_backend_llama_model_info(const hth_engine_model *model, hth_engine_model_info *out)
 {
     const hth_shim_model_facts *facts = &model->facts;
-    const char *template_kind = model->chat_given ? "given" : model->chat || model->chat_problem[0] ? "model" : "none";
+    const char *template_kind = model->chat_given                     ? "given"
+                              : model->chat_is_fallback               ? "fallback"
+                              : model->chat || model->chat_problem[0] ? "model"
+                                                                      : "none";
 
     *out = (hth_engine_model_info){
         .kind = (hth_model_kind)atomic_load(&model->kind),
@@ -255,6 +289,7 @@ void hth_backend_llama_model_info(const hth_engine_model *model, hth_engine_mode
         .fill_prefix = facts->fill_prefix,
         .fill_suffix = facts->fill_suffix,
         .fill_middle = facts->fill_middle,
+        .advice = advice_of(model),
     };
     memcpy(out->architecture, facts->architecture, sizeof(out->architecture));
     memcpy(out->description, facts->description, sizeof(out->description));

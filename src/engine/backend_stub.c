@@ -12,6 +12,8 @@
  * path is "stub:" with optional parameters, "stub:kind=window,delay_us=100":
  *
  *   n_ctx_train   4096   context that the model claims to be trained with
+ *   top_k                what it claims to recommend
+ *   cell_bytes    0      what it claims a cell to take, of 1 GiB that it claims to be free
  *   vocab         260    tokens: 256 bytes, 4 control tokens, and made-up words beyond
  *   delay_us      0      how long each row of a batch takes
  *   kind          plain  plain, window, recurrent, hybrid
@@ -62,6 +64,8 @@
 struct hth_engine_model {
     hth_model_kind kind;
     uint32_t n_ctx_train;
+    uint32_t top_k; /* UINT32_MAX: it recommends nothing */
+    uint32_t cell_bytes;
     uint32_t n_vocab;
     uint32_t delay_us;
     uint32_t n_window; /* 0: none */
@@ -214,6 +218,10 @@ static hearth_status parse_parameters(const char *path, hth_engine_model *model,
             *value++ = '\0';
             if (strcmp(item, "n_ctx_train") == 0)
                 ok = parse_number(value, 1, 1u << 20, &model->n_ctx_train);
+            else if (strcmp(item, "top_k") == 0)
+                ok = parse_number(value, 0, 1u << 20, &model->top_k);
+            else if (strcmp(item, "cell_bytes") == 0)
+                ok = parse_number(value, 0, 1u << 30, &model->cell_bytes);
             else if (strcmp(item, "vocab") == 0)
                 ok = parse_number(value, FIRST_WORD_TOKEN, 1u << 20, &model->n_vocab);
             else if (strcmp(item, "delay_us") == 0)
@@ -226,10 +234,10 @@ static hearth_status parse_parameters(const char *path, hth_engine_model *model,
                 ok = parse_number(value, 0, 1, &model->fills);
         }
         if (!ok)
-            return hth_fail(
-                err, HEARTH_MISUSE,
-                "'%s' has a bad parameter '%s'; known are n_ctx_train, vocab, delay_us, kind, fills and window", path,
-                item);
+            return hth_fail(err, HEARTH_MISUSE,
+                            "'%s' has a bad parameter '%s'; known are n_ctx_train, top_k, cell_bytes, vocab, delay_us, "
+                            "kind, fills and window",
+                            path, item);
     }
     return HEARTH_OK;
 }
@@ -251,6 +259,7 @@ static hearth_status model_load(const char *path, const hth_engine_model_params 
     *model = (hth_engine_model){
         .kind = HTH_MODEL_PLAIN,
         .n_ctx_train = 4096,
+        .top_k = UINT32_MAX,
         .n_vocab = FIRST_WORD_TOKEN,
         .template_given = params->chat_template != NULL,
     };
@@ -303,10 +312,22 @@ static void model_info(const hth_engine_model *model, hth_engine_model_info *out
         .fill_prefix = model->fills ? '<' : HTH_NO_TOKEN,
         .fill_suffix = model->fills ? '|' : HTH_NO_TOKEN,
         .fill_middle = model->fills ? '>' : HTH_NO_TOKEN,
+        .advice = { NAN, model->top_k < UINT32_MAX ? (float)model->top_k : NAN, NAN, NAN, NAN, NAN, NAN, NAN },
     };
     (void)snprintf(out->description, sizeof(out->description), "stub %s", kind_name(model->kind)); /* fits */
     (void)snprintf(out->chat_template_kind, sizeof(out->chat_template_kind), "%s",
                    model->template_given ? "given" : "model"); /* fits */
+}
+
+/* As many cells as it is asked for cost nothing. */
+static void cell_room(const hth_engine_model *model, const char *type_k, const char *type_v, uint64_t *cell_bytes_out,
+                      uint64_t *free_bytes_out, bool *is_device_out)
+{
+    (void)type_k;
+    (void)type_v;
+    *cell_bytes_out = model->cell_bytes;
+    *free_bytes_out = UINT64_C(1) << 30;
+    *is_device_out = false;
 }
 
 static const char *const control_names[] = { "<s>", "</s>", "<|im_start|>", "<|im_end|>" };
@@ -1156,6 +1177,7 @@ const hth_backend *hth_backend_stub(void)
         .model_load = model_load,
         .model_free = model_free,
         .model_info = model_info,
+        .cell_room = cell_room,
         .tokenize = tokenize,
         .piece = piece,
         .is_end = is_end,

@@ -106,6 +106,33 @@ static hearth_status check_conversation(const hearth_conversation *c, hearth_err
     return status == HEARTH_OK ? check("template_values", c->template_values, err) : status;
 }
 
+void hth_model_warn_of_template(hearth_model *model)
+{
+    if (strcmp(model->info.chat_template_kind, "fallback") != 0 || atomic_exchange(&model->has_warned, true))
+        return;
+    hth_warn(hth_runtime_log(model->runtime),
+             "model '%s' has no chat template: conversations have the form of " HTH_CHAT_TEMPLATE_FALLBACK
+             ", which it may not know; give its own with --chat-template (a name or a file)",
+             model->name);
+}
+
+/* Texts that end a reply by one of our templates: a model may have no token for them. */
+static hearth_status add_stops(const hth_chat_template *of, hearth_chat_prompt *prompt, hearth_error *err)
+{
+    char **stop = realloc((void *)prompt->stop, (prompt->n_stop + HTH_CHAT_TEMPLATE_STOPS_MAX) * sizeof(*stop));
+
+    if (!stop)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a prompt");
+    prompt->stop = stop;
+    for (size_t i = 0; i < HTH_CHAT_TEMPLATE_STOPS_MAX && of->stop[i]; i++) {
+        stop[prompt->n_stop] = strdup(of->stop[i]);
+        if (!stop[prompt->n_stop])
+            return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a prompt");
+        prompt->n_stop++;
+    }
+    return HEARTH_OK;
+}
+
 hearth_status hearth_conversation_render(hearth_model *model, const hearth_conversation *conversation,
                                          hearth_chat_prompt *out, hearth_error *err)
 {
@@ -128,7 +155,12 @@ hearth_status hearth_conversation_render(hearth_model *model, const hearth_conve
         return status;
     status = model->backend->chat_prompt(model->engine_model, &given, &prompt, err);
     hth_model_leave(model);
+    hth_model_warn_of_template(model);
+    if (status == HEARTH_OK && model->chat_template)
+        status = add_stops(model->chat_template, &prompt, err);
     if (status == HEARTH_OK)
         *out = prompt;
+    else
+        hearth_chat_prompt_free(&prompt);
     return status;
 }

@@ -17,7 +17,12 @@
 #include "models/model_inside.h"
 
 enum {
-    N_CTX_DEFAULT_MAX = 8192,
+    N_CTX_UNKNOWN = 8192,     /* where a model does not say what it was trained with */
+    N_CTX_BLIND_MAX = 32768,  /* where it cannot be told what cells take */
+    N_CTX_DEFAULT_MIN = 2048, /* less is of no use: then the engine says what is missing */
+    N_CTX_STEP = 256,
+    DEVICE_SHARE = 2, /* of what is free there, one in so many bytes goes into cells */
+    HOST_SHARE = 4,   /* less of this machine's, where other models and the tiers live, too */
     N_CTX_MAX = 1 << 24,
     QUEUE_MAX_MAX = 65536,
     TICK_MS_MAX = 60000,
@@ -122,11 +127,13 @@ static char *name_of_path(const char *path)
 static hearth_status load_engine_model(hearth_model *model, const char *path, const hearth_model_options *options,
                                        hearth_error *err)
 {
+    const hth_chat_template *named = options->chat_template ? hth_chat_template_named(options->chat_template) : NULL;
     hth_engine_model_params params = {
         .n_gpu_layers = options->n_gpu_layers,
         .rpc_servers = options->rpc_servers,
         .no_mmap = options->no_mmap,
-        .chat_template = options->chat_template,
+        .chat_template = named ? named->source : options->chat_template,
+        .fallback_template = hth_chat_template_named(HTH_CHAT_TEMPLATE_FALLBACK)->source,
         .progress = options->progress,
         .progress_user_data = options->progress_user_data,
         .log = hth_runtime_log(model->runtime),
@@ -139,9 +146,13 @@ static hearth_status load_engine_model(hearth_model *model, const char *path, co
         status = hth_backend_llama(hth_runtime_engine_directory(model->runtime), &model->backend, err);
     if (status == HEARTH_OK)
         status = model->backend->model_load(path, &params, &model->engine_model, err);
-    if (status == HEARTH_OK)
-        model->backend->model_info(model->engine_model, &model->info);
-    return status;
+    if (status != HEARTH_OK)
+        return status;
+    model->backend->model_info(model->engine_model, &model->info);
+    model->chat_template = named;
+    if (strcmp(model->info.chat_template_kind, "fallback") == 0)
+        model->chat_template = hth_chat_template_named(HTH_CHAT_TEMPLATE_FALLBACK);
+    return HEARTH_OK;
 }
 
 /*
@@ -153,6 +164,48 @@ static uint32_t n_sequences(const hearth_model *model, uint32_t n_parallel)
     uint32_t n_idle = n_parallel < N_IDLE_MIN ? N_IDLE_MIN : n_parallel > N_IDLE_MAX ? N_IDLE_MAX : n_parallel;
 
     return n_parallel + (model->info.kind == HTH_MODEL_PLAIN ? n_idle : 1);
+}
+
+/*
+ * What the model was trained with, as far as memory allows. Neither the number nor what it came of enters keys, so that a
+ * start with less memory finds what one with more has kept.
+ */
+static uint32_t default_context(const hearth_model *model, const hearth_model_options *options)
+{
+    const uint32_t n_train = model->info.n_ctx_train ? model->info.n_ctx_train : N_CTX_UNKNOWN;
+    const hth_log *log = hth_runtime_log(model->runtime);
+    uint64_t cell_bytes = 0, free_bytes = 0, n_fit = N_CTX_BLIND_MAX;
+    bool is_device = false;
+
+    model->backend->cell_room(model->engine_model, options->type_k, options->type_v, &cell_bytes, &free_bytes,
+                              &is_device);
+    if (cell_bytes > 0 && free_bytes > 0)
+        n_fit = free_bytes / (is_device ? DEVICE_SHARE : HOST_SHARE) / cell_bytes / N_CTX_STEP * N_CTX_STEP;
+    if (n_fit < N_CTX_DEFAULT_MIN)
+        n_fit = N_CTX_DEFAULT_MIN;
+    if (n_train <= n_fit) {
+        hth_info(log, "model '%s': a context of %u tokens, which is what it was trained with", model->name, n_train);
+        return n_train;
+    }
+    hth_info(
+        log,
+        "model '%s': a context of %u tokens of the %u that it was trained with: a token takes %llu KiB, and %llu MiB "
+        "are free%s; give another size with --ctx (context)",
+        model->name, (unsigned)n_fit, n_train, (unsigned long long)(cell_bytes >> 10),
+        (unsigned long long)(free_bytes >> 20), is_device ? " on its devices" : "");
+    return (uint32_t)n_fit;
+}
+
+static void warn_beyond_training(const hearth_model *model, uint32_t n_ctx)
+{
+    const uint32_t n_train = model->info.n_ctx_train;
+
+    if (n_train > 0 && n_ctx > (n_train + N_CTX_STEP - 1) / N_CTX_STEP * N_CTX_STEP)
+        hth_warn(
+            hth_runtime_log(model->runtime),
+            "model '%s' was trained with %u tokens, and its context has %u: a conversation beyond the former may get "
+            "worse replies; several shorter ones are as good as ever",
+            model->name, n_train, n_ctx);
 }
 
 static hearth_status make_context(hearth_model *model, const hearth_model_options *options, hearth_error *err)
@@ -172,9 +225,9 @@ static hearth_status make_context(hearth_model *model, const hearth_model_option
     hearth_status status;
 
     if (params.n_ctx == 0)
-        params.n_ctx = model->info.n_ctx_train > 0 && model->info.n_ctx_train < N_CTX_DEFAULT_MAX
-                         ? model->info.n_ctx_train
-                         : N_CTX_DEFAULT_MAX;
+        params.n_ctx = default_context(model, options);
+    else
+        warn_beyond_training(model, params.n_ctx);
     status = model->backend->context_new(model->engine_model, &params, &model->context, err);
     if (status != HEARTH_OK)
         return status;

@@ -214,6 +214,16 @@ void hearth_model_unref(hearth_model *model)
 
 /* ---- what it is ---- */
 
+const hth_chat_template *hth_model_chat_template(const hearth_model *model)
+{
+    return model->chat_template;
+}
+
+void hth_model_advice(const hearth_model *model, hth_sampling_advice *out)
+{
+    *out = model->info.advice;
+}
+
 static void copy_text(char *to, size_t capacity, const char *from)
 {
     size_t n = strnlen(from, capacity);

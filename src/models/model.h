@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "engine/backend.h"
+#include "models/chat_templates.h"
 
 /*
  * hearth_model_load in two steps, for who has a use for a model that does not take requests yet.
@@ -42,6 +43,12 @@ hearth_status hth_model_template(hearth_model *model, char **out, hearth_error *
  * False: the model was not made for that. Any thread.
  */
 bool hth_model_fill_tokens(const hearth_model *model, hearth_token out[3]);
+
+/* What the model's file recommends for sampling. Fixed as long as the handle lives. */
+void hth_model_advice(const hearth_model *model, hth_sampling_advice *out);
+
+/* The template of ours that its conversations have; NULL: the model's, or one that was given. Likewise. */
+const hth_chat_template *hth_model_chat_template(const hearth_model *model);
 
 /* Is a prompt of so many tokens kept for later ones, as far as there is room? Fixed as long as the model is loaded. */
 bool hth_model_keeps_prompt(hearth_model *model, size_t n_tokens);

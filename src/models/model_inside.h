@@ -5,8 +5,10 @@
 #define HTH_MODELS_MODEL_INSIDE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "engine/backend.h"
+#include "models/chat_templates.h"
 #include "models/fingerprinting.h"
 #include "models/model.h"
 #include "models/runtime.h"
@@ -19,6 +21,8 @@ struct hearth_model {
     char *cache_salt; /* NULL: none */
     const hth_backend *backend;
     hth_engine_model_info info;
+    const hth_chat_template *chat_template; /* one of ours; NULL: the model's, or one that was given */
+    atomic_bool has_warned;                 /* that its conversations have a template which it may not know */
     hth_workplace place;
     hth_schedule schedule;
     uint32_t queue_max;
@@ -82,5 +86,8 @@ typedef struct hth_model_prompt {
 hearth_status hth_model_prompt_take(hearth_model *model, const hearth_request *request, const char *function,
                                     hth_model_prompt *out, hearth_error *err);
 void hth_model_prompt_give_back(hearth_model *model, hth_model_prompt *prompt);
+
+/* Say once that a model without a chat template is asked to converse. */
+void hth_model_warn_of_template(hearth_model *model);
 
 #endif

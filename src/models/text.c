@@ -207,6 +207,7 @@ hearth_status hearth_chat_render(hearth_model *model, const hearth_chat_message 
         return status;
     status = model->backend->chat_render(model->engine_model, messages, n_messages, &text, err);
     hth_model_leave(model);
+    hth_model_warn_of_template(model);
     if (status != HEARTH_OK)
         return status;
     *text_out = text;

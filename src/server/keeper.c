@@ -495,22 +495,37 @@ void hth_keeper_retire(hth_keeper *keeper, bool drains, bool again)
          again);
 }
 
-/* The value of an option; "" without. */
-static const char *value_of(const char *const *strings, const char *option)
+/* Value n of an option; "" without. */
+static const char *value_of(const char *const *strings, const char *option, size_t n)
 {
     for (size_t i = 0; strings[i] && strings[i + 1]; i++)
-        if (strcmp(strings[i], option) == 0)
+        if (strcmp(strings[i], option) == 0 && n-- == 0)
             return strings[i + 1];
     return "";
+}
+
+static bool is_same_option(const char *const *a, const char *const *b, const char *option)
+{
+    for (size_t n = 0;; n++) {
+        const char *value = value_of(a, option, n);
+
+        if (strcmp(value, value_of(b, option, n)) != 0)
+            return false;
+        if (!*value)
+            return true;
+    }
 }
 
 /* Would tokens of a reply that one of these began mean the same to the other? */
 static bool is_same_model(const char *const *a, const char *const *b)
 {
-    static const char *const options[] = { "--model", "--chat-template" };
+    static const char *const options[] = {
+        "--model",   "--chat-template", "--chat-template-file", "--chat-template-kwargs", "--system", "--reasoning",
+        "--predict", "--stop"
+    };
 
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
-        if (strcmp(value_of(a, options[i]), value_of(b, options[i])) != 0)
+        if (!is_same_option(a, b, options[i]))
             return false;
     return true;
 }

@@ -47,6 +47,7 @@ typedef struct worker {
     hth_http_listener *listener;
     hth_post *post;
     hth_worker_self self;
+    hth_api_defaults defaults; /* of requests: the operator's, then what is recommended; final once it has loaded */
     hth_status_page *page;
     hth_buffer error_text;
     char name[NAME_BYTES];
@@ -204,17 +205,56 @@ static void publish_numbers(const worker *w)
         hth_status_page_numbers_set(w->page, &counters, &info);
 }
 
-/* What tokens of a reply mean something to: the model's file, and the template that made their prompt. */
+static void add_text(hth_sha256 *sha, const char *text)
+{
+    hth_sha256_update(sha, text ? text : "", text ? strlen(text) + 1 : 1);
+}
+
+/* What of the defaults decides prompts and where replies end. False without memory. */
+static bool digest_defaults(const hth_api_defaults *defaults, uint8_t out[HTH_SHA256_BYTES])
+{
+    hth_sha256 *sha = hth_sha256_new();
+    char numbers[64];
+
+    if (!sha)
+        return false;
+    (void)snprintf(numbers, sizeof(numbers), "%d %.0f", (int)defaults->reasoning, defaults->n_predict); /* fits */
+    add_text(sha, numbers);
+    add_text(sha, defaults->system);
+    add_text(sha, defaults->template_values);
+    for (size_t i = 0; i < defaults->n_stop; i++)
+        add_text(sha, defaults->stop[i]);
+    hth_sha256_peek(sha, out);
+    hth_sha256_free(sha);
+    return true;
+}
+
+/* What tokens of a reply mean something to: the model's file, and what made their prompt. */
 static void digest_of(const worker *w, const hearth_model_info *info, uint8_t out[HTH_FRAME_MODEL_BYTES])
 {
     const char *chat_template = w->options->model->chat_template;
-    uint8_t parts[sizeof(info->fingerprint) + HTH_SHA256_BYTES] = { 0 }, digest[HTH_SHA256_BYTES];
+    uint8_t parts[sizeof(info->fingerprint) + 2 * HTH_SHA256_BYTES] = { 0 }, digest[HTH_SHA256_BYTES];
 
     memcpy(parts, info->fingerprint, sizeof(info->fingerprint));
     if (chat_template)
         hth_sha256_of(chat_template, strlen(chat_template), parts + sizeof(info->fingerprint));
+    (void)digest_defaults(&w->defaults,
+                          parts + sizeof(info->fingerprint) + HTH_SHA256_BYTES); /* zeros without memory */
     hth_sha256_of(parts, sizeof(parts), digest);
     memcpy(out, digest, HTH_FRAME_MODEL_BYTES);
+}
+
+static void complete_defaults(worker *w)
+{
+    hth_sampling_advice advice;
+    hth_api_defaults of_model;
+
+    hth_model_advice(w->model, &advice);
+    of_model = hth_api_defaults_of_model(&advice);
+    w->defaults = w->options->defaults ? *w->options->defaults : hth_api_defaults_none();
+    hth_api_defaults_add(&w->defaults, &of_model);
+    if (w->options->advice)
+        hth_api_defaults_add(&w->defaults, w->options->advice);
 }
 
 static void loaded(worker *w)
@@ -233,7 +273,9 @@ static void loaded(worker *w)
     }
     (void)hearth_model_info_get(w->model, &info, NULL);        /* it is there */
     (void)snprintf(w->name, sizeof(w->name), "%s", info.name); /* as long */
+    complete_defaults(w);
     w->self.model = w->model;
+    w->self.defaults = &w->defaults;
     w->self.name = w->name;
     w->self.file = w->options->model_path;
     w->self.created_s = (json_int_t)hth_os_unix_seconds();
@@ -430,13 +472,15 @@ static hearth_status set_up(worker *w, hearth_error *err)
 {
     const hth_worker_options *options = w->options;
     hth_jobs_options jobs = { .limits = &options->limits,
+                              .defaults = &w->defaults,
                               .linger_ms = options->linger_ms,
                               .silence_ms = options->silence_ms };
     hth_http_options http = options->http;
     hearth_status status = HEARTH_OK;
     int failed;
 
-    http.body_bytes_max = options->limits.body_bytes_max + (options->control_fd >= 0 ? HTH_KNOWN_BYTES_MAX + HTH_PAST_BYTES_MAX : 0);
+    http.body_bytes_max =
+        options->limits.body_bytes_max + (options->control_fd >= 0 ? HTH_KNOWN_BYTES_MAX + HTH_PAST_BYTES_MAX : 0);
     w->base = event_base_new();
     if (!w->base)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for an event loop");

@@ -340,6 +340,7 @@ static hth_job *job_new(hth_jobs *jobs, hth_http_exchange *exchange, hth_task_ki
         .post = jobs->options.post,
         .prompts = jobs->prompts,
         .limits = jobs->options.limits,
+        .defaults = jobs->options.defaults,
         .model_name = jobs->name,
         .model_digest = jobs->model_digest,
         .kind = kind,

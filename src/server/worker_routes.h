@@ -9,11 +9,12 @@
 /* What a worker knows of itself. */
 typedef struct hth_worker_self {
     hth_jobs *jobs;
-    hearth_model *model;  /* NULL: not loaded yet */
-    const char *name;     /* of the model */
-    const char *file;     /* that it is loaded from */
-    const char *problem;  /* why there is no model, or soon none; NULL: all is well */
-    json_int_t created_s; /* since when there is one */
+    hearth_model *model;              /* NULL: not loaded yet */
+    const hth_api_defaults *defaults; /* of requests; NULL without a model */
+    const char *name;                 /* of the model */
+    const char *file;                 /* that it is loaded from */
+    const char *problem;              /* why there is no model, or soon none; NULL: all is well */
+    json_int_t created_s;             /* since when there is one */
 } hth_worker_self;
 
 /* Answer a request, or begin to. Event loop. */

@@ -40,8 +40,9 @@ bool hth_task_read(hth_task *task)
     if (task->n_known > task->n_bytes || task->n_past > task->n_bytes - task->n_known)
         hth_api_fail(&task->error, HTH_API_INVALID_VALUE, NULL, "the body is shorter than what should be before it");
     else if (hth_known_read(task->bytes, task->n_known, HTH_API_REPLIES_MAX, &task->known, &task->error))
-        task->request = hth_api_request_parse_past(task->api, task->bytes ? task->bytes + n_before : "",
-                                                   task->n_bytes - n_before, &past, task->limits, &task->error);
+        task->request =
+            hth_api_request_parse_with(task->api, task->bytes ? task->bytes + n_before : "", task->n_bytes - n_before,
+                                       &past, task->limits, task->defaults, &task->error);
     task->bytes = NULL;
     free(task->bytes_copy);
     task->bytes_copy = NULL;

@@ -34,6 +34,7 @@ typedef struct hth_task {
     hth_post *post;
     hth_memo *prompts; /* that were made lately */
     const hth_api_limits *limits;
+    const hth_api_defaults *defaults; /* NULL: none */
     const char *model_name;
     const uint8_t *model_digest; /* [HTH_FRAME_MODEL_BYTES] of the MODEL frame */
     hth_task_kind kind;

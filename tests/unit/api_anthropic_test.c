@@ -284,8 +284,8 @@ static void events_open_and_close_one_block_after_the_other(void **state)
 static void a_models_stream_says_what_its_message_says_and_which_text_stopped_it(void **state)
 {
     const hth_test_stub *f = *state;
-    const char *request =
-        "{\"model\":\"m\",\"max_tokens\":200,\"stop_sequences\":[\"q\",\"a\",\"e\",\"t\",\"k\"]," MESSAGES "%s}";
+    const char *request = "{\"model\":\"m\",\"max_tokens\":200,\"system\":\"fox\",\"stop_sequences\":[\"q\",\"a\","
+                          "\"e\",\"t\",\"k\"]," MESSAGES "%s}";
     char text[512];
     hth_test_answer whole, stream;
     json_t *body, *events, *event;

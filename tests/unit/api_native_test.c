@@ -522,7 +522,7 @@ static void a_model_is_described_by_models_props_slots_and_health(void **state)
     assert_string_equal(hth_test_text_at(got, "kind"), "completion");
     json_decref(got);
     hth_buffer_clear(&out);
-    hth_api_props_write(&info, "/home/me/models/tiny-Q4.gguf", &out);
+    hth_api_props_write(&info, "/home/me/models/tiny-Q4.gguf", NULL, &out);
     got = hth_test_json(hth_buffer_text(&out));
     assert_string_equal(hth_test_text_at(got, "model_path"), "tiny-Q4.gguf");
     assert_string_equal(hth_test_text_at(got, "model_alias"), info.name);
@@ -531,7 +531,7 @@ static void a_model_is_described_by_models_props_slots_and_health(void **state)
     assert_int_equal(json_integer_value(hth_test_at(got, "default_generation_settings.params.top_k")), 40);
     json_decref(got);
     hth_buffer_clear(&out);
-    hth_api_props_write(&info, "tiny.gguf", &out);
+    hth_api_props_write(&info, "tiny.gguf", NULL, &out);
     assert_non_null(strstr(hth_buffer_text(&out), "\"tiny.gguf\""));
     hth_buffer_clear(&out);
     hth_api_slots_write(&info, &out);

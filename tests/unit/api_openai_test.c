@@ -89,8 +89,8 @@ static void what_is_not_given_has_the_defaults_of_the_api(void **state)
     hth_api_request *r = parsed(HTH_API_CHAT, "{" MESSAGES ",\"temperature\":null,\"stop\":null,\"tools\":[]}");
 
     (void)state;
-    assert_true(r->options.sampling.temperature == 1 && r->options.sampling.top_p == 1);
-    assert_int_equal(r->options.sampling.top_k, 0);
+    assert_true(r->options.sampling.temperature == 0.8f && r->options.sampling.top_p == 0.95f);
+    assert_int_equal(r->options.sampling.top_k, 40);
     assert_int_equal(r->options.n_predict, -1);
     assert_int_equal(r->options.n, 1);
     assert_false(r->stream || r->has_seed || r->options.logprobs);
@@ -602,7 +602,7 @@ static void prompts_of_completions_have_all_four_forms(void **state)
     (void)state;
     assert_int_equal(r->n_prompts, 1);
     assert_string_equal(r->prompts[0].pieces[0].text, "a");
-    assert_int_equal(r->options.n_predict, 16);
+    assert_int_equal(r->options.n_predict, -1);
     hth_api_request_free(r);
     r = parsed(HTH_API_COMPLETION, "{\"prompt\":[\"a\",\"b\"],\"n\":2}");
     assert_int_equal(r->n_prompts, 2);

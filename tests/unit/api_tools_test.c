@@ -106,7 +106,8 @@ static void a_required_call_comes_streamed_or_not(void **state)
 
             snprintf(text, sizeof(text),
                      "{" MESSAGES "," TOOLS
-                     ",\"tool_choice\":\"required\",\"parallel_tool_calls\":false,\"seed\":%d,\"max_tokens\":400}",
+                     ",\"tool_choice\":\"required\",\"parallel_tool_calls\":false,\"temperature\":1,\"top_k\":0,"
+                     "\"top_p\":1,\"min_p\":0,\"seed\":%d,\"max_tokens\":400}",
                      seed);
             whole = hth_test_api_run(models[i], HTH_API_CHAT, text);
             snprintf(text + strlen(text) - 1, 64, ",\"stream\":true}");

@@ -103,7 +103,11 @@ static const char everything[] =
     "start = on-demand; ram = 2gb; type_k = q8_0;\n"
     "               n_parallel = 4; prefill_chunk = 128; strategy = balanced; gpu_layers = 0; chat_template = t.jinja "
     "}\n"
-    "model code:7b { path = /models/code.gguf; cache { disabled = true; more_directories = [] } }\n";
+    "defaults { temperature = 0.6; top_k = 20; n_predict = -1; stop = [END, '###']; system = \"Be brief.\\nPlease.\"; "
+    "seed = 7 }\n"
+    "model code:7b { path = /models/code.gguf; defaults { temperature = 0; reasoning = off; repeat_penalty = 1.05; "
+    "stop = [] \n"
+    "                chat_template_kwargs = '{\"a\": 1}' }; cache { disabled = true; more_directories = [] } }\n";
 
 static void every_key_goes_where_it_belongs(void **state)
 {
@@ -172,6 +176,7 @@ static void a_worker_is_told_what_is_not_the_default(void **state)
         "--ctx 4096 --gpu-layers 0 --type-k q8_0 --n-parallel 4 --strategy balanced --prefill-chunk 128 "
         "--cache /etc/hearth/kv --ram 2gb --disk 64gb --more-cache /a --more-cache /etc/hearth/b "
         "--writers 4 --second-use --policy min_tokens=64 --policy cold_min_tokens=64 --fingerprint gguf_chunked "
+        "--temp 0.6 --top-k 20 --predict -1 --stop END --stop ### --seed 7 --system Be brief.\nPlease. "
         "--headers-bytes-max 16kb --body-bytes-max 8mb --json-depth-max 32 --messages-max 100 "
         "--schema-bytes-max 65536");
     assert_string_equal(set->options.models[1].name, "code:7b");
@@ -179,6 +184,8 @@ static void a_worker_is_told_what_is_not_the_default(void **state)
     assert_int_equal(set->options.models[1].ram_bytes, 0); /* no cache, no memory for it */
     assert_non_null(strstr(worker_line(&set->options.models[1], line, sizeof(line)),
                            "--model /models/code.gguf --name code:7b --cache /etc/hearth/kv --no-cache "));
+    assert_non_null(strstr(line, "--temp 0 --top-k 20 --repeat-penalty 1.05 --predict -1 --seed 7 --system Be brief.\n"
+                                 "Please. --reasoning off --chat-template-kwargs {\"a\": 1} "));
     assert_null(strstr(line, "--more-cache"));
     hth_serve_set_free(&set->options);
 }
@@ -348,6 +355,7 @@ static void refuse_all_that_is_wrong(const char *path, bool is_model, const hth_
         break;
     case HTH_OPTION_I32:
     case HTH_OPTION_U32:
+    case HTH_OPTION_COUNT:
     case HTH_OPTION_MS:
         refuse_number(path, is_model, key, row->low - 1);
         refuse_number(path, is_model, key, row->high + 1);
@@ -359,6 +367,14 @@ static void refuse_all_that_is_wrong(const char *path, bool is_model, const hth_
         refuse(path, is_model, key, "{ }", "is '{...}'; it must be a whole number");
         if (row->kind != HTH_OPTION_MS)
             refuse(path, is_model, key, "\"8\"", "it must be a whole number");
+        break;
+    case HTH_OPTION_NUMBER:
+        refuse_number(path, is_model, key, row->low - 1);
+        refuse_number(path, is_model, key, row->high + 1);
+        refuse(path, is_model, key, "nan", "it must be a number");
+        refuse(path, is_model, key, "null", "it must be a number");
+        refuse(path, is_model, key, "[1]", "is '[...]'; it must be a number");
+        refuse(path, is_model, key, "\"1\"", "it must be a number");
         break;
     case HTH_OPTION_SIZE:
         refuse_number(path, is_model, key, row->low - 1);
@@ -513,6 +529,23 @@ static void a_name_means_one_model(void **state)
     assert_refused("default = b; model a { path = 'stub:' }",
                    "default (--default-model) is 'b', which is no model here");
     hth_serve_set_free(&good_set_of("default = none; model m { path = 'stub:'; aliases = '*' }")->options);
+}
+
+static void a_template_is_a_name_or_a_file(void **state)
+{
+    hth_serve_set *set = good_set_of("model a { path = 'stub:'; chat_template = chatml }\n"
+                                     "model b { path = 'stub:'; chat_template = t.jinja }\n"
+                                     "model c { path = 'stub:'; chat_template_file = chatml }");
+    static const char *const expected[] = { "--chat-template chatml", "--chat-template /etc/hearth/t.jinja",
+                                            "--chat-template-file /etc/hearth/chatml" };
+    char line[4096];
+
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        assert_non_null(strstr(worker_line(&set->options.models[i], line, sizeof(line)), expected[i]));
+    hth_serve_set_free(&set->options);
+    assert_refused("model a { path = 'stub:'; chat_template = chatml; chat_template_file = t.jinja }",
+                   "t.conf:1: model 'a' has both chat_template and chat_template_file");
 }
 
 /* ---- what does not fit together ---- */
@@ -759,6 +792,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_unknown_key_is_told_what_it_may_have_meant, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_key_that_comes_twice_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_name_means_one_model, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_template_is_a_name_or_a_file, set_up, tear_down),
         cmocka_unit_test_setup_teardown(all_that_is_wrong_is_said_at_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(models_are_sections_with_names, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_public_address_needs_keys_or_an_order, set_up, tear_down),

@@ -1,0 +1,119 @@
+/*
+ * default_context_test.c - the context that a model gets where nobody gives a size
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/api.h"
+#include "support/cmocka_all.h"
+
+typedef struct fixture {
+    hearth_runtime *runtime;
+    char log[4096];
+    unsigned n_warnings;
+} fixture;
+
+static void note(hearth_log_level level, const char *source, const char *message, void *user_data)
+{
+    fixture *f = user_data;
+    size_t n = strlen(f->log);
+
+    (void)source;
+    f->n_warnings += level == HEARTH_LOG_WARNING;
+    (void)snprintf(f->log + n, sizeof(f->log) - n, "%s\n", message);
+}
+
+static int set_up(void **state)
+{
+    fixture *f = calloc(1, sizeof(*f));
+    hearth_runtime_options options = hearth_runtime_options_default();
+
+    assert_non_null(f);
+    options.cache_disabled = true;
+    options.log = note;
+    options.log_user_data = f;
+    options.log_level = HEARTH_LOG_INFO;
+    f->runtime = hth_test_runtime_open(&options);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    fixture *f = *state;
+
+    hearth_runtime_close(f->runtime);
+    free(f);
+    return 0;
+}
+
+static hearth_model_info info_of(const fixture *f, const char *path, uint32_t n_ctx)
+{
+    hearth_model_options options = hearth_model_options_default();
+    hearth_model_info info = { .struct_size = sizeof(info) };
+    hearth_model *model;
+
+    options.n_ctx = n_ctx;
+    model = hth_test_model_load(f->runtime, path, &options);
+    assert_int_equal(hearth_model_info_get(model, &info, NULL), HEARTH_OK);
+    hearth_model_unref(model);
+    return info;
+}
+
+static void it_is_what_the_model_was_trained_with(void **state)
+{
+    fixture *f = *state;
+
+    assert_int_equal(info_of(f, "stub:n_ctx_train=20000", 0).n_ctx, 20000);
+    assert_non_null(strstr(f->log, "a context of 20000 tokens, which is what it was trained with"));
+    assert_int_equal(info_of(f, "stub:n_ctx_train=512", 0).n_ctx, 512);
+    assert_int_equal(f->n_warnings, 0);
+}
+
+/* The stub says that 1 GiB is free; a quarter of it may be cells. */
+static void it_takes_no_more_memory_than_its_share(void **state)
+{
+    fixture *f = *state;
+
+    assert_int_equal(info_of(f, "stub:n_ctx_train=131072,cell_bytes=16384", 0).n_ctx, 16384);
+    assert_non_null(
+        strstr(f->log, "a context of 16384 tokens of the 131072 that it was trained with: a token takes 16 KiB"));
+    assert_int_equal(info_of(f, "stub:n_ctx_train=16384,cell_bytes=16384", 0).n_ctx, 16384);
+    assert_int_equal(info_of(f, "stub:n_ctx_train=131072,cell_bytes=20000", 0).n_ctx, 13312);    /* a multiple of 256 */
+    assert_int_equal(info_of(f, "stub:n_ctx_train=131072,cell_bytes=100000000", 0).n_ctx, 2048); /* less is of no use */
+    assert_int_equal(info_of(f, "stub:n_ctx_train=131072", 0).n_ctx, 32768); /* nothing is known of its cells */
+    assert_int_equal(f->n_warnings, 0);
+}
+
+static void a_context_beyond_the_training_is_made_with_a_warning(void **state)
+{
+    fixture *f = *state;
+
+    assert_int_equal(info_of(f, "stub:n_ctx_train=1000", 1024).n_ctx, 1024); /* rounded up: no more than that */
+    assert_int_equal(f->n_warnings, 0);
+    assert_int_equal(info_of(f, "stub:n_ctx_train=1000", 2048).n_ctx, 2048);
+    assert_int_equal(f->n_warnings, 1);
+    assert_non_null(strstr(f->log, "was trained with 1000 tokens, and its context has 2048"));
+}
+
+static void the_size_does_not_enter_keys(void **state)
+{
+    fixture *f = *state;
+    hearth_model_info a = info_of(f, "stub:n_ctx_train=8192", 0), b = info_of(f, "stub:n_ctx_train=8192", 1024);
+
+    assert_int_not_equal(a.n_ctx, b.n_ctx);
+    assert_memory_equal(a.ctx_params_hash, b.ctx_params_hash, sizeof(a.ctx_params_hash));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(it_is_what_the_model_was_trained_with, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(it_takes_no_more_memory_than_its_share, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_context_beyond_the_training_is_made_with_a_warning, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_size_does_not_enter_keys, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
