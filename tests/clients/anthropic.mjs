@@ -272,6 +272,25 @@ await check('what is wrong with a request is said', async () => {
   await refused(messages.countTokens({ model: 'tiny', messages: 'x' }), BadRequestError, kind)
 })
 
+await check('what agents send is taken', async () => {
+  const old = { role: 'assistant', content: [{ type: 'tool_use', id: 't1', name: 'look', input: {} }] }
+  const result = { role: 'user', content: [{ type: 'tool_result', tool_use_id: 't1', content: 'a long result of a tool '.repeat(20) }] }
+  const { data, response } = await anthropic.beta.messages.create({
+    ...story, model: 'tools', max_tokens: 3, betas: ['context-management-2025-06-27'], messages: [...user('Hello.'), old, result, ...user('And now?')],
+    tools: [{ name: 'look', input_schema: { type: 'object' } }, { type: 'web_search_20250305', name: 'web_search' }],
+    context_management: { edits: [{ type: 'clear_tool_uses_20250919', trigger: { type: 'tool_uses', value: 0 }, keep: { type: 'tool_uses', value: 0 } }] },
+  }).withResponse()
+  assert.equal(data.context_management.applied_edits[0].cleared_tool_uses, 1)
+  assert.match(response.headers.get('x-hearth-ignored'), /tools\[\]\.web_search_20250305/)
+
+  const warmed = await messages.create({ ...story, max_tokens: 0, messages: user('Hello. '.repeat(100)) })
+  assert.deepEqual([warmed.content, warmed.stop_reason, warmed.usage.output_tokens], [[], 'max_tokens', 0])
+
+  const kept = await raw('/v1/messages', { method: 'POST', body: JSON.stringify({ ...story, max_tokens: 3, messages: user('Hello.'), thread: { type: 'new' } }) })
+  assert.equal(kept.status, 400)
+  assert.deepEqual((await kept.json()).error.details, { error_code: 'thread_unsupported_request', unsupported: ['thread'] })
+})
+
 await check('errors before a request is understood have the same shape', async () => {
   const broken = await raw('/v1/messages', { method: 'POST', body: '{"model": ' })
   assert.equal(broken.status, 400)

@@ -212,6 +212,37 @@ static void a_tool_whose_schema_makes_no_grammar_is_offered_without_one(void **s
     hearth_model_unref(model);
 }
 
+static void so_is_one_whose_schema_the_engine_cannot_read(void **state)
+{
+    static const hearth_chat_tool tools[] = {
+        { .name = "good", .parameters = "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\"}}}" },
+        { .name = "lost", .parameters = "{\"type\":\"object\",\"properties\":{\"a\":{\"$ref\":\"#/nowhere\"}}}" },
+    };
+    const hth_test_stub *f = *state;
+    hearth_conversation c = with_late_systems(2, false);
+    hth_api_notes notes = { .n_bytes = 0 };
+    char path[4096], *text;
+    hearth_chat_prompt prompt;
+    hearth_model *model;
+    hearth_error err;
+
+    (void)snprintf(path, sizeof(path), "%s/Qwen-Qwen2.5-7B-Instruct.jinja", HTH_TEST_TEMPLATES);
+    if (access(path, R_OK) != 0)
+        skip();
+    text = file_text(path);
+    model = model_with(f, text);
+    c.tools = tools;
+    c.n_tools = 2;
+    if (hth_api_render(model, &c, &prompt, &notes, &err) != HEARTH_OK)
+        fail_msg("%s", err.message);
+    assert_string_equal(notes.text, "tools.lost.parameters");
+    assert_non_null(prompt.grammar);
+    assert_non_null(strstr(prompt.text, "#/nowhere")); /* it is told as text */
+    hearth_chat_prompt_free(&prompt);
+    hearth_model_unref(model);
+    free(text);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -219,6 +250,7 @@ int main(void)
         TEST(any_template_takes_messages_of_the_system_between_others),
         TEST(a_conversation_that_grows_keeps_its_beginning),
         TEST(a_tool_whose_schema_makes_no_grammar_is_offered_without_one),
+        TEST(so_is_one_whose_schema_the_engine_cannot_read),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
