@@ -1,7 +1,9 @@
 #!/bin/sh
 # install.sh - the official clients, at the versions of package-lock.json, outside the checkout
 #
-# Usage: install.sh [--print]
+# Usage: install.sh [--print] [DIRECTORY]
+#
+# DIRECTORY holds another package.json and package-lock.json, such as ../schemas; default: the one that this lies in.
 #
 # Prints the directory that holds node_modules as the only line on standard output. npm fetches from the registry that it
 # is set up for (the lock file names none) and checks each package against the digest in the lock file. The result lies
@@ -10,7 +12,9 @@
 #
 # Environment: HEARTH_CLIENTS_CACHE, where to keep them (default: $XDG_CACHE_HOME/hearth/clients or ~/.cache/hearth/clients).
 set -eu
-here=$(cd "$(dirname "$0")" && pwd)
+print=
+if [ "${1:-}" = --print ]; then print=yes; shift; fi
+here=$(cd "${1:-$(dirname "$0")}" && pwd)
 die() { printf 'clients: %s\n' "$*" >&2; exit 1; }
 
 for tool in node npm; do
@@ -22,17 +26,17 @@ key=$(cat "$here/package.json" "$here/package-lock.json" | node -e '
   const hash = require("crypto").createHash("sha256")
   process.stdin.on("data", (piece) => hash.update(piece)).on("end", () => console.log(hash.digest("hex").slice(0, 16)))')
 final=$cache/$key
-if [ "${1:-}" = --print ] || [ -d "$final/node_modules" ]; then echo "$final"; exit 0; fi
+if [ -n "$print" ] || [ -d "$final/node_modules" ]; then echo "$final"; exit 0; fi
 
 mkdir -p "$cache" || die "cannot create '$cache'; set HEARTH_CLIENTS_CACHE to a directory that can be written"
 stage=$(mktemp -d "$cache/.stage-XXXXXX")
 trap 'rm -rf "$stage"' EXIT
 trap 'exit 1' HUP INT TERM
 cp "$here/package.json" "$here/package-lock.json" "$stage/"
-printf 'clients: installing the official clients into %s\n' "$final" >&2
+printf 'clients: installing what %s names into %s\n' "$here/package-lock.json" "$final" >&2
 if ! (cd "$stage" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error) >"$stage/log" 2>&1; then
   cat "$stage/log" >&2
-  die "npm could not install what $here/package-lock.json names; the tests with official clients need the npm registry" \
+  die "npm could not install what $here/package-lock.json names; the tests that need it need the npm registry" \
     "once, or a filled HEARTH_CLIENTS_CACHE"
 fi
 chmod 755 "$stage"
