@@ -108,7 +108,7 @@ static void answer(hth_http_exchange *exchange, void *user_data)
     }
     hth_buffer_clear(frames);
     hth_frame_add_step(frames, 0, HTH_STEP_ENDS, &(hth_frame_tokens){ .ids = &(hearth_token){ 7 }, .n = 1 }, NULL, 0);
-    hth_frame_add_head(frames, 200, false, 0, "application/json");
+    hth_frame_add_head(frames, 200, false, 0, "application/json", NULL);
     hth_frame_add_bytes(frames, reply_body, sizeof(reply_body) - 1);
     hth_frame_add_end(frames, &(hth_frame_summary){ .status = 200 });
     hth_http_reply(exchange, 200, HTH_FRAMES_CONTENT_TYPE, frames->text, frames->n);

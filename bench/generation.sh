@@ -7,7 +7,8 @@
 # --verbose tells where the time goes, on standard error. What the engine itself reaches is measured with its own
 # programs, which peer.sh builds at the first run (ten minutes); node drives its server. About half an hour on two cores,
 # which should have nothing else to do; 4 GB of memory. PARTS is a list of what to measure, all by default:
-# prefill idle decode sharing pause tick hit. ROUNDS (5) and REPEATS (3) say how often ours and the engine's decoding is
+# prefill idle decode sharing pause tick hit. `aged` is measured only where PARTS names it: MINUTES (60) of mixed load, then cold
+# prompts beside a server that has just started. ROUNDS (5) and REPEATS (3) say how often ours and the engine's decoding is
 # measured, LENGTHS which cold prompts (64 512 2000 8000), CONTEXTS which contexts are filled (16384 65536 131072).
 #
 # QUICK=1 takes a tiny model, few rounds and no peers: a test that everything works, with numbers that mean nothing.
@@ -127,6 +128,12 @@ prefill() {
     --work "$work" --lengths "$lengths"
 }
 
+aged() {
+  command -v node >/dev/null || { echo "generation.sh: node is missing, which drives the servers" >&2; exit 1; }
+  ROUNDS=$rounds node "$here/aged.mjs" ${form:---text} $verbose --build "$build" --model "$1" --name "$name" --work "$work" \
+    --minutes "${MINUTES:-60}" --lengths "$idle_lengths"
+}
+
 # As many conversations as there are blocks for, 64 at most.
 idle() {
   for n_ctx in $idle_contexts; do
@@ -155,6 +162,7 @@ head_of() {
       head_of "$name: a context full of finished sequences"
       idle "$model"
     fi
+    if wants aged && { [ "$model" != "$large" ] || [ -z "$tiny" ]; }; then aged "$model"; fi
     if wants decode; then
       head_of "$name: several replies at once"
       decode "$model"

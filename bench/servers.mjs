@@ -6,10 +6,10 @@
 // how long threads spin. Ours runs as it is by default.
 import { spawn } from 'node:child_process'
 import { closeSync, mkdirSync, openSync, readFileSync, rmSync } from 'node:fs'
-import net from 'node:net'
 import os from 'node:os'
 import { join } from 'node:path'
 import { ask, childrenOf, sleep, start, stop } from '../tests/support/server.mjs'
+import { freePort } from './free_port.mjs'
 
 const words = process.argv.slice(2)
 export const option = (name) => words[words.indexOf(`--${name}`) + 1]
@@ -40,15 +40,6 @@ export const head = (text) => form === 'markdown' && console.log(`\n${text}\n\n|
 export const median = (values) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]
 
 // ---- servers ----
-
-const freePort = () =>
-  new Promise((resolve, reject) => {
-    const probe = net.createServer().on('error', reject)
-    probe.listen(0, '127.0.0.1', () => {
-      const { port } = probe.address()
-      probe.close(() => resolve(port))
-    })
-  })
 
 export const N_PARALLEL = 8
 

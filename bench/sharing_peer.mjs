@@ -9,7 +9,7 @@
 import { spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import http from 'node:http'
-import net from 'node:net'
+import { freePort } from './free_port.mjs'
 
 const [program, model, nParallel, nCtx, nThreads, ...files] = process.argv.slice(2)
 if (files.length === 0) {
@@ -18,15 +18,6 @@ if (files.length === 0) {
 }
 const START_MS = 120000
 const agent = new http.Agent({ keepAlive: true, maxSockets: 256 })
-
-const freePort = () =>
-  new Promise((resolve, reject) => {
-    const probe = net.createServer().on('error', reject)
-    probe.listen(0, '127.0.0.1', () => {
-      const { port } = probe.address()
-      probe.close(() => resolve(port))
-    })
-  })
 
 const call = (port, method, path, body) =>
   new Promise((resolve, reject) => {

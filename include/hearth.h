@@ -31,7 +31,7 @@
  *              for that call. Strings inside results belong to the result.
  *   Threads    Every function may be called from any thread at any time; objects are locked inside. A handle must not
  *              be released while another thread is inside a call on that same handle.
- *   Callbacks  run on the thread named at their type, must not block for long, and may call hearth_cancel, hearth_pause,
+ *   Callbacks  run on the thread named at their type, must not block for long, and may call hearth_cancel, hearth_linger, hearth_pause,
  *              hearth_model_ref and hearth_model_unref and nothing else of this library.
  *   Text       is UTF-8. Text given in is checked; text given out consists of whole characters.
  */
@@ -747,7 +747,12 @@ typedef struct hearth_result {
     hearth_logprob *logprobs;
     uint32_t n_top_logprobs;
     uint32_t stop_number; /* one more than the index of the request's stop text that ended the reply; 0: none did */
-    void *reserved[6];
+    /*
+     * Where the request asked for prompt_logprobs: the same of the prompt's tokens, [stats.prompt_tokens]. The first token's, which
+     * nothing comes before, are NaN. NULL otherwise, and where the request ended before its prompt was read.
+     */
+    hearth_logprob *prompt_logprobs;
+    void *reserved[5];
 } hearth_result;
 
 typedef enum hearth_phase { HEARTH_PHASE_RESTORE = 0, HEARTH_PHASE_PREFILL = 1 } hearth_phase;
@@ -773,7 +778,8 @@ typedef struct hearth_token_event {
 typedef bool (*hearth_token_fn)(uint64_t request_id, const hearth_token_event *event, void *user_data);
 /*
  * n_done of n_total prompt tokens are in the context. What is said last of HEARTH_PHASE_RESTORE, before the first token, is
- * what cached_tokens of the statistics says; where nothing was cached nothing may be said. On the scheduler thread.
+ * what cached_tokens of the statistics says; where nothing was cached nothing may be said. HEARTH_PHASE_PREFILL is said
+ * when the prompt begins to be read, with what is there already, and after each evaluation of it. On the scheduler thread.
  */
 typedef void (*hearth_progress_fn)(uint64_t request_id, hearth_phase phase, uint32_t n_done, uint32_t n_total,
                                    void *user_data);
@@ -831,6 +837,11 @@ typedef struct hearth_request {
      * with n_replayed > 0, too.
      */
     bool is_resumed;
+    /*
+     * Report the logarithms of probabilities of the prompt's tokens, too. All of the prompt is computed for it: nothing is read
+     * from the cache or shared with others, and each token costs a look at the whole vocabulary. Only with n = 1.
+     */
+    bool prompt_logprobs;
 } hearth_request;
 
 static inline hearth_request hearth_request_default(void)
@@ -881,6 +892,13 @@ HEARTH_API void hearth_result_free(hearth_result *result);
 HEARTH_API hearth_status hearth_cancel(hearth_model *model, uint64_t request_id, hearth_error *err);
 
 /*
+ * Nobody waits for a request's reply any more, but the same prompt may soon be asked again: its prompt is read on, for at
+ * most ms milliseconds and only as long as no other request waits for a place, and then it ends as by hearth_cancel. So it
+ * ends at once where it waits itself, or where its prompt is read. HEARTH_NOT_FOUND when it is not there (any more).
+ */
+HEARTH_API hearth_status hearth_linger(hearth_model *model, uint64_t request_id, uint32_t ms, hearth_error *err);
+
+/*
  * Stop generating for a request while its reader is slow, or go on. Others do not notice; what has been drawn before may
  * still arrive. A request that was paused for the model's stalled_ms is ended (HEARTH_TIMED_OUT); pausing it again begins
  * that time anew. HEARTH_NOT_FOUND.
@@ -906,6 +924,11 @@ typedef struct hearth_explanation {
     uint32_t left_at;      /* position at which the prompt leaves the longest prefix known; prompt_tokens: nowhere */
     char left_text[64];    /* text of the prompt's token there */
     char detail[256];      /* one sentence for a human */
+    /*
+     * What the text there is part of, by its form: "a date", "a time", "a UUID", "a temporary path", "a hexadecimal
+     * digest", "a version", "a path", "a number"; "": none of these.
+     */
+    char left_kind[24];
 } hearth_explanation;
 
 /*

@@ -8,7 +8,9 @@
 #include <string.h>
 
 #include "api/native_settings.h"
+#include "api/ollama_answers.h"
 #include "api/prepare.h"
+#include "base/os.h"
 #include "models/model.h"
 #include "sched/text_stream.h"
 
@@ -19,7 +21,19 @@ enum {
     TOKENS_UNSEEN = 1024, /* so many are written between two looks for the client */
 };
 
-/* A token with its text or, where that is no whole characters, null: its bytes cannot be had one token at a time. */
+static void add_bytes(const char *bytes, size_t n, hth_buffer *out)
+{
+    char number[8];
+
+    hth_buffer_add_text(out, "[");
+    for (size_t i = 0; i < n; i++) {
+        (void)snprintf(number, sizeof(number), "%s%d", i > 0 ? "," : "", (unsigned char)bytes[i]); /* fits */
+        hth_buffer_add_text(out, number);
+    }
+    hth_buffer_add_text(out, "]");
+}
+
+/* A token with its text or, where that is no whole characters, its bytes as an array of numbers. */
 static void add_piece(hearth_model *model, hearth_token token, hth_buffer *out)
 {
     char piece[HTH_PIECE_BYTES_MAX];
@@ -29,7 +43,7 @@ static void add_piece(hearth_model *model, hearth_token token, hth_buffer *out)
     if (hth_model_piece(model, token, piece, sizeof(piece), &n, NULL) == HEARTH_OK && hth_utf8_is_valid(piece, n))
         hth_buffer_add_json_take(out, json_stringn(piece, n));
     else
-        hth_buffer_add_text(out, "null");
+        add_bytes(piece, n, out);
     hth_buffer_add_text(out, "}");
 }
 
@@ -110,11 +124,32 @@ static bool apply_template(hearth_model *model, const hth_api_request *request, 
 
 static bool count_tokens(hearth_model *model, const hth_api_request *request, hth_buffer *out, hth_api_error *error)
 {
+    json_t *counted, *edits = NULL;
     size_t n;
 
     if (!hth_api_count_prompt(model, request, &n, error))
         return false;
-    hth_buffer_add_json_take(out, json_pack("{s:I}", "input_tokens", (json_int_t)n));
+    if (request->edits.is_asked)
+        edits = json_pack("{s:I}", "original_input_tokens",
+                          (json_int_t)n + request->edits.cleared_tool_tokens + request->edits.cleared_thinking_tokens);
+    counted = json_pack("{s:I, s:o*}", "input_tokens", (json_int_t)n, "context_management", edits);
+    if (request->kind == HTH_API_RESPONSES_TOKENS)
+        json_object_set_new(counted, "object", json_string("response.input_tokens"));
+    hth_buffer_add_json_take(out, counted);
+    return true;
+}
+
+/* The model is loaded: it is here. */
+static bool tell_loaded(hearth_model *model, const hth_api_request *request, hth_buffer *out, hth_api_error *error)
+{
+    hearth_model_info info = { .struct_size = sizeof(info) };
+    hearth_error err;
+
+    if (hearth_model_info_get(model, &info, &err) != HEARTH_OK) {
+        hth_api_fail_status(error, &err);
+        return false;
+    }
+    hth_api_ollama_load_write(&info, request, (json_int_t)hth_os_unix_seconds(), out);
     return true;
 }
 
@@ -122,11 +157,16 @@ bool hth_api_answer(hearth_model *model, const hth_api_request *request, const a
                     hth_api_error *error)
 {
     *error = (hth_api_error){ .kind = HTH_API_NO_ERROR };
+    if (request->is_load)
+        return tell_loaded(model, request, out, error);
     switch (request->kind) {
     case HTH_API_TOKENIZE: return tokenize(model, request, is_gone, out, error);
     case HTH_API_DETOKENIZE: return detokenize(model, request, out, error);
     case HTH_API_APPLY_TEMPLATE: return apply_template(model, request, out, error);
-    case HTH_API_COUNT_TOKENS: return count_tokens(model, request, out, error);
+    case HTH_API_CHAT_TOKENS:
+    case HTH_API_COUNT_TOKENS:
+    case HTH_API_RESPONSES_TOKENS: return count_tokens(model, request, out, error);
+    case HTH_API_OLLAMA_SHOW: return hth_api_ollama_show_write(model, request, out, error);
     default: break;
     }
     hth_api_fail(error, HTH_API_INTERNAL, NULL, "this endpoint is not answered at once");
@@ -135,17 +175,42 @@ bool hth_api_answer(hearth_model *model, const hth_api_request *request, const a
 
 /* ---- models ---- */
 
+static json_t *texts_json(const char *const *texts, size_t n)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(list, json_string(texts[i]));
+    return list;
+}
+
+/* What a model is for: without a template of its own it was not made for conversations. */
+static const char *kind_of(const hearth_model_info *info)
+{
+    return strcmp(info->chat_template_kind, "none") == 0 ? "completion" : "chat";
+}
+
+/* Both "context_length" and "max_model_len" are asked for by clients that cut conversations. */
 static json_t *model_json(const hth_api_listed_model *model)
 {
-    json_t *object = json_pack("{s:s, s:s, s:I, s:s}", "id", model->name, "object", "model", "created",
-                               model->created_s, "owned_by", "hearth");
+    const char *id = model->asked ? model->asked : model->name;
+    json_t *object =
+        json_pack("{s:s, s:s, s:I, s:s, s:o, s:o}", "id", id, "object", "model", "created", model->created_s,
+                  "owned_by", "hearth", "aliases", texts_json(model->aliases, model->n_aliases), "tags",
+                  texts_json(model->tags, model->n_tags));
 
-    if (model->info)
-        json_object_set_new(object, "meta",
-                            json_pack("{s:I, s:I, s:I, s:I, s:I}", "n_ctx", (json_int_t)model->info->n_ctx,
-                                      "n_ctx_train", (json_int_t)model->info->n_ctx_train, "n_vocab",
-                                      (json_int_t)model->info->n_vocab, "n_params", (json_int_t)model->info->n_params,
-                                      "size", (json_int_t)model->info->file_bytes));
+    if (strcmp(id, model->name) != 0)
+        json_object_set_new(object, "root", json_string(model->name));
+    if (!model->info)
+        return object;
+    json_object_set_new(object, "kind", json_string(kind_of(model->info)));
+    json_object_set_new(object, "context_length", json_integer((json_int_t)model->info->n_ctx));
+    json_object_set_new(object, "max_model_len", json_integer((json_int_t)model->info->n_ctx));
+    json_object_set_new(object, "meta",
+                        json_pack("{s:I, s:I, s:I, s:I, s:I}", "n_ctx", (json_int_t)model->info->n_ctx, "n_ctx_train",
+                                  (json_int_t)model->info->n_ctx_train, "n_vocab", (json_int_t)model->info->n_vocab,
+                                  "n_params", (json_int_t)model->info->n_params, "size",
+                                  (json_int_t)model->info->file_bytes));
     return object;
 }
 
@@ -165,15 +230,18 @@ void hth_api_model_write(const hth_api_listed_model *model, hth_buffer *out)
 
 /* ---- llama.cpp's ---- */
 
-void hth_api_props_write(const hearth_model_info *info, hth_buffer *out)
+void hth_api_props_write(const hearth_model_info *info, const char *file, hth_buffer *out)
 {
     hearth_request defaults = hearth_request_default();
+    const char *slash = file ? strrchr(file, '/') : NULL;
+    json_t *base = json_string(slash ? slash + 1 : file ? file : info->name); /* NULL: no UTF-8 */
 
-    hth_buffer_add_json_take(
-        out, json_pack("{s:{s:I, s:o}, s:I, s:s, s:s, s:s, s:s}", "default_generation_settings", "n_ctx",
-                       (json_int_t)info->n_ctx, "params", hth_api_native_settings(&defaults), "total_slots",
-                       (json_int_t)info->n_parallel, "model_alias", info->name, "model_path", info->name,
-                       "chat_template_kind", info->chat_template_kind, "build_info", "hearth-" HEARTH_VERSION));
+    hth_buffer_add_json_take(out,
+                             json_pack("{s:{s:I, s:o}, s:I, s:s, s:o, s:s, s:s}", "default_generation_settings",
+                                       "n_ctx", (json_int_t)info->n_ctx, "params", hth_api_native_settings(&defaults),
+                                       "total_slots", (json_int_t)info->n_parallel, "model_alias", info->name,
+                                       "model_path", base ? base : json_string(info->name), "chat_template_kind",
+                                       info->chat_template_kind, "build_info", "hearth-" HEARTH_VERSION));
 }
 
 void hth_api_slots_write(const hearth_model_info *info, hth_buffer *out)

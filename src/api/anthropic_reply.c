@@ -18,12 +18,32 @@ static const char *stop_reason(const hth_api_choice *choice)
                                                 : "end_turn";
 }
 
+/* What was taken out of the history, where the client asked for that; NULL: it did not. */
+static json_t *edits_json(const hth_api_reply *reply)
+{
+    const hth_api_edits *edits = &reply->request->edits;
+    json_t *applied;
+
+    if (!edits->is_asked)
+        return NULL;
+    applied = json_array();
+    if (edits->cleared_thinking_turns > 0)
+        json_array_append_new(applied, json_pack("{s:s, s:I, s:I}", "type", "clear_thinking_20251015",
+                                                 "cleared_thinking_turns", (json_int_t)edits->cleared_thinking_turns,
+                                                 "cleared_input_tokens", (json_int_t)edits->cleared_thinking_tokens));
+    if (edits->cleared_tool_uses > 0)
+        json_array_append_new(applied, json_pack("{s:s, s:I, s:I}", "type", "clear_tool_uses_20250919",
+                                                 "cleared_tool_uses", (json_int_t)edits->cleared_tool_uses,
+                                                 "cleared_input_tokens", (json_int_t)edits->cleared_tool_tokens));
+    return json_pack("{s:o}", "applied_edits", applied);
+}
+
 static json_t *message_json(const hth_api_reply *reply, json_t *content, const char *reason, const char *stop,
                             json_t *usage)
 {
-    return json_pack("{s:s+, s:s, s:s, s:s, s:o, s:s?, s:s?, s:o}", "id", "msg_", reply->id, "type", "message", "role",
-                     "assistant", "model", reply->model, "content", content, "stop_reason", reason, "stop_sequence",
-                     stop, "usage", usage);
+    return json_pack("{s:s+, s:s, s:s, s:s, s:o, s:s?, s:s?, s:o, s:o*}", "id", "msg_", reply->id, "type", "message",
+                     "role", "assistant", "model", reply->model, "content", content, "stop_reason", reason,
+                     "stop_sequence", stop, "usage", usage, "context_management", reason ? edits_json(reply) : NULL);
 }
 
 /* ---- the stream ---- */
@@ -37,7 +57,16 @@ static void begin(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
                      json_pack("{s:s, s:o}", "type", "message_start", "message",
                                message_json(reply, json_array(), NULL, NULL,
                                             hth_api_usage_anthropic(reply, choice->n_prompt, choice->n_restored,
-                                                                    choice->n_tokens))));
+                                                                    choice->n_tokens ? choice->n_tokens : 1))));
+}
+
+/* Clients count neither comments nor bytes: what they wait for is the beginning, and then pings, as the original sends. */
+static void put_idle(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
+{
+    if (choice->has_begun)
+        hth_sse_add_take(out, "ping", json_pack("{s:s}", "type", "ping"));
+    else
+        begin(reply, choice, out);
 }
 
 static void put_block_delta(const hth_api_choice *choice, json_t *delta, hth_buffer *out)
@@ -107,10 +136,11 @@ static void put_choice_end(hth_api_reply *reply, hth_api_choice *choice, hth_buf
     begin(reply, choice, out);
     close_block(choice, out);
     hth_sse_add_take(out, "message_delta",
-                     json_pack("{s:s, s:{s:s, s:s?}, s:o}", "type", "message_delta", "delta", "stop_reason",
+                     json_pack("{s:s, s:{s:s, s:s?}, s:o, s:o*}", "type", "message_delta", "delta", "stop_reason",
                                stop_reason(choice), "stop_sequence", choice->stop_text, "usage",
                                hth_api_usage_anthropic(reply, choice->stats.prompt_tokens, choice->stats.cached_tokens,
-                                                       choice->stats.completion_tokens)));
+                                                       choice->stats.completion_tokens),
+                               "context_management", edits_json(reply)));
 }
 
 static void put_end(hth_api_reply *reply, hth_buffer *out)
@@ -172,6 +202,7 @@ static void put_choice_body_end(hth_api_reply *reply, hth_api_choice *choice, ht
 
 const hth_api_writer hth_api_write_messages = {
     .begin = begin,
+    .idle = put_idle,
     .delta = put_delta,
     .choice_end = put_choice_end,
     .end = put_end,

@@ -14,7 +14,6 @@ enum {
     STOP_BYTES_MAX = 1024,
     SESSION_BYTES_MAX = 128,
     SALT_BYTES_MAX = 256,
-    BIASES_MAX = 4096,
     PROMPTS_MAX = 128,
     MODEL_BYTES_MAX = 256,
 };
@@ -31,6 +30,7 @@ void hth_api_parse_extras(hth_api_parse *parse)
     hth_fields_string(&parse->body, "cache_salt", SALT_BYTES_MAX, &options->cache_salt);
     hth_fields_integer(&parse->body, "priority", -100, 100, &priority);
     options->priority = (int32_t)priority;
+    hth_fields_bool(&parse->body, "return_progress", &parse->request->wants_progress);
     hth_fields_string(&parse->body, "parent_key", 64, &parent);
     if (parent) {
         uint8_t *key = hth_api_allocate(parse, 32, 1);
@@ -130,9 +130,14 @@ static const char *lost_reference(const json_t *root, json_t *value)
     return NULL;
 }
 
+const char *hth_api_lost_reference(json_t *schema)
+{
+    return lost_reference(schema, schema);
+}
+
 void hth_api_check_references(hth_api_parse *parse, const char *path, json_t *schema)
 {
-    const char *lost = parse->error->kind == HTH_API_NO_ERROR ? lost_reference(schema, schema) : NULL;
+    const char *lost = parse->error->kind == HTH_API_NO_ERROR ? hth_api_lost_reference(schema) : NULL;
 
     if (lost)
         hth_api_fail(parse->error, HTH_API_INVALID_VALUE, path,
@@ -140,14 +145,24 @@ void hth_api_check_references(hth_api_parse *parse, const char *path, json_t *sc
                      lost);
 }
 
-bool hth_api_is_effort(const char *effort)
+const char *hth_api_replaced_part(hth_api_parse *parse, const char *path, const char *type)
 {
-    static const char *const words[] = { "none", "minimal", "low", "medium", "high", "xhigh", "max" };
+    /* By how the types of all the APIs begin. */
+    static const char *const kinds[] = { "image",    "input_image", "input_audio", "audio",         "video",
+                                         "document", "file",        "input_file",  "search_result", NULL };
+    static const char *const names[] = { "image",    "image", "audio", "audio",        "video",
+                                         "document", "file",  "file",  "search result" };
+    const char *name = "part";
+    char note[HTH_PATH_BYTES];
 
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-        if (strcmp(effort, words[i]) == 0)
-            return true;
-    return false;
+    for (size_t i = 0; kinds[i]; i++)
+        if (strncmp(type, kinds[i], strlen(kinds[i])) == 0) {
+            name = names[i];
+            break;
+        }
+    (void)snprintf(note, sizeof(note), "%.60s%s", path, type); /* cut where the path is long */
+    hth_api_note(parse->notes, note);
+    return hth_api_join(parse, "[", name, " left out]");
 }
 
 /* ---- fields of several endpoints ---- */
@@ -178,16 +193,22 @@ void hth_api_parse_stop(hth_api_parse *parse, const char *name)
             hth_fail_type(parse->error, name, "texts", text);
             return;
         }
-        if (json_string_length(text) == 0 && parse->request->kind == HTH_API_NATIVE_COMPLETION)
-            continue; /* as llama.cpp does */
-        if (json_string_length(text) == 0 || json_string_length(text) > STOP_BYTES_MAX)
+        if (json_string_length(text) == 0)
+            continue; /* clients fill in their forms so */
+        if (json_string_length(text) > STOP_BYTES_MAX)
             hth_api_fail(parse->error, HTH_API_INVALID_VALUE, name,
-                         "a text of '%s' is %zu bytes long; 1 to %d are allowed", name, json_string_length(text),
+                         "a text of '%s' is %zu bytes long; at most %d are allowed", name, json_string_length(text),
                          STOP_BYTES_MAX);
         stop[n_stop++] = json_string_value(text);
     }
     parse->request->options.stop = stop;
     parse->request->options.n_stop = n_stop;
+}
+
+void hth_api_set_length(hth_api_parse *parse, json_int_t n)
+{
+    parse->request->options.n_predict = n < 0 ? -1 : (int32_t)n;
+    parse->request->options.prefill_only = n == 0;
 }
 
 void hth_api_parse_seed(hth_api_parse *parse, json_int_t low)
@@ -201,64 +222,11 @@ void hth_api_parse_seed(hth_api_parse *parse, json_int_t low)
     parse->request->options.sampling.seed = (uint64_t)seed;
 }
 
-/* A token id written as the name of a member. */
-static bool token_of(const char *name, hearth_token *out)
-{
-    char *end;
-    long id = strtol(name, &end, 10);
-
-    if (*name < '0' || *name > '9' || *end || strlen(name) > 9)
-        return false;
-    *out = (hearth_token)id;
-    return true;
-}
-
-void hth_api_parse_logit_bias(hth_api_parse *parse, double limit)
-{
-    json_t *object = hth_fields_object(&parse->body, "logit_bias");
-    hearth_sampling *sampling = &parse->request->options.sampling;
-    hearth_logit_bias *biases;
-    const char *name;
-    json_t *value;
-    size_t n = 0;
-
-    if (!object)
-        return;
-    if (json_object_size(object) > BIASES_MAX) {
-        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "logit_bias",
-                     "'logit_bias' has %zu tokens; at most %d are allowed", json_object_size(object), BIASES_MAX);
-        return;
-    }
-    biases = hth_api_allocate(parse, json_object_size(object), sizeof(*biases));
-    if (!biases)
-        return;
-    json_object_foreach(object, name, value)
-    {
-        hth_fields one = { .object = object, .path = "logit_bias.", .error = parse->error };
-        double bias = 0;
-
-        if (!token_of(name, &biases[n].token)) {
-            hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "logit_bias",
-                         "'%.40s' in 'logit_bias' is not the id of a token", name);
-            return;
-        }
-        if (!json_is_number(value)) {
-            hth_fail_type(parse->error, "logit_bias", "an object of numbers", value);
-            return;
-        }
-        hth_fields_number(&one, name, -limit, limit, &bias);
-        biases[n++].bias = bias <= -100 ? -INFINITY : (float)bias; /* as OpenAI defines it: a ban */
-    }
-    sampling->logit_bias = biases;
-    sampling->n_logit_bias = n;
-}
-
 void hth_api_parse_openai_common(hth_api_parse *parse)
 {
     hth_api_request *request = parse->request;
     hearth_sampling *sampling = &request->options.sampling;
     json_t *stream_options;
-    json_int_t top_k = 0;
 
     sampling->temperature = 1;
     sampling->top_p = 1;
@@ -269,26 +237,20 @@ void hth_api_parse_openai_common(hth_api_parse *parse)
     stream_options = hth_fields_object(&parse->body, "stream_options");
     if (stream_options) {
         static const char *const known[] = { "include_usage", "include_obfuscation", NULL };
-        hth_fields fields = { .object = stream_options, .path = "stream_options.", .error = parse->error };
+        hth_fields fields = hth_fields_inside(&parse->body, stream_options, "stream_options.");
         bool obfuscate = false;
 
         if (!request->stream)
-            hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "stream_options",
-                         "'stream_options' is only allowed with 'stream': true");
-        hth_fields_only(&fields, known);
+            hth_fields_pass_over(&parse->body, "stream_options");
+        hth_fields_rest(&fields, known);
         hth_fields_bool(&fields, "include_usage", &request->include_usage);
         hth_fields_bool(&fields, "include_obfuscation", &obfuscate); /* without effect */
     }
-    hth_fields_float(&parse->body, "temperature", 0, 2, &sampling->temperature);
-    hth_fields_float(&parse->body, "top_p", 0, 1, &sampling->top_p);
-    hth_fields_float(&parse->body, "frequency_penalty", -2, 2, &sampling->frequency_penalty);
-    hth_fields_float(&parse->body, "presence_penalty", -2, 2, &sampling->presence_penalty);
-    hth_fields_integer(&parse->body, "top_k", 0, INT32_MAX, &top_k);
-    sampling->top_k = (int32_t)top_k;
-    hth_fields_float(&parse->body, "min_p", 0, 1, &sampling->min_p);
-    hth_fields_float(&parse->body, "repeat_penalty", 0.01, 1000, &sampling->repeat_penalty);
+    hth_api_parse_chain(parse, 2);
     hth_fields_u32(&parse->body, "n", 1, HTH_API_REPLIES_MAX, &request->options.n);
     hth_api_parse_logit_bias(parse, 100);
+    hth_api_parse_grammar(parse);
+    hth_api_parse_native_extras(parse);
     hth_api_parse_seed(parse, INT64_MIN);
     hth_api_parse_stop(parse, "stop");
     hth_api_parse_extras(parse);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/ndjson.h"
 #include "api/sse.h"
 #include "sched/text_stream.h"
 
@@ -115,8 +116,11 @@ json_t *hth_api_error_json(hth_api_dialect dialect, const hth_api_error *error)
     const error_shape *shape = &shapes[error->kind];
 
     if (dialect == HTH_API_ANTHROPIC)
-        return json_pack("{s:s, s:{s:s, s:s}}", "type", "error", "error", "type", shape->anthropic_type, "message",
-                         error->message);
+        return json_pack("{s:s, s:{s:s, s:s, s:o*}}", "type", "error", "error", "type", shape->anthropic_type,
+                         "message", error->message, "details",
+                         error->details ? json_loads(error->details, 0, NULL) : NULL);
+    if (dialect == HTH_API_OLLAMA)
+        return json_pack("{s:s}", "error", error->message);
     if (dialect == HTH_API_NATIVE && error->n_prompt_tokens > 0)
         return json_pack("{s:{s:i, s:s, s:s, s:I, s:I}}", "error", "code", hth_api_error_http_status(dialect, error),
                          "message", error->message, "type", shape->native_type, "n_prompt_tokens",
@@ -128,6 +132,11 @@ json_t *hth_api_error_json(hth_api_dialect dialect, const hth_api_error *error)
                      "param", error->param[0] ? error->param : NULL, "code", shape->openai_code);
 }
 
+const char *hth_api_stream_type(hth_api_dialect dialect)
+{
+    return dialect == HTH_API_OLLAMA ? HTH_NDJSON_CONTENT_TYPE : HTH_SSE_CONTENT_TYPE;
+}
+
 void hth_api_error_write(hth_api_dialect dialect, const hth_api_error *error, hth_buffer *out)
 {
     hth_buffer_add_json_take(out, hth_api_error_json(dialect, error));
@@ -135,5 +144,13 @@ void hth_api_error_write(hth_api_dialect dialect, const hth_api_error *error, ht
 
 void hth_api_error_write_event(hth_api_dialect dialect, const hth_api_error *error, hth_buffer *out)
 {
-    hth_sse_add_take(out, dialect == HTH_API_ANTHROPIC ? "error" : NULL, hth_api_error_json(dialect, error));
+    if (dialect == HTH_API_OLLAMA)
+        hth_ndjson_add_take(out, hth_api_error_json(dialect, error));
+    else if (dialect == HTH_API_OPENAI_RESPONSES)
+        hth_sse_add_take(out, "error",
+                         json_pack("{s:s, s:i, s:s, s:s, s:s?}", "type", "error", "sequence_number", 0, "code",
+                                   shapes[error->kind].openai_code, "message", error->message, "param",
+                                   error->param[0] ? error->param : NULL));
+    else
+        hth_sse_add_take(out, dialect == HTH_API_ANTHROPIC ? "error" : NULL, hth_api_error_json(dialect, error));
 }

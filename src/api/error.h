@@ -11,7 +11,9 @@
 typedef enum hth_api_dialect {
     HTH_API_OPENAI,
     HTH_API_ANTHROPIC,
-    HTH_API_NATIVE, /* llama.cpp's own */
+    HTH_API_NATIVE,           /* llama.cpp's own */
+    HTH_API_OPENAI_RESPONSES, /* OpenAI's, but for its events */
+    HTH_API_OLLAMA,
 } hth_api_dialect;
 
 typedef enum hth_api_error_kind {
@@ -42,6 +44,7 @@ typedef struct hth_api_error {
     int status;             /* the HTTP status where no kind has it, as 405 and 415; 0: the kind's */
     size_t n_prompt_tokens; /* HTH_API_CONTEXT_LENGTH: of a prompt that does not fit; 0: not known */
     uint32_t n_ctx;         /* what it would have to fit into */
+    const char *details;    /* Anthropic: a JSON object for programs, a constant; NULL: none */
 } hth_api_error;
 
 /* Fill error, which may be NULL, unless something is in it already: the first thing that is wrong counts. */
@@ -56,6 +59,8 @@ int hth_api_error_http_status(hth_api_dialect dialect, const hth_api_error *erro
 
 /* The error as JSON; NULL without memory. */
 json_t *hth_api_error_json(hth_api_dialect dialect, const hth_api_error *error);
+/* The content type of a stream in this dialect. */
+const char *hth_api_stream_type(hth_api_dialect dialect);
 /* The same as the body of a reply, and as the last event of a stream that has begun. */
 void hth_api_error_write(hth_api_dialect dialect, const hth_api_error *error, hth_buffer *out);
 void hth_api_error_write_event(hth_api_dialect dialect, const hth_api_error *error, hth_buffer *out);

@@ -9,6 +9,11 @@
 
 #include "base/status.h"
 
+hth_fields hth_fields_inside(const hth_fields *body, json_t *object, const char *path)
+{
+    return (hth_fields){ .object = object, .path = path, .error = body->error, .notes = body->notes };
+}
+
 bool hth_fields_failed(const hth_fields *fields)
 {
     return fields->error->kind != HTH_API_NO_ERROR;
@@ -203,15 +208,15 @@ json_t *hth_fields_object(const hth_fields *fields, const char *name)
     return value;
 }
 
-bool hth_fields_item(const char *name, const json_t *array, size_t i, hth_api_error *error, char path[HTH_PATH_BYTES],
+bool hth_fields_item(const hth_fields *body, const char *name, const json_t *array, size_t i, char path[HTH_PATH_BYTES],
                      hth_fields *out)
 {
-    *out = (hth_fields){ .object = json_array_get(array, i), .path = path, .error = error };
+    *out = hth_fields_inside(body, json_array_get(array, i), path);
     (void)snprintf(path, HTH_PATH_BYTES, "%s[%zu].", name, i); /* names are ours, and short */
     if (json_is_object(out->object))
         return true;
     path[strlen(path) - 1] = '\0'; /* of the element itself */
-    hth_fail_type(error, path, "an object", out->object);
+    hth_fail_type(out->error, path, "an object", out->object);
     return false;
 }
 
@@ -223,7 +228,7 @@ static bool is_among(const char *name, const char *const *names)
     return false;
 }
 
-void hth_fields_only(const hth_fields *fields, const char *const *known)
+void hth_fields_rest(const hth_fields *fields, const char *const *known)
 {
     char path[HTH_PATH_BYTES];
     const char *name;
@@ -236,8 +241,21 @@ void hth_fields_only(const hth_fields *fields, const char *const *known)
         if (json_is_null(value) || is_among(name, known))
             continue;
         (void)hth_fields_path(fields, name, path);
-        hth_api_fail(fields->error, HTH_API_UNKNOWN_FIELD, path, "'%s' is not a known field; take it out", path);
+        if (fields->notes)
+            hth_api_note(fields->notes, path);
+        else
+            hth_api_fail(fields->error, HTH_API_UNKNOWN_FIELD, path,
+                         "'%s' is not a known field, and this server refuses such ('unknown_fields'); take it out",
+                         path);
     }
+}
+
+void hth_fields_pass_over(const hth_fields *fields, const char *name)
+{
+    char path[HTH_PATH_BYTES];
+
+    if (hth_fields_has(fields, name))
+        hth_api_note(fields->notes, hth_fields_path(fields, name, path));
 }
 
 void hth_fields_unsupported(const hth_fields *fields, const char *const *names)

@@ -9,12 +9,17 @@
 #define HTH_API_FIELDS_H
 
 #include "api/error.h"
+#include "api/notes.h"
 
 typedef struct hth_fields {
     json_t *object;   /* borrowed; NULL: every field is absent */
     const char *path; /* of the object, "messages[2]."; "" for the body */
     hth_api_error *error;
+    hth_api_notes *notes; /* of what is passed over; NULL: a field that is not known is an error */
 } hth_fields;
+
+/* A reader of another object of the same request. */
+hth_fields hth_fields_inside(const hth_fields *body, json_t *object, const char *path);
 
 /* Has anything gone wrong so far? */
 bool hth_fields_failed(const hth_fields *fields);
@@ -41,12 +46,14 @@ json_t *hth_fields_object(const hth_fields *fields, const char *name);
  * A reader of element i of the body's array of that name, with its path in the caller's buffer. False, with the error
  * filled, where the element is no object.
  */
-bool hth_fields_item(const char *name, const json_t *array, size_t i, hth_api_error *error, char path[HTH_PATH_BYTES],
+bool hth_fields_item(const hth_fields *body, const char *name, const json_t *array, size_t i, char path[HTH_PATH_BYTES],
                      hth_fields *out);
 
-/* Refuse members of the object that are none of these, unless they are null; the list ends with NULL. */
-void hth_fields_only(const hth_fields *fields, const char *const *known);
-/* Refuse fields, unless they are absent or null, that exist but are not offered here; the list ends with NULL. */
+/* Pass over members of the object that are none of these, with a note of each but nulls; the list ends with NULL. */
+void hth_fields_rest(const hth_fields *fields, const char *const *known);
+/* A field that is known, but has no effect here: a note, unless it is absent or null. */
+void hth_fields_pass_over(const hth_fields *fields, const char *name);
+/* Refuse fields, unless they are absent or null, without which the reply would not be what was asked for. */
 void hth_fields_unsupported(const hth_fields *fields, const char *const *names);
 
 /* The word for a JSON value's type: "a number". */

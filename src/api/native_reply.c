@@ -92,6 +92,16 @@ static void put_delta(hth_api_reply *reply, hth_api_choice *choice, const hearth
     hth_sse_add_take(out, NULL, event);
 }
 
+static void put_progress(hth_api_reply *reply, hth_api_choice *choice, json_t *progress, hth_buffer *out)
+{
+    (void)reply;
+    hth_sse_add_take(out, NULL,
+                     json_pack("{s:I, s:s, s:[], s:b, s:i, s:I, s:I, s:o}", "index", (json_int_t)choice->index,
+                               "content", "", "tokens", "stop", false, "id_slot", -1, "tokens_predicted",
+                               (json_int_t)choice->n_tokens, "tokens_evaluated", (json_int_t)choice->n_prompt,
+                               "prompt_progress", progress));
+}
+
 /* The prompt as it was given, where it was text. */
 static const char *prompt_text(const hth_api_reply *reply, const hth_api_choice *choice)
 {
@@ -174,6 +184,7 @@ static void put_body_end(hth_api_reply *reply, hth_buffer *out)
 static const hth_api_list lists[] = { { ",\"completion_probabilities\":[", entry_json, "]" } };
 
 const hth_api_writer hth_api_write_native = {
+    .progress = put_progress,
     .delta = put_delta,
     .choice_end = put_choice_end,
     .end = put_end,

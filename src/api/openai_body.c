@@ -5,9 +5,13 @@
 
 #include "api/usage.h"
 
-const char *hth_api_openai_finish_reason(const hth_api_choice *choice)
+const char *hth_api_openai_finish_reason(const hth_api_reply *reply, const hth_api_choice *choice)
 {
-    return choice->finish != HEARTH_FINISH_STOP ? "length" : choice->n_calls > 0 ? "tool_calls" : "stop";
+    if (choice->finish != HEARTH_FINISH_STOP)
+        return "length";
+    if (choice->n_calls == 0)
+        return "stop";
+    return reply->request->calls_are_functions ? "function_call" : "tool_calls";
 }
 
 void hth_api_openai_body_begin_take(json_t *envelope, hth_buffer *out)
@@ -27,7 +31,7 @@ void hth_api_openai_choice_end(hth_api_reply *reply, hth_api_choice *choice, hth
     if (!hth_api_has_lists(reply))
         hth_buffer_add_text(out, "null");
     hth_buffer_add_text(out, ",\"finish_reason\":\"");
-    hth_buffer_add_text(out, hth_api_openai_finish_reason(choice));
+    hth_buffer_add_text(out, hth_api_openai_finish_reason(reply, choice));
     hth_buffer_add_text(out, "\"}");
 }
 

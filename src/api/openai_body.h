@@ -6,7 +6,7 @@
 
 #include "api/reply_inside.h"
 
-const char *hth_api_openai_finish_reason(const hth_api_choice *choice);
+const char *hth_api_openai_finish_reason(const hth_api_reply *reply, const hth_api_choice *choice);
 
 /* Takes envelope, to which choices and usage are added: hth_api_openai_body_end ends it. */
 void hth_api_openai_body_begin_take(json_t *envelope, hth_buffer *out);

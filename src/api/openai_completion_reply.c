@@ -1,6 +1,7 @@
 /*
  * openai_completion_reply.c - text_completion, streamed and whole
  */
+#include <math.h>
 #include <string.h>
 
 #include "api/openai_body.h"
@@ -25,8 +26,11 @@ static json_t *logprob_json(hth_api_reply *reply, const hth_api_choice *choice, 
 static json_t *top_json(hth_api_reply *reply, const hth_api_choice *choice, size_t i)
 {
     const hearth_logprob *logprobs = hth_api_told_logprobs(&choice->told, i);
-    json_t *top = json_object();
+    json_t *top;
 
+    if (isnan(logprobs[0].logprob))
+        return json_null(); /* of the first token, before which there is nothing */
+    top = json_object();
     for (size_t k = 1; k < choice->told.n_each; k++) {
         bool is_whole;
         json_t *name = hth_api_token_text(reply, logprobs[k].token, &is_whole);
@@ -83,8 +87,7 @@ static json_t *envelope(const hth_api_reply *reply)
                      reply->created_s, "model", reply->model, "system_fingerprint", "hearth-" HEARTH_VERSION);
 }
 
-static void put_chunk(hth_api_reply *reply, hth_api_choice *choice, const char *text, size_t n, const char *reason,
-                      hth_buffer *out)
+static json_t *chunk_json(hth_api_reply *reply, hth_api_choice *choice, const char *text, size_t n, const char *reason)
 {
     json_t *chunk = envelope(reply);
 
@@ -93,6 +96,21 @@ static void put_chunk(hth_api_reply *reply, hth_api_choice *choice, const char *
                                   "logprobs", take_logprobs(reply, choice), "finish_reason", reason));
     if (reply->request->include_usage)
         json_object_set_new(chunk, "usage", json_null());
+    return chunk;
+}
+
+static void put_chunk(hth_api_reply *reply, hth_api_choice *choice, const char *text, size_t n, const char *reason,
+                      hth_buffer *out)
+{
+    hth_sse_add_take(out, NULL, chunk_json(reply, choice, text, n, reason));
+}
+
+/* As llama.cpp tells it. */
+static void put_progress(hth_api_reply *reply, hth_api_choice *choice, json_t *progress, hth_buffer *out)
+{
+    json_t *chunk = chunk_json(reply, choice, "", 0, NULL);
+
+    json_object_set_new(chunk, "prompt_progress", progress);
     hth_sse_add_take(out, NULL, chunk);
 }
 
@@ -103,7 +121,7 @@ static void put_delta(hth_api_reply *reply, hth_api_choice *choice, const hearth
 
 static void put_choice_end(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
 {
-    put_chunk(reply, choice, "", 0, hth_api_openai_finish_reason(choice), out);
+    put_chunk(reply, choice, "", 0, hth_api_openai_finish_reason(reply, choice), out);
 }
 
 static void put_end(hth_api_reply *reply, hth_buffer *out)
@@ -134,6 +152,7 @@ static void put_choice_body(hth_api_reply *reply, hth_api_choice *choice, hth_bu
 }
 
 const hth_api_writer hth_api_write_completion = {
+    .progress = put_progress,
     .delta = put_delta,
     .choice_end = put_choice_end,
     .end = put_end,

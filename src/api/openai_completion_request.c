@@ -3,37 +3,43 @@
  */
 #include "api/request_inside.h"
 
+enum { TEXT_BYTES_MAX = 32 << 20 }; /* the body's */
+
 void hth_api_parse_completion(hth_api_parse *parse)
 {
-    static const char *const known[] = {
-        HTH_API_EXTRA_FIELDS, "prompt",     "model", "stream", "stream_options", "max_tokens",
-        "temperature",        "top_p",      "top_k", "min_p",  "repeat_penalty", "frequency_penalty",
-        "presence_penalty",   "logit_bias", "n",     "seed",   "stop",           "echo",
-        "logprobs",           "best_of",    "user",  NULL
-    };
-    static const char *const unsupported[] = { "suffix", NULL };
+    static const char *const known[] = { HTH_API_OPENAI_FIELDS,
+                                         "prompt",
+                                         "max_tokens",
+                                         "n_predict",
+                                         "echo",
+                                         "logprobs",
+                                         "best_of",
+                                         "user",
+                                         "suffix",
+                                         NULL };
     hth_api_request *request = parse->request;
     json_int_t n_tokens = 16; /* OpenAI's default */
     uint32_t best_of;
 
-    hth_fields_unsupported(&parse->body, unsupported);
-    hth_fields_only(&parse->body, known);
+    hth_fields_rest(&parse->body, known);
     hth_api_parse_openai_common(parse);
     hth_fields_bool(&parse->body, "echo", &request->echo);
-    hth_fields_integer(&parse->body, "max_tokens", 0, INT32_MAX, &n_tokens);
-    if (n_tokens == 0 && !request->echo)
-        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "max_tokens", "'max_tokens' is 0, which needs 'echo': true");
-    request->options.n_predict = (int32_t)n_tokens;
-    request->options.prefill_only = n_tokens == 0;
+    hth_fields_integer(&parse->body, "n_predict", -2, INT32_MAX, &n_tokens);
+    hth_fields_integer(&parse->body, "max_tokens", -2, INT32_MAX, &n_tokens);
+    hth_api_set_length(parse, n_tokens);
     request->options.echo = request->echo;
     request->options.logprobs = hth_fields_has(&parse->body, "logprobs");
     hth_fields_u32(&parse->body, "logprobs", 0, 5, &request->options.n_top_logprobs);
-    if (request->options.logprobs && request->echo)
+    request->options.prompt_logprobs = request->options.logprobs && request->echo;
+    if (request->options.prompt_logprobs && (request->stream || request->options.n > 1))
         hth_api_fail(parse->error, HTH_API_UNSUPPORTED, "logprobs",
-                     "'logprobs' together with 'echo' is not supported; ask for one of them");
+                     "'logprobs' together with 'echo' is not supported in a stream, nor with 'n' above 1");
+    hth_fields_string(&parse->body, "suffix", TEXT_BYTES_MAX, &request->suffix);
+    if (request->suffix && !*request->suffix)
+        request->suffix = NULL;
     best_of = request->options.n;
     hth_fields_u32(&parse->body, "best_of", 1, HTH_API_REPLIES_MAX, &best_of);
     if (best_of != request->options.n)
-        hth_api_fail(parse->error, HTH_API_UNSUPPORTED, "best_of", "'best_of' other than 'n' is not supported");
+        hth_fields_pass_over(&parse->body, "best_of");
     hth_api_parse_prompts(parse, /* mixed= */ false);
 }

@@ -55,9 +55,9 @@ static json_t *envelope(const hth_api_reply *reply, const char *object)
                      reply->created_s, "model", reply->model, "system_fingerprint", "hearth-" HEARTH_VERSION);
 }
 
-/* A chunk of one choice; takes delta and logprobs. */
-static void put_chunk(const hth_api_reply *reply, const hth_api_choice *choice, json_t *delta, json_t *logprobs,
-                      const char *reason, hth_buffer *out)
+/* A chunk of one choice, not written yet; takes delta and logprobs. */
+static json_t *chunk_json(const hth_api_reply *reply, const hth_api_choice *choice, json_t *delta, json_t *logprobs,
+                          const char *reason)
 {
     json_t *chunk = envelope(reply, "chat.completion.chunk");
 
@@ -66,6 +66,22 @@ static void put_chunk(const hth_api_reply *reply, const hth_api_choice *choice, 
                                   "logprobs", logprobs, "finish_reason", reason));
     if (reply->request->include_usage)
         json_object_set_new(chunk, "usage", json_null());
+    return chunk;
+}
+
+static void put_chunk(const hth_api_reply *reply, const hth_api_choice *choice, json_t *delta, json_t *logprobs,
+                      const char *reason, hth_buffer *out)
+{
+    hth_sse_add_take(out, NULL, chunk_json(reply, choice, delta, logprobs, reason));
+}
+
+/* As llama.cpp tells it. */
+static void put_progress(hth_api_reply *reply, hth_api_choice *choice, json_t *progress, hth_buffer *out)
+{
+    json_t *chunk =
+        chunk_json(reply, choice, json_pack("{s:s, s:n}", "role", "assistant", "content"), json_null(), NULL);
+
+    json_object_set_new(chunk, "prompt_progress", progress);
     hth_sse_add_take(out, NULL, chunk);
 }
 
@@ -78,10 +94,22 @@ static void begin(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
     put_chunk(reply, choice, json_pack("{s:s, s:s}", "role", "assistant", "content", ""), json_null(), NULL, out);
 }
 
-static json_t *call_delta(const hth_api_choice *choice, const hearth_chat_delta *delta)
+/* OpenAI's older form has room for one call. */
+static json_t *function_delta(const hth_api_choice *choice, const hearth_chat_delta *delta)
+{
+    if (delta->call > 0)
+        return json_object();
+    if (delta->kind == HEARTH_DELTA_ARGUMENTS)
+        return json_pack("{s:{s:s%}}", "function_call", "arguments", delta->text, delta->n_bytes);
+    return json_pack("{s:{s:s, s:s}}", "function_call", "name", choice->calls[0].name, "arguments", "");
+}
+
+static json_t *call_delta(const hth_api_reply *reply, const hth_api_choice *choice, const hearth_chat_delta *delta)
 {
     const hth_api_call *call = &choice->calls[delta->call];
 
+    if (reply->request->calls_are_functions)
+        return function_delta(choice, delta);
     if (delta->kind == HEARTH_DELTA_ARGUMENTS)
         return json_pack("{s:[{s:i, s:{s:s%}}]}", "tool_calls", "index", (int)delta->call, "function", "arguments",
                          delta->text, delta->n_bytes);
@@ -99,14 +127,15 @@ static void put_delta(hth_api_reply *reply, hth_api_choice *choice, const hearth
     else if (delta->kind == HEARTH_DELTA_REASONING)
         said = json_pack("{s:s%}", "reasoning_content", delta->text, delta->n_bytes);
     else
-        said = call_delta(choice, delta);
+        said = call_delta(reply, choice, delta);
     put_chunk(reply, choice, said, take_logprobs(reply, choice), NULL, out);
 }
 
 static void put_choice_end(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
 {
     begin(reply, choice, out);
-    put_chunk(reply, choice, json_object(), take_logprobs(reply, choice), hth_api_openai_finish_reason(choice), out);
+    put_chunk(reply, choice, json_object(), take_logprobs(reply, choice), hth_api_openai_finish_reason(reply, choice),
+              out);
 }
 
 static void put_end(hth_api_reply *reply, hth_buffer *out)
@@ -135,7 +164,7 @@ static json_t *calls_json(const hth_api_choice *choice)
     return calls;
 }
 
-static json_t *message_json(const hth_api_choice *choice)
+static json_t *message_json(const hth_api_reply *reply, const hth_api_choice *choice)
 {
     json_t *content = choice->n_calls > 0 && choice->content.n == 0
                         ? json_null()
@@ -145,7 +174,11 @@ static json_t *message_json(const hth_api_choice *choice)
     if (choice->reasoning.n > 0)
         json_object_set_new(message, "reasoning_content",
                             json_stringn(hth_buffer_text(&choice->reasoning), choice->reasoning.n));
-    if (choice->n_calls > 0)
+    if (choice->n_calls > 0 && reply->request->calls_are_functions)
+        json_object_set_new(message, "function_call",
+                            json_pack("{s:s, s:s%}", "name", choice->calls[0].name, "arguments",
+                                      hth_buffer_text(&choice->calls[0].arguments), choice->calls[0].arguments.n));
+    else if (choice->n_calls > 0)
         json_object_set_new(message, "tool_calls", calls_json(choice));
     return message;
 }
@@ -157,15 +190,15 @@ static void put_body_begin(hth_api_reply *reply, hth_buffer *out)
 
 static void put_choice_body(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
 {
-    (void)reply;
     hth_api_openai_choice_begin_take(
-        json_pack("{s:I, s:o}", "index", (json_int_t)choice->index, "message", message_json(choice)), out);
+        json_pack("{s:I, s:o}", "index", (json_int_t)choice->index, "message", message_json(reply, choice)), out);
 }
 
 static const hth_api_list lists[] = { { "{\"content\":[", entry_json, "],\"refusal\":null}" } };
 
 const hth_api_writer hth_api_write_chat = {
     .begin = begin,
+    .progress = put_progress,
     .delta = put_delta,
     .choice_end = put_choice_end,
     .end = put_end,

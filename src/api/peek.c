@@ -233,10 +233,17 @@ static bool read_stream(cursor *text, hth_api_peeked *out)
 
 bool hth_api_peek(const char *body, size_t n, hth_api_peeked *out)
 {
+    return hth_api_peek_as(body, n, "model", out);
+}
+
+bool hth_api_peek_as(const char *body, size_t n, const char *model_key, hth_api_peeked *out)
+{
     cursor text = { .at = body, .end = body + n };
     bool met_model = false, met_stream = false;
 
     *out = (hth_api_peeked){ .has_model = false };
+    if (n >= 3 && memcmp(body, "\xEF\xBB\xBF", 3) == 0) /* a byte order mark */
+        text.at += 3;
     skip_space(&text);
     if (!take(&text, '{'))
         return false;
@@ -254,7 +261,7 @@ bool hth_api_peek(const char *body, size_t n, hth_api_peeked *out)
         if (!take(&text, ':'))
             return false;
         skip_space(&text);
-        if (!met_model && !is_cut && strcmp(key, "model") == 0) {
+        if (!met_model && !is_cut && strcmp(key, model_key) == 0) {
             met_model = true;
             is_good = read_model(&text, out);
         } else if (!met_stream && !is_cut && strcmp(key, "stream") == 0) {
@@ -267,6 +274,126 @@ bool hth_api_peek(const char *body, size_t n, hth_api_peeked *out)
             return false;
         if (met_model && met_stream)
             return true;
+        skip_space(&text);
+    } while (take(&text, ','));
+    return take(&text, '}');
+}
+
+/* ---- earlier responses ---- */
+
+enum { LONG_KEY_BYTES_MAX = 24 }; /* none of these is longer */
+
+static void add_id(hth_api_peeked_past *out, const char *id, size_t n_id)
+{
+    char text[HTH_API_PEEK_ID_BYTES] = "resp_";
+
+    if (n_id == 0 || n_id >= sizeof(text) - 5 || out->n == HTH_API_PEEK_PAST_MAX)
+        return;
+    memcpy(text + 5, id, n_id);
+    for (size_t i = 0; i < out->n; i++)
+        if (strcmp(out->ids[i], text) == 0)
+            return;
+    memcpy(out->ids[out->n++], text, sizeof(text));
+}
+
+/* A member's name and the colon behind it. */
+static bool read_key(cursor *text, char key[LONG_KEY_BYTES_MAX + 1])
+{
+    bool is_cut;
+
+    skip_space(text);
+    if (!take(text, '"') || !read_string(text, key, LONG_KEY_BYTES_MAX, &is_cut))
+        return false;
+    if (is_cut)
+        key[0] = '\0';
+    skip_space(text);
+    if (!take(text, ':'))
+        return false;
+    skip_space(text);
+    return true;
+}
+
+/* A text of an id's length; "" for any other value. */
+static bool read_short(cursor *text, char out[HTH_API_PEEK_ID_BYTES])
+{
+    bool is_cut;
+
+    out[0] = '\0';
+    if (!take(text, '"'))
+        return skip_value(text);
+    if (!read_string(text, out, HTH_API_PEEK_ID_BYTES - 1, &is_cut))
+        return false;
+    if (is_cut)
+        out[0] = '\0';
+    return true;
+}
+
+/* An item, from behind its opening brace: does it name another one? */
+static bool peek_item(cursor *text, hth_api_peeked_past *out)
+{
+    char type[HTH_API_PEEK_ID_BYTES] = "", id[HTH_API_PEEK_ID_BYTES] = "", key[LONG_KEY_BYTES_MAX + 1];
+    const char *first, *last;
+    size_t n = 0;
+
+    skip_space(text);
+    if (take(text, '}'))
+        return true;
+    do {
+        if (!read_key(text, key))
+            return false;
+        n++;
+        if (!(strcmp(key, "type") == 0 ? read_short(text, type)
+              : strcmp(key, "id") == 0 ? read_short(text, id)
+                                       : skip_value(text)))
+            return false;
+        skip_space(text);
+    } while (take(text, ','));
+    first = strchr(id, '_');
+    last = strrchr(id, '_');
+    if (first != last && (strcmp(type, "item_reference") == 0 || (n == 1 && id[0])))
+        add_id(out, first + 1, (size_t)(last - first) - 1);
+    return take(text, '}');
+}
+
+static bool peek_input(cursor *text, hth_api_peeked_past *out)
+{
+    if (!take(text, '['))
+        return skip_value(text);
+    skip_space(text);
+    if (take(text, ']'))
+        return true;
+    do {
+        skip_space(text);
+        if (!(take(text, '{') ? peek_item(text, out) : skip_value(text)))
+            return false;
+        skip_space(text);
+    } while (take(text, ','));
+    return take(text, ']');
+}
+
+bool hth_api_peek_past(const char *body, size_t n, hth_api_peeked_past *out)
+{
+    cursor text = { .at = body, .end = body + n };
+    char key[LONG_KEY_BYTES_MAX + 1], id[HTH_API_PEEK_ID_BYTES];
+
+    out->n = 0;
+    skip_space(&text);
+    if (!take(&text, '{'))
+        return false;
+    skip_space(&text);
+    if (take(&text, '}'))
+        return true;
+    do {
+        if (!read_key(&text, key))
+            return false;
+        if (strcmp(key, "previous_response_id") == 0) {
+            if (!read_short(&text, id))
+                return false;
+            if (strncmp(id, "resp_", 5) == 0)
+                add_id(out, id + 5, strlen(id + 5));
+        } else if (!(strcmp(key, "input") == 0 ? peek_input(&text, out) : skip_value(&text))) {
+            return false;
+        }
         skip_space(&text);
     } while (take(&text, ','));
     return take(&text, '}');

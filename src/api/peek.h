@@ -27,5 +27,23 @@ typedef struct hth_api_peeked {
  * met, the object ends, or it is no JSON: false then, with what was found before. out is always filled. Pure, linear.
  */
 bool hth_api_peek(const char *body, size_t n, hth_api_peeked *out);
+/* The same where another key, of at most 15 bytes, names the model. */
+bool hth_api_peek_as(const char *body, size_t n, const char *model_key, hth_api_peeked *out);
+
+/* Responses that a body of /v1/responses goes on from, or names items of. */
+enum {
+    HTH_API_PEEK_PAST_MAX = 16, /* those beyond are not looked for */
+    HTH_API_PEEK_ID_BYTES = 64,
+};
+typedef struct hth_api_peeked_past {
+    char ids[HTH_API_PEEK_PAST_MAX][HTH_API_PEEK_ID_BYTES]; /* "resp_..." */
+    size_t n;
+} hth_api_peeked_past;
+
+/*
+ * Look for "previous_response_id", and for item references in "input", in the object body, [n]. As above; an id that is
+ * longer than those that are given out here is none. Ids of items have their response's in them: "msg_0123_4".
+ */
+bool hth_api_peek_past(const char *body, size_t n, hth_api_peeked_past *out);
 
 #endif

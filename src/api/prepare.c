@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/render.h"
+#include "models/model.h"
+
 void hth_api_prepared_deinit(hth_api_prepared *prepared)
 {
     for (size_t i = 0; prepared->prompts && i < prepared->n_requests; i++)
@@ -47,11 +50,11 @@ static void name_bad_call(const hearth_conversation *conversation, hth_api_error
 }
 
 static bool render_once(hearth_model *model, const hearth_conversation *conversation, hearth_chat_prompt *out,
-                        hth_api_error *error)
+                        hth_api_notes *notes, hth_api_error *error)
 {
     hearth_error err;
 
-    if (hearth_conversation_render(model, conversation, out, &err) == HEARTH_OK)
+    if (hth_api_render(model, conversation, out, notes, &err) == HEARTH_OK)
         return true;
     if (err.status == HEARTH_MISUSE)
         name_bad_call(conversation, error);
@@ -68,18 +71,19 @@ static bool render_once(hearth_model *model, const hearth_conversation *conversa
  * The prompt of a conversation. A schema is the sampler's alone where the reply is nothing but content: it is honoured
  * there keyword by keyword. Where the reply may begin with reasoning, the template's own grammar knows how that ends.
  */
-static bool render(hearth_model *model, const hth_api_request *request, hearth_chat_prompt *out, hth_api_error *error)
+static bool render(hearth_model *model, const hth_api_request *request, hearth_chat_prompt *out, hth_api_notes *notes,
+                   hth_api_error *error)
 {
     hearth_conversation conversation = request->conversation;
     hearth_chat_prompt with_schema = { .text = NULL };
     bool has_tools = conversation.n_tools > 0 && conversation.tool_choice != HEARTH_TOOL_NONE;
 
     conversation.json_schema = NULL;
-    if (!render_once(model, &conversation, out, error))
+    if (!render_once(model, &conversation, out, notes, error))
         return false;
     if (!request->conversation.json_schema || (!has_tools && (!out->can_think || conversation.no_thinking)))
         return true;
-    if (!render_once(model, &request->conversation, &with_schema, error)) {
+    if (!render_once(model, &request->conversation, &with_schema, notes, error)) {
         hearth_chat_prompt_free(out);
         return false;
     }
@@ -154,6 +158,36 @@ static bool join_pieces(hearth_model *model, const hth_api_text_prompt *prompt, 
     return true;
 }
 
+/* The tokens of a prompt, and of what follows it, as models that fill in between the two were taught. */
+static bool join_around(hearth_model *model, const hth_api_text_prompt *prompt, const char *suffix, hearth_token **out,
+                        size_t *n_out, hth_api_error *error)
+{
+    size_t n = prompt->n_pieces;
+    hearth_token fill[3];
+    hth_api_piece *pieces;
+    bool ok;
+
+    if (!hth_model_fill_tokens(model, fill)) {
+        hth_api_fail(
+            error, HTH_API_UNSUPPORTED, "suffix",
+            "'suffix' needs a model that was made to fill in between two texts, which this one was not; leave it "
+            "out");
+        return false;
+    }
+    pieces = calloc(n + 5, sizeof(*pieces));
+    if (!pieces)
+        return no_memory(error);
+    pieces[0].text = ""; /* what begins every text */
+    pieces[1] = (hth_api_piece){ .tokens = &fill[0], .n_tokens = 1 };
+    memcpy(&pieces[2], prompt->pieces, n * sizeof(*pieces));
+    pieces[n + 2] = (hth_api_piece){ .tokens = &fill[1], .n_tokens = 1 };
+    pieces[n + 3].text = suffix;
+    pieces[n + 4] = (hth_api_piece){ .tokens = &fill[2], .n_tokens = 1 };
+    ok = join_pieces(model, &(hth_api_text_prompt){ .pieces = pieces, .n_pieces = n + 5 }, out, n_out, error);
+    free(pieces);
+    return ok;
+}
+
 /* Its tokens were made with room for one a byte of text, several times what they take; it may be kept for long. */
 static void give_room_back(hth_api_prompt *prompt)
 {
@@ -163,31 +197,47 @@ static void give_room_back(hth_api_prompt *prompt)
         prompt->tokens = tokens;
 }
 
+/* The prompt of a conversation, perhaps behind what was said before it. */
+static bool make_conversation(hearth_model *model, const hth_api_request *request, hth_api_prompt *prompt,
+                              hth_api_error *error)
+{
+    hth_api_piece pieces[2] = { { .tokens = request->context, .n_tokens = request->n_context } };
+    size_t n_before = request->n_context > 0; /* a piece */
+
+    if (!render(model, request, &prompt->chat, &prompt->notes, error))
+        return false;
+    pieces[n_before].text = prompt->chat.text;
+    return join_pieces(model, &(hth_api_text_prompt){ .pieces = pieces, .n_pieces = n_before + 1 }, &prompt->tokens,
+                       &prompt->n_tokens, error);
+}
+
 /* Make prompt i, from its text or its conversation. */
 static hth_api_prompt *make_prompt(hearth_model *model, const hth_api_request *request, size_t i, hth_api_error *error)
 {
     hth_api_prompt *prompt = hth_api_prompt_new();
-    hth_api_piece piece = { .text = NULL };
-    hth_api_text_prompt of_chat = { .pieces = &piece, .n_pieces = 1 };
+    bool ok;
 
     if (!prompt) {
         (void)no_memory(error); /* which says it */
         return NULL;
     }
-    if (!request->is_chat || render(model, request, &prompt->chat, error)) {
-        piece.text = prompt->chat.text;
-        if (join_pieces(model, request->is_chat ? &of_chat : &request->prompts[i], &prompt->tokens, &prompt->n_tokens,
-                        error)) {
-            give_room_back(prompt);
-            return prompt;
-        }
+    if (request->is_chat)
+        ok = make_conversation(model, request, prompt, error);
+    else if (request->suffix)
+        ok = join_around(model, &request->prompts[i], request->suffix, &prompt->tokens, &prompt->n_tokens, error);
+    else
+        ok = join_pieces(model, &request->prompts[i], &prompt->tokens, &prompt->n_tokens, error);
+    if (ok) {
+        give_room_back(prompt);
+        return prompt;
     }
     hth_api_prompt_unref(prompt);
     return NULL;
 }
 
-static hth_api_prompt *find_or_make_prompt(hearth_model *model, const hth_api_request *request, size_t i,
-                                           hth_memo *memory, hth_api_error *error)
+/* One that the context has no room for is refused, however often it comes: nobody else's prompt is to make room for it. */
+static hth_api_prompt *find_or_make_prompt(hearth_model *model, uint32_t n_ctx, const hth_api_request *request,
+                                           size_t i, hth_memo *memory, hth_api_error *error)
 {
     uint8_t key[HTH_MEMO_KEY_BYTES];
     bool has_key = memory && hth_api_prompt_key(request, i, key);
@@ -196,7 +246,7 @@ static hth_api_prompt *find_or_make_prompt(hearth_model *model, const hth_api_re
     if (prompt)
         return prompt;
     prompt = make_prompt(model, request, i, error);
-    if (!prompt || !has_key)
+    if (!prompt || !has_key || prompt->n_tokens > n_ctx)
         return prompt;
     if (request->is_chat)
         (void)hearth_chat_parser_new(model, &prompt->chat, &prompt->parser, NULL); /* each reply makes its own then */
@@ -204,7 +254,7 @@ static hth_api_prompt *find_or_make_prompt(hearth_model *model, const hth_api_re
     return prompt;
 }
 
-static bool make_prompts(hearth_model *model, const hth_api_request *request, hth_memo *memory,
+static bool make_prompts(hearth_model *model, uint32_t n_ctx, const hth_api_request *request, hth_memo *memory,
                          hth_api_prepared *prepared, hth_api_error *error)
 {
     size_t n = request->is_chat ? 1 : request->n_prompts;
@@ -215,7 +265,7 @@ static bool make_prompts(hearth_model *model, const hth_api_request *request, ht
         return no_memory(error);
     prepared->n_requests = n;
     for (size_t i = 0; i < n; i++) {
-        prepared->prompts[i] = find_or_make_prompt(model, request, i, memory, error);
+        prepared->prompts[i] = find_or_make_prompt(model, n_ctx, request, i, memory, error);
         if (!prepared->prompts[i])
             return false;
     }
@@ -286,21 +336,14 @@ static void cut_window(uint32_t n_ctx, uint32_t *n)
         *n = n_ctx < HTH_API_LAST_N_MAX ? n_ctx : HTH_API_LAST_N_MAX;
 }
 
-static bool make_requests(hearth_model *model, const hth_api_request *request, uint64_t seed,
+static bool make_requests(const hearth_model_info *info, const hth_api_request *request, uint64_t seed,
                           hth_api_prepared *prepared, hth_api_error *error)
 {
-    hearth_model_info info = { .struct_size = sizeof(info) };
-    hearth_error err;
-
-    if (hearth_model_info_get(model, &info, &err) != HEARTH_OK) {
-        hth_api_fail_status(error, &err);
-        return false;
-    }
     for (size_t i = 0; i < prepared->n_requests; i++) {
         const hth_api_prompt *prompt = prepared->prompts[i];
         hearth_request *one = &prepared->requests[i];
 
-        if (!check_options(&info, request, prompt, error))
+        if (!check_options(info, request, prompt, error))
             return false;
         *one = request->options;
         one->stop = prepared->stop;
@@ -312,9 +355,9 @@ static bool make_requests(hearth_model *model, const hth_api_request *request, u
             put_chat(request, &prepared->chat, one);
         one->tokens = prompt->tokens;
         one->n_tokens = prompt->n_tokens;
-        cut_window(info.n_ctx, &one->sampling.repeat_last_n);
-        cut_window(info.n_ctx, &one->sampling.dry_last_n);
-        cut_length(info.n_ctx, one);
+        cut_window(info->n_ctx, &one->sampling.repeat_last_n);
+        cut_window(info->n_ctx, &one->sampling.dry_last_n);
+        cut_length(info->n_ctx, one);
     }
     return true;
 }
@@ -322,11 +365,17 @@ static bool make_requests(hearth_model *model, const hth_api_request *request, u
 bool hth_api_prepare(hearth_model *model, const hth_api_request *request, uint64_t seed, hth_memo *memory,
                      hth_api_prepared *out, hth_api_error *error)
 {
+    hearth_model_info info = { .struct_size = sizeof(info) };
     hth_api_prepared prepared = { .n_requests = 0 };
+    hearth_error err;
 
     *error = (hth_api_error){ .kind = HTH_API_NO_ERROR };
-    if (!make_prompts(model, request, memory, &prepared, error) || !join_stops(request, &prepared, error) ||
-        !make_requests(model, request, seed, &prepared, error)) {
+    if (hearth_model_info_get(model, &info, &err) != HEARTH_OK) {
+        hth_api_fail_status(error, &err);
+        return false;
+    }
+    if (!make_prompts(model, info.n_ctx, request, memory, &prepared, error) || !join_stops(request, &prepared, error) ||
+        !make_requests(&info, request, seed, &prepared, error)) {
         hth_api_prepared_deinit(&prepared);
         return false;
     }
@@ -342,7 +391,7 @@ bool hth_api_count_prompt(hearth_model *model, const hth_api_request *request, s
     bool ok;
 
     *error = (hth_api_error){ .kind = HTH_API_NO_ERROR };
-    if (!render(model, request, &chat, error))
+    if (!render(model, request, &chat, NULL, error))
         return false;
     ok = append_text(model, chat.text, HEARTH_TOKENIZE_SPECIAL | HEARTH_TOKENIZE_BOS, &tokens, &n, error);
     free(tokens);

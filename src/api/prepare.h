@@ -14,7 +14,7 @@ typedef struct hth_api_prepared {
     hearth_request *requests; /* [n_requests], one a prompt, each with options.n replies */
     size_t n_requests;
     const char **stop;        /* what requests point to, like these */
-    hth_api_prompt **prompts; /* [n_requests], references; NULL: of an empty text */
+    hth_api_prompt **prompts; /* [n_requests], references; NULL: of an empty text. A conversation's has notes, too */
 } hth_api_prepared;
 
 /*

@@ -124,8 +124,11 @@ bool hth_api_prompt_key(const hth_api_request *request, size_t i, uint8_t key[HT
         /* Templates may show the time. Of those that show more than minutes, the prompt of a minute is taken. */
         add_number(sha, hth_os_unix_seconds() / 60);
         add_conversation(sha, &request->conversation);
+        add_number(sha, request->n_context);
+        hth_sha256_update(sha, request->context, request->n_context * sizeof(*request->context));
     } else {
         add_pieces(sha, &request->prompts[i]);
+        add_text(sha, request->suffix);
     }
     hth_sha256_peek(sha, key);
     hth_sha256_free(sha);

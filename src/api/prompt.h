@@ -19,6 +19,7 @@ typedef struct hth_api_prompt {
     hearth_chat_parser *parser; /* to make others like it; NULL: there is none */
     hearth_token *tokens;       /* [n_tokens] */
     size_t n_tokens;
+    hth_api_notes notes; /* of what the template or a grammar could not take */
     atomic_uint references;
 } hth_api_prompt;
 

@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "api/reply_inside.h"
+#include "api/sse.h"
+#include "models/model.h"
 
 /* Log probabilities that may wait for text: more leave without, so that no event is larger than others by much. */
 enum { UNTOLD_MAX = 4096 };
@@ -21,6 +23,9 @@ static const hth_api_writer *writer_of(hth_api_kind kind)
     case HTH_API_CHAT: return &hth_api_write_chat;
     case HTH_API_COMPLETION: return &hth_api_write_completion;
     case HTH_API_MESSAGES: return &hth_api_write_messages;
+    case HTH_API_OLLAMA_CHAT:
+    case HTH_API_OLLAMA_GENERATE: return &hth_api_write_ollama;
+    case HTH_API_RESPONSES: return &hth_api_write_responses;
     default: return &hth_api_write_native;
     }
 }
@@ -30,10 +35,12 @@ static void choice_deinit(hth_api_choice *choice)
     for (size_t i = 0; i < choice->n_calls; i++)
         hth_buffer_deinit(&choice->calls[i].arguments);
     free(choice->calls);
+    free(choice->items);
     hth_buffer_deinit(&choice->content);
     hth_buffer_deinit(&choice->reasoning);
     hearth_chat_parser_free(choice->parser);
     hth_api_told_deinit(&choice->told);
+    hth_api_told_deinit(&choice->drawn);
 }
 
 void hth_api_reply_free(hth_api_reply *reply)
@@ -84,7 +91,7 @@ hth_api_reply *hth_api_reply_new(hearth_model *model, const hth_api_request *req
         choice->open_block = -1;
         choice->n_prompt =
             (uint32_t)prepared->requests[choice->index / request->options.n].n_tokens; /* fits a context */
-        if (request->is_chat && make_parser(model, prepared, &choice->parser, &err) != HEARTH_OK) {
+        if (request->is_chat && !request->is_raw && make_parser(model, prepared, &choice->parser, &err) != HEARTH_OK) {
             hth_api_fail_status(error, &err);
             hth_api_reply_free(reply);
             return NULL;
@@ -113,11 +120,6 @@ int hth_api_reply_http_status(const hth_api_reply *reply)
     return reply->http_status;
 }
 
-void hth_api_reply_note_begun(hth_api_reply *reply)
-{
-    reply->has_written = true;
-}
-
 int hth_api_reply_failure(const hth_api_reply *reply)
 {
     return reply->failure;
@@ -131,7 +133,9 @@ void hth_api_reply_fail(hth_api_reply *reply, const hth_api_error *error, hth_bu
         return;
     reply->has_ended = true;
     reply->failure = hth_api_error_http_status(dialect, error);
-    if (reply->has_written) {
+    if (reply->has_written && reply->writer->fail) {
+        reply->writer->fail(reply, error, out);
+    } else if (reply->has_written) {
         hth_api_error_write_event(dialect, error, out);
     } else {
         reply->http_status = reply->failure;
@@ -174,6 +178,8 @@ static bool remember(const hth_api_reply *reply, hth_api_choice *choice, const h
     hth_api_call *calls;
 
     choice->is_answering = choice->is_answering || delta->kind != HEARTH_DELTA_REASONING;
+    if (reply->writer->has_items && !hth_api_items_note(choice, delta))
+        return false;
     switch (delta->kind) {
     case HEARTH_DELTA_REASONING:
         hth_buffer_add(&choice->reasoning, delta->text, delta->n_bytes);
@@ -248,6 +254,8 @@ void hth_api_reply_text(hth_api_reply *reply, size_t i, const char *text, size_t
 
 json_t *hth_api_logprob(float logprob)
 {
+    if (isnan(logprob))
+        return json_null();                                          /* it is not known */
     return json_real(isfinite(logprob) ? (double)logprob : -9999.0); /* as OpenAI writes what cannot be */
 }
 
@@ -270,6 +278,41 @@ void hth_api_reply_progress(hth_api_reply *reply, size_t i, hearth_phase phase, 
         return;
     if (phase == HEARTH_PHASE_RESTORE)
         reply->choices[i].n_restored = n_done;
+}
+
+void hth_api_reply_prefill(hth_api_reply *reply, size_t i, uint32_t n_done, double ms, hth_buffer *out)
+{
+    hth_api_choice *choice;
+
+    if (reply->has_ended || !reply->request->stream || !reply->request->wants_progress || !reply->writer->progress ||
+        i >= reply->n_choices || i % reply->request->options.n != 0)
+        return;
+    choice = &reply->choices[i];
+    reply->writer->progress(reply, choice,
+                            json_pack("{s:I, s:I, s:I, s:I}", "total", (json_int_t)choice->n_prompt, "cache",
+                                      (json_int_t)choice->n_restored, "processed", (json_int_t)n_done, "time_ms",
+                                      (json_int_t)ms),
+                            out);
+    reply->has_written = true;
+}
+
+bool hth_api_reply_idle(hth_api_reply *reply, hth_buffer *out)
+{
+    hth_api_choice *choice = &reply->choices[0];
+    bool had_begun = choice->has_begun;
+
+    if (reply->writer->idle)
+        reply->writer->idle(reply, choice, out);
+    else
+        hth_sse_add_comment(out);
+    reply->has_written = true;
+    return choice->has_begun && !had_begun;
+}
+
+void hth_api_reply_note_reply_begun(hth_api_reply *reply, size_t i)
+{
+    if (i < reply->n_choices)
+        reply->choices[i].has_begun = true;
 }
 
 /* As llama.cpp does: its events have them whether or not they are asked for. */
@@ -295,7 +338,7 @@ static void note(hth_api_reply *reply, hth_api_choice *choice, const hearth_toke
         fail_memory(reply, out);
         return;
     }
-    if (!reply->request->stream || told->n * told->n_each < UNTOLD_MAX)
+    if (!reply->request->stream || reply->writer->has_items || told->n * told->n_each < UNTOLD_MAX)
         return;
     reply->writer->delta(reply, choice, &(hearth_chat_delta){ .kind = HEARTH_DELTA_CONTENT, .text = "", .id = "" },
                          out);
@@ -325,6 +368,8 @@ void hth_api_reply_token(hth_api_reply *reply, size_t i, const hearth_token_even
     if (!choice->is_answering)
         choice->n_reasoning_tokens++;
     note(reply, choice, event, out);
+    if (reply->request->wants_context && !hth_api_told_add(&choice->drawn, event, choice->n_text, false))
+        fail_memory(reply, out);
 }
 
 /* ---- ends ---- */
@@ -355,6 +400,62 @@ static void end_all(hth_api_reply *reply, hth_buffer *out)
     reply->has_ended = true;
 }
 
+/* Bytes of a token's text in an echo, where control tokens have none. */
+static size_t n_echoed(hearth_model *model, hearth_token token)
+{
+    char piece[HTH_PIECE_BYTES_MAX];
+    char *text = NULL;
+    size_t n_text = 0, n_piece = 0;
+
+    if (hearth_detokenize(model, &token, 1, false, &text, &n_text, NULL) != HEARTH_OK)
+        return 0;
+    hearth_free(text);
+    if (n_text > 0 && hth_model_piece(model, token, piece, sizeof(piece), &n_piece, NULL) != HEARTH_OK)
+        n_piece = n_text; /* longer than any text */
+    return n_piece;
+}
+
+/*
+ * What is told of the prompt's tokens goes before what was told of the reply's. Where the request was over before, in another
+ * worker, nobody has computed it.
+ */
+static void tell_prompt(hth_api_reply *reply, hth_api_choice *choice, const hearth_result *result, hth_buffer *out)
+{
+    const hearth_request *asked = &reply->prepared->requests[choice->index / reply->request->options.n];
+    hth_api_told told = { .n = 0 };
+    size_t n_each = 1 + (size_t)result->n_top_logprobs, n_text = 0;
+    bool ok = true;
+
+    if (!result->prompt_logprobs) {
+        hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+        hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "the reply was broken off with its worker; send it again");
+        hth_api_reply_fail(reply, &error, out);
+        return;
+    }
+    for (size_t i = 0; ok && i < asked->n_tokens; i++) {
+        const hearth_token_event event = { .token = asked->tokens[i],
+                                           .logprobs = result->prompt_logprobs + i * n_each,
+                                           .n_top_logprobs = result->n_top_logprobs };
+
+        ok = hth_api_told_add(&told, &event, n_text, true);
+        n_text += n_echoed(reply->hearth, event.token);
+    }
+    for (size_t i = 0; ok && i < choice->told.n; i++)
+        ok = hth_api_told_add(&told,
+                              &(hearth_token_event){ .token = choice->told.tokens[i].id,
+                                                     .logprobs = hth_api_told_logprobs(&choice->told, i),
+                                                     .n_top_logprobs = result->n_top_logprobs },
+                              choice->told.tokens[i].text_begin, true);
+    if (!ok) {
+        hth_api_told_deinit(&told);
+        fail_memory(reply, out);
+        return;
+    }
+    hth_api_told_deinit(&choice->told);
+    choice->told = told;
+}
+
 void hth_api_reply_done(hth_api_reply *reply, size_t i, const hearth_result *result, hth_buffer *out)
 {
     hth_api_choice *choice;
@@ -379,6 +480,8 @@ void hth_api_reply_done(hth_api_reply *reply, size_t i, const hearth_result *res
         feed(reply, choice, result->text + choice->n_text, result->n_bytes - choice->n_text, false, out);
     if (!reply->has_ended)
         feed(reply, choice, "", 0, true, out);
+    if (!reply->has_ended && reply->request->options.prompt_logprobs)
+        tell_prompt(reply, choice, result, out);
     if (reply->has_ended)
         return;
     choice->has_ended = true;

@@ -34,6 +34,19 @@ size_t hth_api_reply_n(const hth_api_reply *reply);
 
 /* hearth_progress_fn: the first events tell how much of the prompt was cached, which is what was said last of a restore. */
 void hth_api_reply_progress(hth_api_reply *reply, size_t i, hearth_phase phase, uint32_t n_done);
+/*
+ * Of a stream whose client asked for return_progress: n_done tokens of the prompt of reply i are read, ms after its reading
+ * began. Nothing is written where its API has no place for that, or of replies that share their prompt with one before.
+ */
+void hth_api_reply_prefill(hth_api_reply *reply, size_t i, uint32_t n_done, double ms, hth_buffer *out);
+/*
+ * Of a stream: nothing has come for a while, and whoever waits is to know that it is alive. Writes what the API has for
+ * that, a comment where it has nothing. True: that was the beginning of the stream of reply 0, which will not be written
+ * again.
+ */
+bool hth_api_reply_idle(hth_api_reply *reply, hth_buffer *out);
+/* The beginning of the stream of reply i has left already, in another worker. */
+void hth_api_reply_note_reply_begun(hth_api_reply *reply, size_t i);
 /* hearth_token_fn, before the text that the token released. The first one of a reply begins its stream. */
 void hth_api_reply_token(hth_api_reply *reply, size_t i, const hearth_token_event *event, hth_buffer *out);
 /* hearth_text_fn. Streamed or not, text is given as it comes: how it is cut can show in what a parser makes of it. */
@@ -45,8 +58,10 @@ void hth_api_reply_done(hth_api_reply *reply, size_t i, const hearth_result *res
  * Whoever reads it from its beginning to its end gets the same bytes, however large the pieces are.
  */
 bool hth_api_reply_body(hth_api_reply *reply, size_t n_bytes, hth_buffer *out);
-/* The head of its stream has left before anything was written: an error will be an event. */
-void hth_api_reply_note_begun(hth_api_reply *reply);
+/* It has ended well: append it as it is to be kept (response_record.h); nothing, where it is not. */
+void hth_api_reply_record(hth_api_reply *reply, hth_buffer *out);
+/* Nothing has come of it yet, and its client does not wait: append it as it is now; nothing, where he does. */
+void hth_api_reply_record_begun(const hth_api_reply *reply, hth_buffer *out);
 /* Something else went wrong: write the error, as a body or as an event. Nothing is written afterwards. */
 void hth_api_reply_fail(hth_api_reply *reply, const hth_api_error *error, hth_buffer *out);
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/normalize.h"
 #include "api/request_inside.h"
 #include "base/json_bounds.h"
 
@@ -21,9 +22,15 @@ hth_api_dialect hth_api_kind_dialect(hth_api_kind kind)
 {
     switch (kind) {
     case HTH_API_CHAT:
+    case HTH_API_CHAT_TOKENS:
     case HTH_API_COMPLETION: return HTH_API_OPENAI;
     case HTH_API_MESSAGES:
     case HTH_API_COUNT_TOKENS: return HTH_API_ANTHROPIC;
+    case HTH_API_OLLAMA_CHAT:
+    case HTH_API_OLLAMA_GENERATE:
+    case HTH_API_OLLAMA_SHOW: return HTH_API_OLLAMA;
+    case HTH_API_RESPONSES:
+    case HTH_API_RESPONSES_TOKENS: return HTH_API_OPENAI_RESPONSES;
     case HTH_API_NATIVE_COMPLETION:
     case HTH_API_TOKENIZE:
     case HTH_API_DETOKENIZE:
@@ -103,6 +110,7 @@ void hth_api_request_free(hth_api_request *request)
         request->memory = memory->next;
         free(memory);
     }
+    json_decref(request->items);
     json_decref(request->body);
     free(request);
 }
@@ -153,17 +161,89 @@ static char *widen_integers(const char *body, size_t n_bytes, size_t *n_out)
     return wide;
 }
 
+/*
+ * A text with NUL, which a tool read from a file, say, would fail each later turn of its conversation. Here texts end with
+ * NUL, so it becomes U+FFFD. NULL without memory; otherwise a text of its own.
+ */
+static json_t *without_nul(const json_t *text)
+{
+    static const char replacement[] = "\xEF\xBF\xBD";
+    const char *from = json_string_value(text);
+    size_t n = json_string_length(text), n_out = 0;
+    char *out = malloc(n * (sizeof(replacement) - 1) + 1);
+    json_t *clean;
+
+    if (!out)
+        return NULL;
+    for (size_t i = 0; i < n; i++) {
+        size_t n_bytes = from[i] ? 1 : sizeof(replacement) - 1;
+
+        memcpy(out + n_out, from[i] ? from + i : replacement, n_bytes);
+        n_out += n_bytes;
+    }
+    clean = json_stringn(out, n_out);
+    free(out);
+    return clean;
+}
+
+static bool clean_texts(json_t *value);
+
+/* *clean: what has to stand in the member's place; NULL: it may stay. False without memory. */
+static bool clean_member(json_t *member, json_t **clean)
+{
+    *clean = NULL;
+    if (!json_is_string(member))
+        return clean_texts(member);
+    if (strlen(json_string_value(member)) == json_string_length(member))
+        return true;
+    *clean = without_nul(member);
+    return *clean != NULL;
+}
+
+/* The same of all texts in a value, which is nested no deeper than the limit. */
+static bool clean_texts(json_t *value)
+{
+    json_t *member, *clean;
+    const char *name;
+    size_t i;
+
+    json_object_foreach(value, name, member)
+    {
+        if (!clean_member(member, &clean) || (clean && json_object_set_new(value, name, clean) != 0))
+            return false;
+    }
+    json_array_foreach(value, i, member)
+    {
+        if (!clean_member(member, &clean) || (clean && json_array_set_new(value, i, clean) != 0))
+            return false;
+    }
+    return true;
+}
+
+static json_t *load_with_nul(const char *body, size_t n_bytes, json_error_t *problem)
+{
+    json_t *value = json_loadb(body, n_bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, problem);
+
+    if (value && !clean_texts(value)) {
+        json_decref(value);
+        value = NULL;
+    }
+    return value;
+}
+
 static json_t *load(const char *body, size_t n_bytes, json_error_t *problem)
 {
     json_t *value = json_loadb(body, n_bytes, JSON_REJECT_DUPLICATES, problem);
     char *wide;
     size_t n;
 
+    if (!value && json_error_code(problem) == json_error_null_character)
+        value = load_with_nul(body, n_bytes, problem);
     if (value || json_error_code(problem) != json_error_numeric_overflow)
         return value;
     wide = widen_integers(body, n_bytes, &n);
     if (wide)
-        value = json_loadb(wide, n, JSON_REJECT_DUPLICATES, problem);
+        value = load_with_nul(wide, n, problem);
     free(wide);
     return value;
 }
@@ -179,6 +259,10 @@ static json_t *parse_json(const char *body, size_t n_bytes, const hth_api_limits
                      limits->body_bytes_max);
         return NULL;
     }
+    if (n_bytes >= 3 && memcmp(body, "\xEF\xBB\xBF", 3) == 0) { /* a byte order mark, which says nothing in UTF-8 */
+        body += 3;
+        n_bytes -= 3;
+    }
     if (is_lone_value(body, n_bytes)) {
         hth_api_fail(error, HTH_API_INVALID_TYPE, NULL, "the body must be a JSON object");
         return NULL;
@@ -191,12 +275,10 @@ static json_t *parse_json(const char *body, size_t n_bytes, const hth_api_limits
         return NULL;
     }
     value = load(body, n_bytes, &problem);
-    if (!value && (json_error_code(&problem) == json_error_null_character ||
-                   json_error_code(&problem) == json_error_null_byte_in_key))
-        hth_api_fail(
-            error, HTH_API_INVALID_JSON, NULL,
-            "the body has the character \\u0000 in a name or a text at line %d, column %d; no text here may hold it",
-            problem.line, problem.column);
+    if (!value && json_error_code(&problem) == json_error_null_byte_in_key)
+        hth_api_fail(error, HTH_API_INVALID_JSON, NULL,
+                     "the body has the character \\u0000 in a name at line %d, column %d; no name may hold it",
+                     problem.line, problem.column);
     else if (!value)
         hth_api_fail(error, HTH_API_INVALID_JSON, NULL, "the body is not valid JSON: %s at line %d, column %d",
                      problem.text, problem.line, problem.column);
@@ -212,8 +294,15 @@ static json_t *parse_json(const char *body, size_t n_bytes, const hth_api_limits
 hth_api_request *hth_api_request_parse(hth_api_kind kind, const char *body, size_t n_bytes,
                                        const hth_api_limits *limits, hth_api_error *error)
 {
+    return hth_api_request_parse_past(kind, body, n_bytes, NULL, limits, error);
+}
+
+hth_api_request *hth_api_request_parse_past(hth_api_kind kind, const char *body, size_t n_bytes,
+                                            const hth_api_past *past, const hth_api_limits *limits,
+                                            hth_api_error *error)
+{
     hth_api_limits defaults = hth_api_limits_default();
-    hth_api_parse parse = { .limits = limits ? limits : &defaults, .error = error };
+    hth_api_parse parse = { .limits = limits ? limits : &defaults, .error = error, .past = past };
     hth_api_request *request = calloc(1, sizeof(*request));
 
     *error = (hth_api_error){ .kind = HTH_API_NO_ERROR };
@@ -224,12 +313,18 @@ hth_api_request *hth_api_request_parse(hth_api_kind kind, const char *body, size
     request->kind = kind;
     request->options = hearth_request_default();
     request->conversation = hearth_conversation_default();
+    if (kind == HTH_API_OLLAMA_SHOW && n_bytes == 0) { /* GET */
+        body = "{}";
+        n_bytes = 2;
+    }
     request->body = parse_json(body, n_bytes, parse.limits, error);
     if (request->body) {
         parse.request = request;
-        parse.body = (hth_fields){ .object = request->body, .path = "", .error = error };
+        parse.notes = parse.limits->refuses_unknown ? NULL : &request->notes;
+        parse.body = (hth_fields){ .object = request->body, .path = "", .error = error, .notes = parse.notes };
         switch (kind) {
         case HTH_API_CHAT:
+        case HTH_API_CHAT_TOKENS:
         case HTH_API_APPLY_TEMPLATE: hth_api_parse_chat(&parse); break;
         case HTH_API_COMPLETION: hth_api_parse_completion(&parse); break;
         case HTH_API_MESSAGES:
@@ -237,7 +332,14 @@ hth_api_request *hth_api_request_parse(hth_api_kind kind, const char *body, size
         case HTH_API_NATIVE_COMPLETION: hth_api_parse_native(&parse); break;
         case HTH_API_TOKENIZE: hth_api_parse_tokenize(&parse); break;
         case HTH_API_DETOKENIZE: hth_api_parse_detokenize(&parse); break;
+        case HTH_API_OLLAMA_CHAT: hth_api_parse_ollama_chat(&parse); break;
+        case HTH_API_OLLAMA_GENERATE: hth_api_parse_ollama_generate(&parse); break;
+        case HTH_API_OLLAMA_SHOW: hth_api_parse_ollama_show(&parse); break;
+        case HTH_API_RESPONSES:
+        case HTH_API_RESPONSES_TOKENS: hth_api_parse_responses(&parse); break;
         }
+        if (request->is_chat && parse.limits->normalizes)
+            hth_api_normalize(&parse);
     }
     if (error->kind != HTH_API_NO_ERROR) {
         hth_api_request_free(request);

@@ -1,8 +1,8 @@
 /*
  * request.h - what a client asked for, whatever API it came by
  *
- * A parser (openai_request.c, anthropic_request.c, native_request.c) turns a JSON body into this, having checked every
- * field. Nothing here has seen a model: prompts are text or a conversation, and what depends on the model is checked by
+ * A parser (openai_request.c, anthropic_request.c, native_request.c, ollama_request.c) turns a JSON body into this, having
+ * checked every field. Nothing here has seen a model: prompts are text or a conversation, and what depends on the model is checked by
  * prepare.c. A request owns its memory: strings are borrowed from the parsed body, which it keeps, and everything else is
  * in its arena.
  */
@@ -10,9 +10,12 @@
 #define HTH_API_REQUEST_H
 
 #include "api/error.h"
+#include "api/notes.h"
+#include "api/responses.h"
 
 typedef enum hth_api_kind {
     HTH_API_CHAT,         /* OpenAI's /v1/chat/completions */
+    HTH_API_CHAT_TOKENS,  /* how many a chat would have: /v1/chat/completions/input_tokens */
     HTH_API_COMPLETION,   /* OpenAI's /v1/completions */
     HTH_API_MESSAGES,     /* Anthropic's /v1/messages */
     HTH_API_COUNT_TOKENS, /* Anthropic's /v1/messages/count_tokens */
@@ -20,6 +23,11 @@ typedef enum hth_api_kind {
     HTH_API_TOKENIZE,
     HTH_API_DETOKENIZE,
     HTH_API_APPLY_TEMPLATE,
+    HTH_API_RESPONSES,        /* OpenAI's /v1/responses */
+    HTH_API_RESPONSES_TOKENS, /* OpenAI's /v1/responses/input_tokens */
+    HTH_API_OLLAMA_CHAT,     /* Ollama's /api/chat */
+    HTH_API_OLLAMA_GENERATE, /* /api/generate */
+    HTH_API_OLLAMA_SHOW,     /* /api/show */
 } hth_api_kind;
 
 /* Whose API that is. */
@@ -31,6 +39,8 @@ typedef struct hth_api_limits {
     size_t values_max;
     size_t messages_max;
     size_t schema_bytes_max; /* of a JSON schema, or a grammar, as text; more than 256 KiB the library refuses */
+    bool refuses_unknown;    /* a field that is not known is an error; otherwise it is passed over with a note */
+    bool normalizes;         /* what clients write for themselves is taken out of prompts (normalize.h) */
 } hth_api_limits;
 
 static inline hth_api_limits hth_api_limits_default(void)
@@ -41,6 +51,7 @@ static inline hth_api_limits hth_api_limits_default(void)
         .values_max = 1000000,
         .messages_max = 16384,
         .schema_bytes_max = (size_t)256 << 10,
+        .normalizes = true,
     };
 }
 
@@ -57,6 +68,17 @@ typedef struct hth_api_text_prompt {
     size_t n_pieces;
 } hth_api_text_prompt;
 
+/* What Anthropic's "context_management" took out of a history; tokens are four bytes each. */
+typedef struct hth_api_edits {
+    bool is_asked; /* the reply tells it, also where it is nothing */
+    uint32_t cleared_tool_uses;
+    uint32_t cleared_tool_tokens;
+    uint32_t cleared_thinking_turns;
+    uint32_t cleared_thinking_tokens;
+} hth_api_edits;
+
+enum { HTH_API_RULES_MAX = 8 };
+
 typedef struct hth_api_memory hth_api_memory; /* a block of the arena */
 
 typedef struct hth_api_request {
@@ -66,15 +88,24 @@ typedef struct hth_api_request {
     hearth_conversation conversation;
     const hth_api_text_prompt *prompts; /* [n_prompts] */
     size_t n_prompts;
+    const char *suffix;     /* the prompt is followed by this text, and the reply is to stand between; NULL: none */
     hearth_request options; /* everything but the prompt and callbacks; what it points to is the request's */
     bool has_seed;
     bool stream;
-    bool include_usage;  /* OpenAI: a last chunk with it */
-    bool echo;           /* OpenAI's completions; the library's own echo serves it */
-    bool wants_tokens;   /* native: return_tokens */
-    bool wants_timings;  /* native: timings_per_token */
-    bool wants_thinking; /* Anthropic: reasoning is shown */
+    bool include_usage;       /* OpenAI: a last chunk with it */
+    bool echo;                /* OpenAI's completions; the library's own echo serves it */
+    bool calls_are_functions; /* OpenAI's older form: function_call instead of tool_calls */
+    bool wants_tokens;        /* native: return_tokens */
+    bool wants_timings;       /* native: timings_per_token */
+    bool is_raw;              /* a chat's reply as the model writes it: neither reasoning nor calls are taken out */
+    bool wants_thinking;      /* Anthropic: reasoning is shown */
+    bool wants_progress;      /* return_progress: of a stream, how far the prompt was read is told */
     bool has_cache_control;
+    bool is_load;                /* Ollama: it asks for nothing but that the model be loaded */
+    bool is_unload;              /* or that it be no longer */
+    bool wants_context;          /* Ollama: prompt and reply as tokens, at the reply's end */
+    const hearth_token *context; /* [n_context], what came before the conversation */
+    size_t n_context;
     bool is_json; /* the content is to be JSON by options.sampling.json_schema, "any object" where it says so */
 
     /* /tokenize and /detokenize */
@@ -85,15 +116,34 @@ typedef struct hth_api_request {
     bool parse_special;
     bool with_pieces;
 
+    const hth_api_responses *responses; /* of /v1/responses; NULL otherwise */
+
+    hth_api_notes notes; /* of what was passed over */
+    hth_api_edits edits;
+    const char
+        *normalized[HTH_API_RULES_MAX]; /* [n_normalized], the names of the rules (normalize.h) that found something */
+    size_t n_normalized;
+
+    json_t *items;          /* owned: of /v1/responses, all that the response answers; strings are borrowed from them */
     json_t *body;           /* owned */
     hth_api_memory *memory; /* owned */
 } hth_api_request;
+
+/* Records of earlier responses (response_record.h), one behind the other, that a request may name. */
+typedef struct hth_api_past {
+    const char *bytes;
+    size_t n_bytes;
+} hth_api_past;
 
 /*
  * Parse a body. NULL, with error filled, when it is not what it should be. Release with hth_api_request_free. Any thread.
  */
 hth_api_request *hth_api_request_parse(hth_api_kind kind, const char *body, size_t n_bytes,
                                        const hth_api_limits *limits, hth_api_error *error);
+/* The same with what the request may go on from; past is read during the call. */
+hth_api_request *hth_api_request_parse_past(hth_api_kind kind, const char *body, size_t n_bytes,
+                                            const hth_api_past *past, const hth_api_limits *limits,
+                                            hth_api_error *error);
 void hth_api_request_free(hth_api_request *request); /* accepts NULL */
 
 /*

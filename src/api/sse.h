@@ -6,6 +6,8 @@
 
 #include "api/buffer.h"
 
+#define HTH_SSE_CONTENT_TYPE "text/event-stream"
+
 /* Append an event whose data is value on one line, and give the reference back. name may be NULL: an unnamed event. */
 void hth_sse_add_take(hth_buffer *out, const char *name, json_t *value);
 /* "data: [DONE]", which ends OpenAI's streams. */

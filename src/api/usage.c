@@ -5,7 +5,9 @@
 
 #include "models/model.h"
 
-json_t *hth_api_usage_openai(const hth_api_reply *reply)
+/* Each prompt counts once. */
+static json_t *usage(const hth_api_reply *reply, const char *prompt, const char *completion, const char *prompt_details,
+                     const char *completion_details)
 {
     uint32_t n = reply->request->options.n;
     json_int_t n_prompt = 0, n_cached = 0, n_completion = 0, n_reasoning = 0;
@@ -21,9 +23,19 @@ json_t *hth_api_usage_openai(const hth_api_reply *reply)
             n_cached += choice->stats.cached_tokens;
         }
     }
-    return json_pack("{s:I, s:I, s:I, s:{s:I}, s:{s:I}}", "prompt_tokens", n_prompt, "completion_tokens", n_completion,
-                     "total_tokens", n_prompt + n_completion, "prompt_tokens_details", "cached_tokens", n_cached,
-                     "completion_tokens_details", "reasoning_tokens", n_reasoning);
+    return json_pack("{s:I, s:I, s:I, s:{s:I}, s:{s:I}}", prompt, n_prompt, completion, n_completion, "total_tokens",
+                     n_prompt + n_completion, prompt_details, "cached_tokens", n_cached, completion_details,
+                     "reasoning_tokens", n_reasoning);
+}
+
+json_t *hth_api_usage_openai(const hth_api_reply *reply)
+{
+    return usage(reply, "prompt_tokens", "completion_tokens", "prompt_tokens_details", "completion_tokens_details");
+}
+
+json_t *hth_api_usage_responses(const hth_api_reply *reply)
+{
+    return usage(reply, "input_tokens", "output_tokens", "input_tokens_details", "output_tokens_details");
 }
 
 json_t *hth_api_usage_anthropic(const hth_api_reply *reply, uint32_t n_prompt, uint32_t n_cached, uint32_t n_output)

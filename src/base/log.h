@@ -24,5 +24,6 @@ void hth_log_line(const hth_log *log, hearth_log_level level, const char *source
 
 #define hth_warn(log, ...) hth_log_line((log), HEARTH_LOG_WARNING, "hearth", __VA_ARGS__)
 #define hth_info(log, ...) hth_log_line((log), HEARTH_LOG_INFO, "hearth", __VA_ARGS__)
+#define hth_debug(log, ...) hth_log_line((log), HEARTH_LOG_DEBUG, "hearth", __VA_ARGS__)
 
 #endif

@@ -6,6 +6,7 @@
  */
 #include "cache/bell.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -29,6 +30,12 @@ struct hth_bell {
     pthread_cond_t rung;
 };
 
+/* A store into a map for which the device has no block would end the process. Not every file system can make sure. */
+static bool has_room(int fd)
+{
+    return hth_os_file_allocate(fd, 0, MAP_BYTES) == 0 || (errno != ENOSPC && errno != EDQUOT);
+}
+
 /* Map the file; NULL when that does not work. */
 static void *map_file(const char *path)
 {
@@ -39,7 +46,8 @@ static void *map_file(const char *path)
     if (fd < 0)
         return NULL;
     /* It only ever grows, so that nobody's map ends before its file does. */
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (st.st_size >= MAP_BYTES || ftruncate(fd, MAP_BYTES) == 0))
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (st.st_size >= MAP_BYTES || ftruncate(fd, MAP_BYTES) == 0) &&
+        has_room(fd))
         map = mmap(NULL, MAP_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     (void)close(fd); /* the map holds the file */
     return map == MAP_FAILED ? NULL : map;

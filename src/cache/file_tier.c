@@ -116,6 +116,19 @@ static hearth_status make_parts(hth_file_tier *tier, hearth_error *err)
     return status;
 }
 
+void hth_file_tier_restore_directories(hth_file_tier *tier)
+{
+    char index[HTH_FILE_TIER_PATH_BYTES];
+    hth_fs_stat st;
+
+    if (hth_fs_stat_path(tier->fs, tier->rows, &st) != -ENOENT &&
+        hth_fs_stat_path(tier->fs, tier->temporary, &st) != -ENOENT)
+        return;
+    if (make_parts(tier, NULL) == HEARTH_OK &&
+        make_part(tier, tier->index_directory, "index", index, NULL) == HEARTH_OK)
+        hth_warn(tier->log, "the cache in '%s' was removed while it was in use; it begins anew", tier->directory);
+}
+
 /* ---- opening ---- */
 
 static hearth_status open_index(hth_file_tier *tier, hearth_error *err)

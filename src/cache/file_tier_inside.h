@@ -89,6 +89,14 @@ struct hth_file_tier {
 /* Have the files gone through, by the thread that is at it or a new one. 0 or an errno. */
 int hth_file_tier_start_scan_locked(hth_file_tier *tier, bool rebuild);
 
+/* ---- file_tier.c ---- */
+
+/*
+ * Make the directories anew where somebody removed them while the tier is open; what cannot be made is tried again. Where
+ * the tier's own directory went, a process that was restricted to it cannot. Writer threads only.
+ */
+void hth_file_tier_restore_directories(hth_file_tier *tier);
+
 /* ---- lookups ---- */
 
 /* Look for a row that the index does not know by its name. */

@@ -280,6 +280,7 @@ bool hth_file_tier_has_notes(hth_file_tier *tier, size_t n_uses_min)
 
 void hth_file_tier_maintain(hth_file_tier *tier)
 {
+    hth_file_tier_restore_directories(tier);
     pthread_mutex_lock(&tier->scan_lock);
     if (hth_index_maintain(tier->index))
         (void)hth_file_tier_start_scan_locked(

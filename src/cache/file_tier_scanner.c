@@ -13,6 +13,22 @@ static void set_busy_locked(hth_file_tier *tier, bool is_busy)
     atomic_store(&tier->is_scanning, is_busy);
 }
 
+/* Another version's row has a head that is not read here, and is none of our business. */
+static bool is_damaged(const hth_row_id *id, const uint8_t *bytes, size_t n_bytes, void *user_data)
+{
+    hth_kvc_fault fault;
+    hth_kvc_info info;
+
+    (void)user_data;
+    return !hth_kvc_parse(bytes, n_bytes, &id->key, &info, &fault) && fault.reason != HTH_KVC_NO_MEMORY &&
+           fault.reason != HTH_KVC_UNSUPPORTED_VERSION;
+}
+
+static bool set_damaged_aside(const hth_row_id *id, void *user_data)
+{
+    return hth_file_tier_quarantine_if(user_data, id, is_damaged, NULL, "its head is damaged");
+}
+
 static hth_scan scan_of(hth_file_tier *tier)
 {
     return (hth_scan){
@@ -24,6 +40,8 @@ static hth_scan scan_of(hth_file_tier *tier)
         .durable = tier->durable,
         .foreign_s = tier->is_shared_by_machines ? FOREIGN_S : 0,
         .stop = &tier->stop,
+        .damaged = set_damaged_aside,
+        .damaged_user_data = tier,
     };
 }
 

@@ -64,6 +64,20 @@ hearth_status hth_index_write_rows(hth_index *index, hth_index_body_fn body, voi
                                : status;
 }
 
+hearth_status hth_index_reading_begin(hth_index *index, hth_index_read *read, const char *what, hearth_error *err)
+{
+    hearth_status status = hth_index_check_process(index, err);
+
+    return status == HEARTH_OK ? hth_index_finish(index, hth_index_env_read_begin(index->env, read), what, err)
+                               : status;
+}
+
+hearth_status hth_index_reading_end(hth_index *index, hth_index_read *read, int rc, const char *what, hearth_error *err)
+{
+    hth_index_env_read_end(index->env, read, rc);
+    return hth_index_finish(index, rc, what, err);
+}
+
 /* ---- opening ---- */
 
 static hearth_status open_new(const hth_index_options *options, const hth_fs *fs, hth_index *index, hearth_error *err)
@@ -223,20 +237,18 @@ bool hth_index_maintain(hth_index *index)
 hearth_status hth_index_get(hth_index *index, const hth_row_id *id, hth_row_meta *out, bool *found_out,
                             hearth_error *err)
 {
-    hearth_status status = hth_index_check_process(index, err);
+    static const char what[] = "look up a row";
     hth_row_meta meta;
     hth_index_read read;
+    hearth_status status = hth_index_reading_begin(index, &read, what, err);
     int rc;
 
     if (status != HEARTH_OK)
         return status;
-    rc = hth_index_env_read_begin(index->env, &read);
-    if (rc == 0) {
-        rc = hth_index_row_get(read.txn, &read.dbs, id, &meta);
-        hth_index_env_read_end(index->env, &read, rc);
-    }
-    if (rc != 0 && rc != MDB_NOTFOUND)
-        return hth_index_finish(index, rc, "look up a row", err);
+    rc = hth_index_row_get(read.txn, &read.dbs, id, &meta);
+    status = hth_index_reading_end(index, &read, rc == MDB_NOTFOUND ? 0 : rc, what, err);
+    if (status != HEARTH_OK)
+        return status;
     *found_out = rc == 0;
     if (rc == 0 && out)
         *out = meta;
@@ -246,53 +258,46 @@ hearth_status hth_index_get(hth_index *index, const hth_row_id *id, hth_row_meta
 hearth_status hth_index_look(hth_index *index, const hth_row_id *id, hth_row_meta *out, bool *found_out,
                              bool *is_complete_out, hearth_error *err)
 {
-    hearth_status status = hth_index_check_process(index, err);
+    static const char what[] = "look up a row";
     hth_index_state s = { .complete = false };
     hth_index_read read;
-    bool found = false;
+    hearth_status status = hth_index_reading_begin(index, &read, what, err);
+    bool found;
     int rc;
 
     if (status != HEARTH_OK)
         return status;
-    rc = hth_index_env_read_begin(index->env, &read);
-    if (rc == 0) {
-        rc = hth_index_row_get(read.txn, &read.dbs, id, out);
-        found = rc == 0;
-        if (rc == MDB_NOTFOUND) /* who finds the row asks for no more */
-            rc = hth_index_state_get(read.txn, &read.dbs, &s);
-        hth_index_env_read_end(index->env, &read, rc);
-    }
-    if (rc == 0) {
+    rc = hth_index_row_get(read.txn, &read.dbs, id, out);
+    found = rc == 0;
+    if (rc == MDB_NOTFOUND) /* who finds the row asks for no more */
+        rc = hth_index_state_get(read.txn, &read.dbs, &s);
+    status = hth_index_reading_end(index, &read, rc, what, err);
+    if (status == HEARTH_OK) {
         *found_out = found;
         *is_complete_out = s.complete;
     }
-    return hth_index_finish(index, rc, "look up a row", err);
+    return status;
 }
 
 hearth_status hth_index_get_many(hth_index *index, const hth_row_id *ids, size_t n, hth_row_meta *out, bool *found,
                                  hearth_error *err)
 {
-    hearth_status status = hth_index_check_process(index, err);
+    static const char what[] = "look up rows";
     hth_index_read read;
-    int rc;
+    hearth_status status = hth_index_reading_begin(index, &read, what, err);
+    int rc = 0;
 
     if (status != HEARTH_OK)
         return status;
-    rc = hth_index_env_read_begin(index->env, &read);
-    if (rc == 0) {
-        for (size_t i = 0; i < n && (rc == 0 || rc == MDB_NOTFOUND); i++) {
-            hth_row_meta meta;
+    for (size_t i = 0; i < n && (rc == 0 || rc == MDB_NOTFOUND); i++) {
+        hth_row_meta meta;
 
-            rc = hth_index_row_get(read.txn, &read.dbs, &ids[i], &meta);
-            found[i] = rc == 0;
-            if (rc == 0 && out)
-                out[i] = meta;
-        }
-        if (rc == MDB_NOTFOUND)
-            rc = 0;
-        hth_index_env_read_end(index->env, &read, rc);
+        rc = hth_index_row_get(read.txn, &read.dbs, &ids[i], &meta);
+        found[i] = rc == 0;
+        if (rc == 0 && out)
+            out[i] = meta;
     }
-    return hth_index_finish(index, rc, "look up rows", err);
+    return hth_index_reading_end(index, &read, rc == MDB_NOTFOUND ? 0 : rc, what, err);
 }
 
 static int collect_children(MDB_txn *txn, const hth_index_dbs *dbs, const hth_key *parent, hth_row_meta *out,
@@ -322,21 +327,18 @@ static int collect_children(MDB_txn *txn, const hth_index_dbs *dbs, const hth_ke
 hearth_status hth_index_children(hth_index *index, const hth_key *parent, hth_row_meta *out, size_t capacity,
                                  size_t *n_out, hearth_error *err)
 {
-    hearth_status status = hth_index_check_process(index, err);
+    static const char what[] = "list rows";
     hth_index_read read;
+    hearth_status status = hth_index_reading_begin(index, &read, what, err);
     size_t n = 0;
-    int rc;
 
     if (status != HEARTH_OK)
         return status;
-    rc = hth_index_env_read_begin(index->env, &read);
-    if (rc == 0) {
-        rc = collect_children(read.txn, &read.dbs, parent, out, capacity, &n);
-        hth_index_env_read_end(index->env, &read, rc);
-    }
-    if (rc == 0)
+    status = hth_index_reading_end(index, &read, collect_children(read.txn, &read.dbs, parent, out, capacity, &n), what,
+                                   err);
+    if (status == HEARTH_OK)
         *n_out = n;
-    return hth_index_finish(index, rc, "list rows", err);
+    return status;
 }
 
 static int search_leaf(MDB_txn *txn, const hth_index_dbs *dbs, hth_leaf_search *search)
@@ -379,7 +381,7 @@ size_t hth_index_tokens(hth_index *index, const hth_row_id *id, hearth_token *ou
     size_t n = 0;
     int rc;
 
-    if (hth_index_check_process(index, NULL) != HEARTH_OK || hth_index_env_read_begin(index->env, &read) != 0)
+    if (hth_index_reading_begin(index, &read, NULL, NULL) != HEARTH_OK)
         return 0;
     rc = hth_index_row_get(read.txn, &read.dbs, id, &meta);
     if (rc == 0)
@@ -392,37 +394,28 @@ size_t hth_index_tokens(hth_index *index, const hth_row_id *id, hearth_token *ou
 
 hearth_status hth_index_find_leaf(hth_index *index, hth_leaf_search *search, hearth_error *err)
 {
-    hearth_status status = hth_index_check_process(index, err);
+    static const char what[] = "compare rows";
     hth_index_read read;
-    int rc;
+    hearth_status status = hth_index_reading_begin(index, &read, what, err);
 
     if (status != HEARTH_OK)
         return status;
-    rc = hth_index_env_read_begin(index->env, &read);
-    if (rc == 0) {
-        rc = search_leaf(read.txn, &read.dbs, search);
-        hth_index_env_read_end(index->env, &read, rc);
-    }
-    return hth_index_finish(index, rc, "compare rows", err);
+    return hth_index_reading_end(index, &read, search_leaf(read.txn, &read.dbs, search), what, err);
 }
 
 hearth_status hth_index_totals_get(hth_index *index, hth_index_totals *out, hearth_error *err)
 {
-    hearth_status status = hth_index_check_process(index, err);
+    static const char what[] = "read totals";
     hth_index_totals totals;
     hth_index_read read;
-    int rc;
+    hearth_status status = hth_index_reading_begin(index, &read, what, err);
 
     if (status != HEARTH_OK)
         return status;
-    rc = hth_index_env_read_begin(index->env, &read);
-    if (rc == 0) {
-        rc = hth_index_totals_read(read.txn, &read.dbs, &totals);
-        hth_index_env_read_end(index->env, &read, rc);
-    }
-    if (rc == 0)
+    status = hth_index_reading_end(index, &read, hth_index_totals_read(read.txn, &read.dbs, &totals), what, err);
+    if (status == HEARTH_OK)
         *out = totals;
-    return hth_index_finish(index, rc, "read totals", err);
+    return status;
 }
 
 static int visit_by_key(MDB_txn *txn, const hth_index_dbs *dbs, hth_index_visit_fn visit, void *user_data)
@@ -474,57 +467,46 @@ static int visit_by_age(MDB_txn *txn, const hth_index_dbs *dbs, hth_index_visit_
 hearth_status hth_index_visit(hth_index *index, bool by_age, hth_index_visit_fn visit, void *user_data,
                               hearth_error *err)
 {
-    hearth_status status = hth_index_check_process(index, err);
+    static const char what[] = "visit rows";
     hth_index_read read;
+    hearth_status status = hth_index_reading_begin(index, &read, what, err);
     int rc;
 
     if (status != HEARTH_OK)
         return status;
-    rc = hth_index_env_read_begin(index->env, &read);
-    if (rc == 0) {
-        rc = by_age ? visit_by_age(read.txn, &read.dbs, visit, user_data)
-                    : visit_by_key(read.txn, &read.dbs, visit, user_data);
-        hth_index_env_read_end(index->env, &read, rc);
-    }
-    return hth_index_finish(index, rc, "visit rows", err);
+    rc = by_age ? visit_by_age(read.txn, &read.dbs, visit, user_data)
+                : visit_by_key(read.txn, &read.dbs, visit, user_data);
+    return hth_index_reading_end(index, &read, rc, what, err);
 }
 
 hearth_status hth_index_quota(hth_index *index, uint64_t *out, hearth_error *err)
 {
-    hearth_status status = hth_index_check_process(index, err);
+    static const char what[] = "read the quota";
     hth_index_read read;
     hth_index_state s;
-    int rc;
+    hearth_status status = hth_index_reading_begin(index, &read, what, err);
 
     if (status != HEARTH_OK)
         return status;
-    rc = hth_index_env_read_begin(index->env, &read);
-    if (rc == 0) {
-        rc = hth_index_state_get(read.txn, &read.dbs, &s);
-        hth_index_env_read_end(index->env, &read, rc);
-    }
-    if (rc == 0)
+    status = hth_index_reading_end(index, &read, hth_index_state_get(read.txn, &read.dbs, &s), what, err);
+    if (status == HEARTH_OK)
         *out = s.quota;
-    return hth_index_finish(index, rc, "read the quota", err);
+    return status;
 }
 
 hearth_status hth_index_has_children(hth_index *index, const hth_row_meta *meta, bool *out, hearth_error *err)
 {
-    hearth_status status = hth_index_check_process(index, err);
+    static const char what[] = "look for children";
     hth_index_read read;
+    hearth_status status = hth_index_reading_begin(index, &read, what, err);
     bool has = false;
-    int rc;
 
     if (status != HEARTH_OK)
         return status;
-    rc = hth_index_env_read_begin(index->env, &read);
-    if (rc == 0) {
-        rc = hth_index_bears_rows(read.txn, &read.dbs, meta, &has);
-        hth_index_env_read_end(index->env, &read, rc);
-    }
-    if (rc == 0)
+    status = hth_index_reading_end(index, &read, hth_index_bears_rows(read.txn, &read.dbs, meta, &has), what, err);
+    if (status == HEARTH_OK)
         *out = has;
-    return hth_index_finish(index, rc, "look for children", err);
+    return status;
 }
 
 /* ---- the past ---- */
@@ -534,7 +516,7 @@ bool hth_index_gone(hth_index *index, const hth_past_name *name, hth_gone *out)
     hth_index_read read;
     int rc;
 
-    if (hth_index_check_process(index, NULL) != HEARTH_OK || hth_index_env_read_begin(index->env, &read) != 0)
+    if (hth_index_reading_begin(index, &read, NULL, NULL) != HEARTH_OK)
         return false;
     rc = hth_index_past_gone(read.txn, &read.dbs, name, out);
     hth_index_env_read_end(index->env, &read, rc);
@@ -546,7 +528,7 @@ bool hth_index_past_ends(hth_index *index, const hth_key *boundary, hth_past_end
     hth_index_read read;
     int rc;
 
-    if (hth_index_check_process(index, NULL) != HEARTH_OK || hth_index_env_read_begin(index->env, &read) != 0)
+    if (hth_index_reading_begin(index, &read, NULL, NULL) != HEARTH_OK)
         return false;
     rc = hth_index_past_ends_get(read.txn, &read.dbs, boundary, out);
     hth_index_env_read_end(index->env, &read, rc);
@@ -558,7 +540,7 @@ bool hth_index_beginning(hth_index *index, const hth_beginning_name *name, hth_b
     hth_index_read read;
     int rc;
 
-    if (hth_index_check_process(index, NULL) != HEARTH_OK || hth_index_env_read_begin(index->env, &read) != 0)
+    if (hth_index_reading_begin(index, &read, NULL, NULL) != HEARTH_OK)
         return false;
     rc = hth_index_past_beginning(read.txn, &read.dbs, name, out);
     hth_index_env_read_end(index->env, &read, rc);
@@ -569,7 +551,7 @@ void hth_index_visit_beginnings(hth_index *index, hth_beginning_visit_fn visit, 
 {
     hth_index_read read;
 
-    if (hth_index_check_process(index, NULL) == HEARTH_OK && hth_index_env_read_begin(index->env, &read) == 0)
+    if (hth_index_reading_begin(index, &read, NULL, NULL) == HEARTH_OK)
         hth_index_env_read_end(index->env, &read,
                                hth_index_past_visit_beginnings(read.txn, &read.dbs, visit, user_data));
 }
@@ -585,7 +567,7 @@ static hth_wait_result look(hth_index *index, const hth_row_id *id)
     hth_index_reservation r;
     int rc;
 
-    if (hth_index_check_process(index, NULL) != HEARTH_OK || hth_index_env_read_begin(index->env, &read) != 0)
+    if (hth_index_reading_begin(index, &read, NULL, NULL) != HEARTH_OK)
         return HTH_WAIT_NOBODY;
     rc = hth_index_row_get(read.txn, &read.dbs, id, &meta);
     if (rc == 0) {

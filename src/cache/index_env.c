@@ -29,12 +29,14 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -47,7 +49,8 @@ enum {
     N_DBS = 8,
     POOL_MAX = 64, /* read transactions of this process */
     READERS_MAX = 128 * POOL_MAX,
-    LOCK_ATTEMPTS_MAX = 200, /* 10 ms apart */
+    LOCK_BYTES = 64 * READERS_MAX, /* of lock.mdb, about: a line of the processor's cache each */
+    LOCK_ATTEMPTS_MAX = 200,       /* 10 ms apart */
     CRASHES_MAX = 3,
     PATH_BYTES = 4096,
     ATTEMPTS_MAX = 64, /* rounds of one write: the map grows to its limit in 12 doublings */
@@ -308,6 +311,29 @@ static void environment_close(environment *e)
     *e = (environment){ .mdb = NULL };
 }
 
+/*
+ * LMDB writes to its lock file through a map, which ends the process (SIGBUS) where the device has no block left for a page
+ * of it. Make all of it be there before. Under the directory's lock, and while this process does not have it open: to
+ * close it here would take LMDB's locks away.
+ */
+static int allocate_lock_file(const hth_index_env *env)
+{
+    char path[PATH_BYTES];
+    struct stat st;
+    int fd, rc = 0;
+
+    if (!join(path, env->path, "lock.mdb"))
+        return ENAMETOOLONG;
+    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return errno;
+    /* Its size tells LMDB how many readers there may be, so one that others may have open keeps it. */
+    if (fstat(fd, &st) != 0 || hth_os_file_allocate(fd, 0, st.st_size > 0 ? (uint64_t)st.st_size : LOCK_BYTES) != 0)
+        rc = errno;
+    (void)close(fd);
+    return rc == ENOSPC || rc == EDQUOT ? rc : 0; /* not every file system can do this */
+}
+
 /* Open the files at env->path. */
 static int open_files(const hth_index_env *env, environment *out)
 {
@@ -317,7 +343,9 @@ static int open_files(const hth_index_env *env, environment *out)
     char path[PATH_BYTES];
     int rc;
 
-    rc = mdb_env_create(&e.mdb);
+    rc = allocate_lock_file(env);
+    if (rc == 0)
+        rc = mdb_env_create(&e.mdb);
     if (rc != 0)
         return rc;
     if ((rc = mdb_env_set_maxdbs(e.mdb, N_DBS)) != 0 || (rc = mdb_env_set_maxreaders(e.mdb, READERS_MAX)) != 0 ||

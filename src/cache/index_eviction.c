@@ -10,6 +10,7 @@
 enum {
     EVICTED_DEADLINE_S = 60, /* to remove the files of one round of eviction in */
     DEPTH_MAX = 1 << 20,     /* rows of one prefix */
+    AHEAD_S = 60,            /* a time of use may be ahead of the clock by so much */
 };
 
 /* ---- eviction ---- */
@@ -97,6 +98,34 @@ static void let_go(evict_request *request)
         hth_index_held_remove(request->index, &request->rows[--request->n].id);
 }
 
+/*
+ * Rows that were used when the clock was ahead of what it is now would outlast all that is used from now on: they count as
+ * used now. The index lives until the next boot, and files have times of their own, which are bounded where they are read.
+ */
+static int bound_times(MDB_txn *txn, const hth_index_dbs *dbs, MDB_cursor *cursor, uint64_t now)
+{
+    for (;;) {
+        MDB_val key, nothing;
+        hth_row_meta old, bounded;
+        hth_row_id id;
+        int rc = mdb_cursor_get(cursor, &key, &nothing, MDB_LAST);
+
+        if (rc != 0)
+            return rc == MDB_NOTFOUND ? 0 : rc;
+        if (key.mv_size != HTH_INDEX_AGE_BYTES ||
+            hth_index_decode_id((const uint8_t *)key.mv_data + 8, HTH_INDEX_ID_BYTES, &id) != 0)
+            return MDB_CORRUPTED;
+        rc = hth_index_must_be_there(hth_index_row_get(txn, dbs, &id, &old));
+        if (rc != 0 || old.last_used_time <= now + AHEAD_S)
+            return rc;
+        bounded = old;
+        bounded.last_used_time = now;
+        rc = hth_index_row_update(txn, dbs, &old, &bounded);
+        if (rc != 0)
+            return rc;
+    }
+}
+
 static int evict_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
 {
     evict_request *request = user_data;
@@ -110,7 +139,9 @@ static int evict_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
     rc = mdb_cursor_open(txn, dbs->lru, &cursor);
     if (rc != 0)
         return rc;
-    rc = evict_leaves(request, txn, dbs, cursor, &totals);
+    rc = bound_times(txn, dbs, cursor, request->gone.time);
+    if (rc == 0)
+        rc = evict_leaves(request, txn, dbs, cursor, &totals);
     mdb_cursor_close(cursor);
     return rc ? rc : hth_index_totals_write(txn, dbs, &totals);
 }

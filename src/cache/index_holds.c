@@ -163,22 +163,19 @@ int hth_index_reserve_row(hth_index *index, MDB_txn *txn, const hth_index_dbs *d
 
 hearth_status hth_index_reservation_is_ours(hth_index *index, const hth_row_id *id, bool *ours_out, hearth_error *err)
 {
-    hearth_status status = hth_index_check_process(index, err);
+    static const char what[] = "look up a reservation";
     hth_index_read read;
     hth_index_reservation r;
+    hearth_status status = hth_index_reading_begin(index, &read, what, err);
     int rc;
 
     if (status != HEARTH_OK)
         return status;
-    rc = hth_index_env_read_begin(index->env, &read);
-    if (rc == 0) {
-        rc = hth_index_reservation_get(read.txn, &read.dbs, id, &r);
-        hth_index_env_read_end(index->env, &read, rc);
-    }
-    if (rc != 0 && rc != MDB_NOTFOUND)
-        return hth_index_finish(index, rc, "look up a reservation", err);
-    *ours_out = rc == 0 && r.owner == hth_owner_token(index->owner);
-    return HEARTH_OK;
+    rc = hth_index_reservation_get(read.txn, &read.dbs, id, &r);
+    status = hth_index_reading_end(index, &read, rc == MDB_NOTFOUND ? 0 : rc, what, err);
+    if (status == HEARTH_OK)
+        *ours_out = rc == 0 && r.owner == hth_owner_token(index->owner);
+    return status;
 }
 
 static int collect_orphans(const hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs, hth_row_id *out,
@@ -212,19 +209,16 @@ static int collect_orphans(const hth_index *index, MDB_txn *txn, const hth_index
 
 hearth_status hth_index_orphans(hth_index *index, hth_row_id *out, size_t capacity, size_t *n_out, hearth_error *err)
 {
-    hearth_status status = hth_index_check_process(index, err);
+    static const char what[] = "list reservations";
     hth_index_read read;
+    hearth_status status = hth_index_reading_begin(index, &read, what, err);
     size_t n = 0;
-    int rc;
 
     if (status != HEARTH_OK)
         return status;
-    rc = hth_index_env_read_begin(index->env, &read);
-    if (rc == 0) {
-        rc = collect_orphans(index, read.txn, &read.dbs, out, capacity, &n);
-        hth_index_env_read_end(index->env, &read, rc);
-    }
-    if (rc == 0)
+    status =
+        hth_index_reading_end(index, &read, collect_orphans(index, read.txn, &read.dbs, out, capacity, &n), what, err);
+    if (status == HEARTH_OK)
         *n_out = n;
-    return hth_index_finish(index, rc, "list reservations", err);
+    return status;
 }

@@ -51,6 +51,14 @@ struct hth_index {
 hearth_status hth_index_check_process(const hth_index *index, hearth_error *err);
 /* What a transaction ended with, as a status. */
 hearth_status hth_index_finish(hth_index *index, int rc, const char *what, hearth_error *err);
+/*
+ * A read transaction, as hth_index_env_read_begin, but as a status; HEARTH_MISUSE in the child of a fork. After HEARTH_OK
+ * it ends with reading_end, or with hth_index_env_read_end where nobody wants to hear why it failed. rc is what the
+ * reading came to.
+ */
+hearth_status hth_index_reading_begin(hth_index *index, hth_index_read *read, const char *what, hearth_error *err);
+hearth_status hth_index_reading_end(hth_index *index, hth_index_read *read, int rc, const char *what,
+                                    hearth_error *err);
 /* Run body in a write transaction. */
 hearth_status hth_index_write_rows(hth_index *index, hth_index_body_fn body, void *user_data, const char *what,
                                    hearth_error *err);

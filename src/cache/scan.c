@@ -157,6 +157,12 @@ static void note_foreign(rebuild *r, const char *path)
         (void)snprintf(r->first_foreign, sizeof(r->first_foreign), "%s", path);
 }
 
+/* It would take room that no quota counts, and would never be found. */
+static bool is_taken_away(const rebuild *r, const hth_row_id *id, hearth_status status)
+{
+    return status == HEARTH_CORRUPT && r->scan->damaged && r->scan->damaged(id, r->scan->damaged_user_data);
+}
+
 static bool rebuild_file(const char *name, void *user_data)
 {
     rebuild *r = user_data;
@@ -180,7 +186,7 @@ static bool rebuild_file(const char *name, void *user_data)
             flush_batch(r);
             return tell_progress(r);
         }
-    } else if (status != HEARTH_NOT_FOUND) { /* it went away meanwhile */
+    } else if (status != HEARTH_NOT_FOUND && !is_taken_away(r, &id, status)) { /* it went away meanwhile, or does now */
         note_foreign(r, path);
     }
     return true;

@@ -146,10 +146,10 @@ static bool print_answer_json(const answer *a)
 {
     const hearth_explanation *e = &a->explanation;
     json_t *object =
-        json_pack("{s:I, s:I, s:b, s:s, s:s, s:I, s:s, s:s?, s:s}", "prompt_tokens", (json_int_t)e->prompt_tokens,
+        json_pack("{s:I, s:I, s:b, s:s, s:s, s:I, s:s, s:s, s:s?, s:s}", "prompt_tokens", (json_int_t)e->prompt_tokens,
                   "known_tokens", (json_int_t)e->known_tokens, "knows_logits", (int)e->knows_logits, "tier",
                   hearth_tier_name(e->tier), "miss", hearth_miss_name(e->miss), "left_at", (json_int_t)e->left_at,
-                  "left_text", e->left_text, "text_before", a->before, "detail", e->detail);
+                  "left_text", e->left_text, "left_kind", e->left_kind, "text_before", a->before, "detail", e->detail);
     char *text = object ? json_dumps(object, JSON_INDENT(2)) : NULL;
     bool written = text && puts(text) >= 0;
 
@@ -185,6 +185,8 @@ static bool print_answer(const answer *a)
         (void)fputs(" >>>", stdout);
         print_text(e->left_text);
         (void)fputs("<<<\n", stdout);
+        if (*e->left_kind)
+            printf("which is %s\n", e->left_kind);
     }
     printf("\n%s\n", e->detail);
     return ferror(stdout) == 0;

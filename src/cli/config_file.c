@@ -20,6 +20,7 @@
 typedef struct scanner {
     hth_pool *pool;
     const char *name;
+    const char *begin;
     const char *at;
     const char *end; /* where a zero byte is */
     unsigned line;
@@ -275,6 +276,7 @@ static hth_config_node *add_node(const scanner *s, chain *to)
     *to->link = node;
     to->link = &node->next;
     node->line = node->key_line = s->line;
+    node->begin = (size_t)(s->at - s->begin);
     return node;
 }
 
@@ -332,12 +334,11 @@ static hearth_status read_list(scanner *s, hth_config_node *list)
     return status;
 }
 
-static hearth_status read_value(scanner *s, hth_config_node *out)
+static hearth_status read_value_here(scanner *s, hth_config_node *out)
 {
     hearth_status status;
     char text[8];
 
-    out->line = s->line;
     if (s->at == s->end || (ends_plain(*s->at) && !strchr("{[\"'", *s->at)))
         return fail_at(s, s->line, "'%s' lacks its value; %s is here", out->key ? out->key : "the list",
                        found_here(s, text));
@@ -354,6 +355,17 @@ static hearth_status read_value(scanner *s, hth_config_node *out)
     s->depth++;
     status = *s->at == '{' ? read_section(s, out, true) : read_list(s, out);
     s->depth--;
+    return status;
+}
+
+static hearth_status read_value(scanner *s, hth_config_node *out)
+{
+    hearth_status status;
+
+    out->line = s->line;
+    out->value_begin = (size_t)(s->at - s->begin);
+    status = read_value_here(s, out);
+    out->end = (size_t)(s->at - s->begin);
     return status;
 }
 
@@ -402,7 +414,10 @@ static hearth_status read_word(scanner *s, hth_config_node *node)
         return no_memory(s);
     titled->key = title;
     titled->key_line = node->key_line;
-    return read_value(s, titled);
+    titled->begin = node->value_begin;
+    status = read_value(s, titled);
+    node->end = titled->end;
+    return status;
 }
 
 static hearth_status read_member(scanner *s, chain *members, const char **key_out)
@@ -465,7 +480,7 @@ static hearth_status read_section(scanner *s, hth_config_node *section, bool has
 hearth_status hth_config_file_parse(hth_pool *pool, const char *name, const char *text, size_t n,
                                     const hth_config_node **out, hearth_error *err)
 {
-    scanner s = { .pool = pool, .name = name, .at = text, .end = text + n, .line = 1, .err = err };
+    scanner s = { .pool = pool, .name = name, .begin = text, .at = text, .end = text + n, .line = 1, .err = err };
     hth_config_node *root = hth_pool_alloc(pool, sizeof(*root));
     hearth_status status;
     bool has_braces;
@@ -545,5 +560,7 @@ hearth_status hth_config_file_read(hth_pool *pool, const char *path, hth_config_
         return status;
     out->permissions = (uint32_t)st.st_mode & 0777;
     out->is_regular = S_ISREG(st.st_mode);
+    out->text = text;
+    out->n_text = n;
     return hth_config_file_parse(pool, name, text, n, &out->root, err);
 }

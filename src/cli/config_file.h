@@ -38,6 +38,8 @@ struct hth_config_node {
     const char *key; /* NULL in a list, and of the file */
     unsigned line;   /* of the value */
     unsigned key_line;
+    /* Where it is in the text, in bytes: a member from its key or title, its value, and behind that. */
+    size_t begin, value_begin, end;
     const char *text;             /* of a QUOTED or PLAIN one */
     const hth_config_node *first; /* of a SECTION or LIST: what is in it, in the file's order */
     const hth_config_node *next;
@@ -48,6 +50,8 @@ typedef struct hth_config_file {
     const hth_config_node *root; /* a SECTION */
     uint32_t permissions;        /* of the file: the lower nine bits of its mode */
     bool is_regular;
+    const char *text; /* as it was read, n_text bytes */
+    size_t n_text;
 } hth_config_file;
 
 /*

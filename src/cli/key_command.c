@@ -1,11 +1,14 @@
 /*
  * key_command.c - `hearth key`: keys for a server's clients
  *
- *   new    draw a key, show it once, and write the block for the file of keys, which has its digest only
- *   hash   the digest of a key that there is
+ *   new      draw a key, show it once, and write the block for the file of keys, which has its digest only
+ *   list     the keys of a file
+ *   remove   take a key out of a file
+ *   expire   say when a key is refused from
+ *   hash     the digest of a key that there is
  *
- * A block is added to a file by writing the whole file anew beside it and renaming it, so that a server that reads it
- * meanwhile sees the old one or the new one.
+ * A file is changed by writing the whole of it anew beside it and renaming it, so that a server that reads it meanwhile
+ * sees the old one or the new one.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,9 +23,12 @@
 #include "base/whole_file.h"
 #include "cli/commands.h"
 #include "cli/config_file.h"
+#include "cli/instant.h"
+#include "cli/key_edit.h"
 #include "cli/key_file.h"
 #include "cli/nearest.h"
 #include "cli/values.h"
+#include "server/keys.h"
 
 enum { DRAWN_CHARACTERS = 43, KEY_BYTES = 64, GIVEN_KEY_BYTES_MAX = 4096, BLOCK_BYTES = 16 << 10 };
 
@@ -32,6 +38,9 @@ typedef struct key_options {
     const char *file;
     bool help;
 } key_options;
+
+#define EXPIRY_FORMS \
+    "a date such as 2027-01-31 or 2027-01-31T18:00:00Z (UTC), a time from now such as 90d or 12h, now, or never"
 
 /* ---- options ---- */
 
@@ -51,6 +60,14 @@ static bool add_models(void *options, const char *shown, const char *value, hear
             return false;
     }
     return true;
+}
+
+static bool read_expiry(void *options, const char *shown, const char *value, hearth_error *err)
+{
+    key_options *out = options;
+
+    return hth_instant_read(value, (int64_t)hth_os_unix_seconds(), &out->entry.key.expires_s) ||
+           hth_value_wrong(shown, value, EXPIRY_FORMS, err);
 }
 
 static bool read_name(void *options, const char *shown, const char *value, hearth_error *err)
@@ -81,19 +98,35 @@ static const hth_option new_rows[] = {
       "share cached prompts only with keys of the same salt (default: with all that have none)",
       .offset = AT(entry.key.salt) },
     { "admin", 0, HTH_OPTION_FLAG, NULL, "it may use /metrics and /admin", .offset = AT(entry.key.is_admin) },
+    { "expires", 0, HTH_OPTION_OWN, "WHEN",
+      "it is refused from then on: 2027-01-31 (UTC), or 90d from now (default: never)", .read = read_expiry },
     { "help", 'h', HTH_OPTION_END, NULL, "this text", .offset = AT(help) },
 };
 
 static const hth_option_table new_table = { new_rows, sizeof(new_rows) / sizeof(new_rows[0]) };
 
-static const char usage[] = "usage: hearth key new --name NAME [--file FILE] [OPTIONS]\n"
-                            "       hearth key hash\n"
-                            "\n"
-                            "'new' makes a key for a client of 'hearth serve' and prints it: it is shown once and kept "
-                            "nowhere. The block for the\n"
-                            "file of keys follows, or is added to --file; a running server takes it over with SIGHUP.\n"
-                            "'hash' reads a key from standard input and prints its SHA-256 for such a block.\n"
-                            "\n";
+static const hth_option file_rows[] = {
+    { "file", 0, HTH_OPTION_TEXT, "FILE", "the file of keys", .offset = AT(file) },
+    { "help", 'h', HTH_OPTION_END, NULL, "this text", .offset = AT(help) },
+};
+
+static const hth_option_table file_table = { file_rows, sizeof(file_rows) / sizeof(file_rows[0]) };
+
+static const char usage[] =
+    "usage: hearth key new --name NAME [--file FILE] [OPTIONS]\n"
+    "       hearth key list --file FILE\n"
+    "       hearth key remove NAME --file FILE\n"
+    "       hearth key expire NAME WHEN --file FILE\n"
+    "       hearth key hash\n"
+    "\n"
+    "'new' (or 'add') makes a key for a client of 'hearth serve' and prints it: it is shown once and kept nowhere. "
+    "The\n"
+    "block for the file of keys follows, or is added to --file. 'remove' takes it out of the file, 'expire' has it "
+    "refused\n"
+    "from a date on (2027-01-31, in UTC), some time from now (90d, 12h), at once (now), or never. A running server "
+    "takes\n"
+    "the file over with SIGHUP. 'hash' reads a key from standard input and prints its SHA-256 for such a block.\n"
+    "\n";
 
 /* ---- keys ---- */
 
@@ -194,51 +227,47 @@ static bool make_block(const key_options *o, const char *key, block *b)
         add(b, ";\n");
     }
     add(b, o->entry.key.is_admin ? "  admin = true;\n" : "");
+    if (o->entry.key.expires_s) {
+        char when[HTH_INSTANT_BYTES];
+
+        hth_instant_write(o->entry.key.expires_s, when);
+        add(b, "  expires = \"");
+        add(b, when);
+        add(b, "\";\n");
+    }
     add(b, "}\n");
     return !b->is_cut;
 }
 
 /* ---- the file of keys ---- */
 
-/* What the file holds now: the text, to go on with. False when it is no file of keys, or has the name. */
-static bool read_old(hth_pool *pool, const char *path, const char *name, char **text_out, size_t *n_out,
-                     struct stat *st)
+/* What a file holds now, and whose it is. False when it is no file of keys, which is said. */
+static bool read_old(hth_pool *pool, const char *path, hth_config_file *out, hth_server_options *keys, struct stat *st)
 {
-    FILE *file = fopen(path, "re");
-    hth_server_options options = { .n_keys = 0 };
     hth_problems *problems = hth_pool_alloc(pool, sizeof(*problems));
-    char *text;
-    size_t n;
+    hearth_error err;
 
-    if (!file || fstat(fileno(file), st) != 0 || st->st_size > HTH_CONFIG_BYTES_MAX || !problems) {
-        (void)fprintf(stderr, "hearth: cannot read '%s': %s\n", path, file ? "it is too large" : strerror(errno));
-        if (file)
-            (void)fclose(file); /* only read */
+    if (!problems || stat(path, st) != 0) {
+        (void)fprintf(stderr, "hearth: cannot read '%s': %s\n", path, problems ? strerror(errno) : "no memory");
         return false;
     }
-    text = hth_pool_alloc(pool, (size_t)st->st_size + 1);
-    n = text ? fread(text, 1, (size_t)st->st_size, file) : 0;
-    (void)fclose(file); /* only read */
-    if (!text || n != (size_t)st->st_size) {
-        (void)fprintf(stderr, "hearth: cannot read '%s'\n", path);
+    if (hth_config_file_read(pool, path, out, &err) != HEARTH_OK) {
+        (void)fprintf(stderr, "hearth: %s; nothing was changed\n", err.message);
         return false;
     }
-    if (n > 0)
-        hth_key_file_read(pool, path, &options, problems);
-    if (problems->n_errors > 0) {
-        (void)fprintf(stderr, "hearth: %s; nothing was added\n", hth_problems_first(problems));
-        return false;
-    }
-    for (size_t i = 0; i < options.n_keys; i++)
-        if (strcmp(options.keys[i].name, name) == 0) {
-            (void)fprintf(stderr,
-                          "hearth: there is a key '%s' in '%s' already; take another name, or remove its block\n", name,
-                          path);
-            return false;
-        }
-    *text_out = text;
-    *n_out = n;
-    return true;
+    if (out->n_text > 0)
+        hth_key_file_read(pool, path, keys, problems); /* which refuses one that others may write to */
+    if (problems->n_errors > 0)
+        (void)fprintf(stderr, "hearth: %s; nothing was changed\n", hth_problems_first(problems));
+    return problems->n_errors == 0;
+}
+
+static bool has_key(const hth_server_options *keys, const char *name)
+{
+    for (size_t i = 0; i < keys->n_keys; i++)
+        if (strcmp(keys->keys[i].name, name) == 0)
+            return true;
+    return false;
 }
 
 /* The new file belongs to whom the old one did, and the same group may read it. */
@@ -253,35 +282,95 @@ static void keep_owner(const char *path, const struct stat *old)
         (void)fprintf(stderr, "hearth: warning: the mode of '%s' cannot be kept: %s\n", path, strerror(errno));
 }
 
-static bool append_block(hth_pool *pool, const char *path, const char *name, const block *b)
+/* Pieces of text as the whole file; old: whose it was, NULL: there is none yet. */
+static bool write_file(const char *path, const struct stat *old, const char *const *pieces, const size_t *n_bytes,
+                       size_t n)
 {
     hth_whole_file *file = NULL;
-    const bool is_new = access(path, F_OK) != 0 && errno == ENOENT;
-    struct stat old;
-    char *text = NULL;
-    size_t n = 0;
     hearth_error err;
-    hearth_status status;
+    hearth_status status =
+        hth_whole_file_begin(hth_fs_system(), path, old ? HTH_WHOLE_FILE_REPLACE : HTH_WHOLE_FILE_NEW, &file, &err);
 
-    if (!is_new && !read_old(pool, path, name, &text, &n, &old))
-        return false;
-    status =
-        hth_whole_file_begin(hth_fs_system(), path, is_new ? HTH_WHOLE_FILE_NEW : HTH_WHOLE_FILE_REPLACE, &file, &err);
-    if (status == HEARTH_OK && n > 0)
-        status = hth_whole_file_write(file, text, n, &err);
-    if (status == HEARTH_OK && n > 0)
-        status = hth_whole_file_write(file, "\n\n", text[n - 1] == '\n' ? 1 : 2, &err);
-    if (status == HEARTH_OK)
-        status = hth_whole_file_write(file, b->text, b->n, &err);
+    for (size_t i = 0; i < n && status == HEARTH_OK; i++)
+        if (n_bytes[i] > 0)
+            status = hth_whole_file_write(file, pieces[i], n_bytes[i], &err);
     if (status == HEARTH_OK)
         status = hth_whole_file_commit(file, &err);
     else
         hth_whole_file_abort(file);
     if (status != HEARTH_OK)
         (void)fprintf(stderr, "hearth: %s\n", err.message);
-    else if (!is_new)
-        keep_owner(path, &old);
+    else if (old)
+        keep_owner(path, old);
     return status == HEARTH_OK;
+}
+
+static bool append_block(hth_pool *pool, const char *path, const char *name, const block *b)
+{
+    const bool is_new = access(path, F_OK) != 0 && errno == ENOENT;
+    hth_config_file file = { .text = "" };
+    hth_server_options keys = { .n_keys = 0 };
+    struct stat old;
+    const char *pieces[3] = { NULL };
+    size_t n_bytes[3];
+
+    if (!is_new && !read_old(pool, path, &file, &keys, &old))
+        return false;
+    if (has_key(&keys, name)) {
+        (void)fprintf(stderr,
+                      "hearth: there is a key '%s' in '%s' already; take another name, or remove it ('hearth key "
+                      "remove')\n",
+                      name, path);
+        return false;
+    }
+    pieces[0] = file.text;
+    n_bytes[0] = file.n_text;
+    pieces[1] = "\n\n";
+    n_bytes[1] = file.n_text == 0 ? 0 : file.text[file.n_text - 1] == '\n' ? 1 : 2;
+    pieces[2] = b->text;
+    n_bytes[2] = b->n;
+    return write_file(path, is_new ? NULL : &old, pieces, n_bytes, 3);
+}
+
+/* ---- listing ---- */
+
+static void print_models(const hth_server_key *key)
+{
+    for (size_t i = 0; i < key->n_models; i++)
+        (void)printf("%s%s", i == 0 ? "" : ",", key->models[i]);
+    (void)printf("%s\n", key->n_models == 0 ? "all" : "");
+}
+
+static void print_limit(uint32_t limit)
+{
+    if (limit > 0)
+        (void)printf("  %12u", limit);
+    else
+        (void)printf("  %12s", "-");
+}
+
+static void print_keys(const hth_server_options *keys)
+{
+    const int64_t now_s = (int64_t)hth_os_unix_seconds();
+    int width = (int)strlen("NAME");
+
+    for (size_t i = 0; i < keys->n_keys; i++)
+        if ((int)strlen(keys->keys[i].name) > width)
+            width = (int)strlen(keys->keys[i].name);
+    (void)printf("%-*s  %-5s  %-4s  %12s  %12s  %12s  %-20s  %s\n", width, "NAME", "ADMIN", "SALT", "REQUESTS/MIN",
+                 "TOKENS/MIN", "AT ONCE", "EXPIRES", "MODELS");
+    for (size_t i = 0; i < keys->n_keys; i++) {
+        const hth_server_key *key = &keys->keys[i];
+        char when[HTH_INSTANT_BYTES];
+
+        hth_instant_write(key->expires_s, when);
+        (void)printf("%-*s  %-5s  %-4s", width, key->name, key->is_admin ? "yes" : "-", key->salt ? "own" : "-");
+        print_limit(key->requests_per_minute);
+        print_limit(key->tokens_per_minute);
+        print_limit(key->concurrency);
+        (void)printf("  %-20s  ", hth_key_is_expired(key, now_s) ? "expired" : when);
+        print_models(key);
+    }
 }
 
 /* ---- the command ---- */
@@ -374,13 +463,127 @@ static int command_new(int argc, char **argv)
     return exit_code;
 }
 
+/* Of the commands on a file that there is: the options, and n arguments. An exit code; -1: go on. */
+static int read_arguments(const char *command, const char *needs, int n, int argc, char **argv, key_options *o,
+                          int *first_out)
+{
+    const int first = hth_option_table_parse(&file_table, command, argc, argv, o);
+
+    *first_out = first;
+    if (first < 0)
+        return HTH_EXIT_USAGE;
+    if (o->help) {
+        print_help();
+        return HTH_EXIT_OK;
+    }
+    if (argc - first == n && o->file)
+        return -1;
+    (void)fprintf(stderr, "hearth: '%s' needs %s\n", command + strlen("hearth "), needs);
+    return HTH_EXIT_USAGE;
+}
+
+typedef hearth_status (*edit_fn)(hth_pool *pool, const hth_config_file *file, const key_options *o,
+                                 const char **text_out, size_t *n_out, hearth_error *err);
+
+static hearth_status edit_remove(hth_pool *pool, const hth_config_file *file, const key_options *o,
+                                 const char **text_out, size_t *n_out, hearth_error *err)
+{
+    return hth_key_text_remove(pool, file, o->name, text_out, n_out, err);
+}
+
+static hearth_status edit_expiry(hth_pool *pool, const hth_config_file *file, const key_options *o,
+                                 const char **text_out, size_t *n_out, hearth_error *err)
+{
+    return hth_key_text_set_expiry(pool, file, o->name, o->entry.key.expires_s, text_out, n_out, err);
+}
+
+/* Change the file; edit NULL: list its keys. */
+static int with_file(const key_options *o, edit_fn edit)
+{
+    hth_pool *pool = hth_pool_new();
+    hth_config_file file;
+    hth_server_options keys = { .n_keys = 0 };
+    struct stat old;
+    hearth_error err = { .message = "" };
+    const char *text = NULL;
+    size_t n = 0;
+    bool ok = pool && read_old(pool, o->file, &file, &keys, &old);
+
+    if (!pool)
+        (void)fputs("hearth: no memory\n", stderr);
+    if (ok && edit) {
+        ok = edit(pool, &file, o, &text, &n, &err) == HEARTH_OK;
+        if (!ok)
+            (void)fprintf(stderr, "hearth: %s\n", err.message);
+        else
+            ok = write_file(o->file, &old, &text, &n, 1);
+        if (ok && isatty(STDERR_FILENO))
+            (void)fputs("A running server takes it over with SIGHUP.\n", stderr);
+    } else if (ok) {
+        print_keys(&keys);
+        ok = fflush(stdout) == 0;
+    }
+    hth_pool_free(pool);
+    return ok ? HTH_EXIT_OK : HTH_EXIT_FAILED;
+}
+
+static int command_list(int argc, char **argv)
+{
+    key_options o = { .name = NULL };
+    int first,
+        exit_code = read_arguments("hearth key list", "--file FILE, the file of keys", 0, argc, argv, &o, &first);
+
+    return exit_code >= 0 ? exit_code : with_file(&o, NULL);
+}
+
+static int command_remove(int argc, char **argv)
+{
+    key_options o = { .name = NULL };
+    int first,
+        exit_code = read_arguments("hearth key remove", "the key's NAME and --file FILE", 1, argc, argv, &o, &first);
+
+    if (exit_code >= 0)
+        return exit_code;
+    o.name = argv[first];
+    return with_file(&o, edit_remove);
+}
+
+static int command_expire(int argc, char **argv)
+{
+    key_options o = { .name = NULL };
+    hearth_error err;
+    int first,
+        exit_code = read_arguments("hearth key expire", "the key's NAME, WHEN (" EXPIRY_FORMS ") and --file FILE", 2,
+                                   argc, argv, &o, &first);
+
+    if (exit_code >= 0)
+        return exit_code;
+    o.name = argv[first];
+    if (!read_expiry(&o, "WHEN", argv[first + 1], &err)) {
+        (void)fprintf(stderr, "hearth: %s\n", err.message);
+        return HTH_EXIT_USAGE;
+    }
+    return with_file(&o, edit_expiry);
+}
+
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+} verbs[] = {
+    { "new", command_new },       { "add", command_new },       { "list", command_list },
+    { "remove", command_remove }, { "expire", command_expire },
+};
+
+enum { N_VERBS = sizeof(verbs) / sizeof(verbs[0]) };
+
 int hth_command_key(int argc, char **argv)
 {
     const char *verb = argc > 1 ? argv[1] : "";
     hth_nearest nearest;
 
-    if (strcmp(verb, "new") == 0)
-        return command_new(argc - 1, argv + 1);
+    for (int i = 0; i < N_VERBS; i++)
+        if (strcmp(verb, verbs[i].name) == 0)
+            return verbs[i].run(argc - 1, argv + 1);
     if (strcmp(verb, "hash") == 0 && argc == 2)
         return hash_given();
     if (strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0) {
@@ -388,14 +591,17 @@ int hth_command_key(int argc, char **argv)
         return HTH_EXIT_OK;
     }
     hth_nearest_init(&nearest, verb);
-    hth_nearest_try(&nearest, "new");
+    for (int i = 0; i < N_VERBS; i++)
+        hth_nearest_try(&nearest, verbs[i].name);
     hth_nearest_try(&nearest, "hash");
     if (strcmp(verb, "hash") == 0)
         (void)fputs("hearth: 'key hash' takes no argument; the key comes on standard input, where no list of processes "
                     "shows it\n",
                     stderr);
     else
-        (void)fprintf(stderr, "hearth: 'key' needs 'new' or 'hash'%s%s%s; see 'hearth key --help'\n",
+        (void)fprintf(stderr,
+                      "hearth: 'key' needs 'new', 'list', 'remove', 'expire' or 'hash'%s%s%s; see 'hearth key "
+                      "--help'\n",
                       nearest.name ? "; did you mean '" : "", nearest.name ? nearest.name : "",
                       nearest.name ? "'?" : "");
     return HTH_EXIT_USAGE;

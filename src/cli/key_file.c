@@ -12,6 +12,7 @@
 
 #include "base/hash.h"
 #include "cli/config_reader.h"
+#include "cli/instant.h"
 #include "cli/values.h"
 
 static bool read_sha256(void *options, const char *shown, const char *value, hearth_error *err)
@@ -38,6 +39,14 @@ static bool read_salt(void *options, const char *shown, const char *value, heart
     return strlen(value) <= HTH_KEY_SALT_BYTES_MAX || hth_value_wrong(shown, value, "a text of at most 256 bytes", err);
 }
 
+static bool read_expiry(void *options, const char *shown, const char *value, hearth_error *err)
+{
+    hth_key_entry *entry = options;
+
+    return hth_instant_read(value, 0, &entry->key.expires_s) ||
+           hth_value_wrong(shown, value, "a date such as 2027-01-31 or 2027-01-31T18:00:00Z, in UTC", err);
+}
+
 #define AT(field) offsetof(hth_key_entry, field)
 
 static const hth_option rows[] = {
@@ -56,6 +65,8 @@ static const hth_option rows[] = {
       "share cached prompts only with keys of the same salt (default: with all that have none)", .read = read_salt,
       .key = "salt" },
     { "admin", 0, HTH_OPTION_FLAG, NULL, "it may use /metrics and /admin", .offset = AT(key.is_admin), .key = "admin" },
+    { "expires", 0, HTH_OPTION_OWN, "DATE", "it is refused from then on (default: never)", .read = read_expiry,
+      .key = "expires" },
 };
 
 const hth_option_table hth_key_entry_keys = { rows, sizeof(rows) / sizeof(rows[0]) };
@@ -75,7 +86,7 @@ typedef struct key_reader {
     hth_server_key *keys; /* [capacity] */
     size_t n;
     size_t capacity;
-    const hth_server_options *options;
+    const hth_server_options *options; /* NULL: models are not looked at */
 } key_reader;
 
 static bool has_model(const hth_server_options *options, const char *name)
@@ -142,7 +153,7 @@ static void read_entry(key_reader *k, const hth_config_reader *reader, const hth
         hth_problems_add(reader->problems, "%s:%u: key '%.64s': %s", reader->name, node->key_line, node->key, fault);
         return;
     }
-    for (size_t i = 0; i < entry.key.n_models; i++)
+    for (size_t i = 0; i < entry.key.n_models && k->options; i++)
         if (!has_model(k->options, entry.models[i]))
             hth_problems_warn(reader->problems, "%s:%u: key '%s' may use the model '%.128s', which is not served here",
                               reader->name, node->key_line, node->key, entry.models[i]);
@@ -178,28 +189,39 @@ static bool may_be_read(const char *path, const hth_config_file *file, hth_probl
     return true;
 }
 
-void hth_key_file_read(hth_pool *pool, const char *path, hth_server_options *options, hth_problems *problems)
+static void read_tree(key_reader *k, const char *name, const hth_config_node *root, hth_server_options *options,
+                      hth_problems *problems)
 {
     static const hth_option_table none = { NULL, 0 };
-    key_reader k = { .pool = pool, .options = options };
     const hth_config_scope scope = {
-        .prefix = "", .where = "of a file of keys", .own_key = "key", .read_own = read_entries, .user_data = &k
+        .prefix = "", .where = "of a file of keys", .own_key = "key", .read_own = read_entries, .user_data = k
     };
-    hth_config_reader reader = { .directory = "", .pool = pool, .problems = problems };
+    const hth_config_reader reader = { .name = name, .directory = "", .pool = k->pool, .problems = problems };
+
+    hth_config_read(&reader, root, &none, NULL, &scope);
+    if (k->n == 0)
+        hth_problems_add(problems, "there is no key in '%s'; 'hearth key new --name NAME --file %s' makes one", name,
+                         name);
+    options->keys = k->keys;
+    options->n_keys = k->n;
+}
+
+void hth_key_file_read_tree(hth_pool *pool, const char *name, const hth_config_node *root, hth_server_options *options,
+                            hth_problems *problems)
+{
+    key_reader k = { .pool = pool };
+
+    read_tree(&k, name, root, options, problems);
+}
+
+void hth_key_file_read(hth_pool *pool, const char *path, hth_server_options *options, hth_problems *problems)
+{
+    key_reader k = { .pool = pool, .options = options };
     hth_config_file file;
     hearth_error err;
 
-    if (hth_config_file_read(pool, path, &file, &err) != HEARTH_OK) {
+    if (hth_config_file_read(pool, path, &file, &err) != HEARTH_OK)
         hth_problems_add(problems, "%s", err.message);
-        return;
-    }
-    reader.name = file.name;
-    if (!may_be_read(path, &file, problems))
-        return;
-    hth_config_read(&reader, file.root, &none, NULL, &scope);
-    if (k.n == 0)
-        hth_problems_add(problems, "there is no key in '%s'; 'hearth key new --name NAME --file %s' makes one", path,
-                         path);
-    options->keys = k.keys;
-    options->n_keys = k.n;
+    else if (may_be_read(path, &file, problems))
+        read_tree(&k, file.name, file.root, options, problems);
 }

@@ -9,11 +9,13 @@
  *       concurrency = 4
  *       salt = "..."               # shares cached prompts only with keys of the same salt
  *       admin = true
+ *       expires = "2027-01-31"     # refused from then on; a date is its beginning in UTC
  *     }
  */
 #ifndef HTH_CLI_KEY_FILE_H
 #define HTH_CLI_KEY_FILE_H
 
+#include "cli/config_file.h"
 #include "cli/option_table.h"
 #include "cli/pool.h"
 #include "cli/problems.h"
@@ -38,5 +40,8 @@ bool hth_key_name_is_valid(const char *name);
  * have are warned of.
  */
 void hth_key_file_read(hth_pool *pool, const char *path, hth_server_options *options, hth_problems *problems);
+/* The same of a file that was read, whose models are not looked at. */
+void hth_key_file_read_tree(hth_pool *pool, const char *name, const hth_config_node *root, hth_server_options *options,
+                            hth_problems *problems);
 
 #endif

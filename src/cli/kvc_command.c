@@ -1,8 +1,5 @@
 /*
- * kvc_command.c - `hearth kvc`: what is in a row file, and what its key should be
- *
- *   inspect  reads whole files, says what every field holds and whether the file verifies
- *   key      computes the key of a list of tokens
+ * kvc_command.c - `hearth kvc`, and of it `inspect`: what every field of a row file holds, and whether the file verifies
  *
  * Files are read, never mapped: a file that another process cuts short must not end this one.
  */
@@ -21,12 +18,11 @@
 #include "base/status.h"
 #include "cache/kvc_signature.h"
 #include "cli/commands.h"
+#include "cli/kvc_verbs.h"
 
 enum { HEX_KEY_BYTES = 2 * HTH_KEY_BYTES + 1 };
 
-static int usage_error(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static int usage_error(const char *command, const char *format, ...)
+int hth_kvc_usage_error(const char *command, const char *format, ...)
 {
     va_list arguments;
 
@@ -38,17 +34,15 @@ static int usage_error(const char *command, const char *format, ...)
     return HTH_EXIT_USAGE;
 }
 
-/* What getopt_long found wrong; result is '?' or ':', argv as it was given. */
-static int option_error(const char *command, int result, char **argv)
+int hth_kvc_option_error(const char *command, int result, char **argv)
 {
     const char *option = argv[optind - 1];
 
-    return usage_error(command, result == ':' ? "option '%s' needs a value" : "'%s' is no option, or takes no value",
-                       option);
+    return hth_kvc_usage_error(
+        command, result == ':' ? "option '%s' needs a value" : "'%s' is no option, or takes no value", option);
 }
 
-/* Output that could not be written is a failure, whatever was to be told. */
-static int finish_output(int exit_code)
+int hth_kvc_finish_output(int exit_code)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
         return exit_code;
@@ -651,7 +645,7 @@ static int inspect_files(int argc, char **argv, const expectation *expected, boo
             putchar('\n');
         all_sound = inspect(argv[i], expected, print) && all_sound;
     }
-    return finish_output(all_sound ? HTH_EXIT_OK : HTH_EXIT_FAILED);
+    return hth_kvc_finish_output(all_sound ? HTH_EXIT_OK : HTH_EXIT_FAILED);
 }
 
 static int command_inspect(int argc, char **argv)
@@ -676,16 +670,17 @@ static int command_inspect(int argc, char **argv)
         case 'j': print = print_json; break;
         case 'k':
             if (!hth_hex_decode(optarg, expected_key.bytes, HTH_KEY_BYTES))
-                return usage_error("kvc inspect", "'%s' is no key, which has %d hex digits", optarg, 2 * HTH_KEY_BYTES);
+                return hth_kvc_usage_error("kvc inspect", "'%s' is no key, which has %d hex digits", optarg,
+                                           2 * HTH_KEY_BYTES);
             expected.key = &expected_key;
             break;
         case 's': signing_key_path = optarg; break;
-        case 'h': (void)fputs(inspect_help, stdout); return finish_output(HTH_EXIT_OK);
-        default: return option_error("kvc inspect", option, argv);
+        case 'h': (void)fputs(inspect_help, stdout); return hth_kvc_finish_output(HTH_EXIT_OK);
+        default: return hth_kvc_option_error("kvc inspect", option, argv);
         }
     }
     if (optind == argc)
-        return usage_error("kvc inspect", "no file to inspect");
+        return hth_kvc_usage_error("kvc inspect", "no file to inspect");
     if (signing_key_path && hth_signing_key_load(NULL, signing_key_path, &signing_key, &err) != HEARTH_OK) {
         (void)fprintf(stderr, "hearth: %s\n", err.message);
         return HTH_EXIT_FAILED;
@@ -694,161 +689,6 @@ static int command_inspect(int argc, char **argv)
     exit_code = inspect_files(argc, argv, &expected, print);
     hth_signing_key_free(signing_key);
     return exit_code;
-}
-
-/* ---- hearth kvc key ---- */
-
-static const char key_help[] =
-    "usage: hearth kvc key --fingerprint HEX --quant NAME --ctx-params-hash HEX [TOKEN... | -]\n"
-    "\n"
-    "Prints the key that names a prefix: SHA-256 over fingerprint, quant type, hash of the context's parameters and\n"
-    "the tokens, which are numbers from 0 to 4294967295. No tokens name the empty prefix.\n"
-    "\n"
-    "  --fingerprint HEX       the model's effective fingerprint, 64 hex digits\n"
-    "  --quant NAME            quant type in lower case, such as q4_k_m\n"
-    "  --ctx-params-hash HEX   64 hex digits\n"
-    "  -                       read the tokens from standard input, separated by spaces, lines or commas\n"
-    "  -h, --help\n"
-    "\n"
-    "Exit codes: 0 done, 1 failed, 2 wrong usage.\n";
-
-/* Tokens while they come in. */
-typedef struct token_list {
-    hearth_token *tokens;
-    size_t n;
-    size_t capacity;
-} token_list;
-
-static bool add_token(token_list *list, uint32_t token)
-{
-    if (list->n == list->capacity) {
-        size_t capacity = list->capacity ? 2 * list->capacity : 1024, n_bytes;
-        hearth_token *tokens;
-
-        if (__builtin_mul_overflow(capacity, sizeof(*tokens), &n_bytes))
-            return false;
-        tokens = realloc(list->tokens, n_bytes);
-        if (!tokens)
-            return false;
-        list->tokens = tokens;
-        list->capacity = capacity;
-    }
-    list->tokens[list->n++] = (hearth_token)token;
-    return true;
-}
-
-/* Add the token written in word. The exit code. */
-static int add_word(token_list *list, const char *word)
-{
-    unsigned long long value = 0;
-    char *end = NULL;
-
-    errno = 0;
-    if (word[0] >= '0' && word[0] <= '9')
-        value = strtoull(word, &end, 10);
-    if (!end || *end || errno || value > UINT32_MAX)
-        return usage_error("kvc key", "'%s' is no token, which is a number from 0 to %" PRIu32, word, UINT32_MAX);
-    if (!add_token(list, (uint32_t)value)) {
-        (void)fprintf(stderr, "hearth: no memory for more than %zu tokens; give fewer\n", list->n);
-        return HTH_EXIT_FAILED;
-    }
-    return HTH_EXIT_OK;
-}
-
-static bool separates_tokens(int c)
-{
-    return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == ',';
-}
-
-/* Add the tokens of standard input. The exit code. */
-static int add_input(token_list *list)
-{
-    char word[32]; /* a longer one is cut, with an end that no number has */
-    size_t n_word = 0;
-    int c;
-
-    do {
-        c = getchar();
-        if (c != EOF && !separates_tokens(c)) {
-            if (n_word < sizeof(word) - 1)
-                word[n_word++] = c == '\0' ? '?' : (char)c;
-            else
-                word[n_word - 1] = '?';
-        } else if (n_word > 0) {
-            int exit_code;
-
-            word[n_word] = '\0';
-            n_word = 0;
-            exit_code = add_word(list, word);
-            if (exit_code != HTH_EXIT_OK)
-                return exit_code;
-        }
-    } while (c != EOF);
-    if (ferror(stdin)) {
-        (void)fprintf(stderr, "hearth: cannot read the tokens: %s; check where standard input comes from\n",
-                      strerror(errno));
-        return HTH_EXIT_FAILED;
-    }
-    return HTH_EXIT_OK;
-}
-
-static int print_key(const hth_keyspace *keyspace, int n_words, char **words)
-{
-    token_list list = { .tokens = NULL };
-    int exit_code = HTH_EXIT_OK;
-    char hex[HEX_KEY_BYTES];
-    hth_key key;
-
-    if (n_words == 1 && strcmp(words[0], "-") == 0)
-        exit_code = add_input(&list);
-    else
-        for (int i = 0; i < n_words && exit_code == HTH_EXIT_OK; i++)
-            exit_code = add_word(&list, words[i]);
-    if (exit_code == HTH_EXIT_OK) {
-        if (hth_key_of(keyspace, list.tokens, list.n, &key)) {
-            hth_hex_encode(key.bytes, HTH_KEY_BYTES, hex);
-            puts(hex);
-        } else {
-            (void)fprintf(stderr, "hearth: no memory to compute a key; close other programs\n");
-            exit_code = HTH_EXIT_FAILED;
-        }
-    }
-    free(list.tokens);
-    return finish_output(exit_code);
-}
-
-static int command_key(int argc, char **argv)
-{
-    static const struct option options[] = {
-        { "fingerprint", required_argument, NULL, 'f' },
-        { "quant", required_argument, NULL, 'q' },
-        { "ctx-params-hash", required_argument, NULL, 'c' },
-        { "help", no_argument, NULL, 'h' },
-        { NULL, 0, NULL, 0 },
-    };
-    hth_keyspace keyspace = { .quant_byte = 0 };
-    const char *fingerprint = NULL, *quant = NULL, *ctx_params_hash = NULL;
-    int option;
-
-    while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
-        switch (option) {
-        case 'f': fingerprint = optarg; break;
-        case 'q': quant = optarg; break;
-        case 'c': ctx_params_hash = optarg; break;
-        case 'h': (void)fputs(key_help, stdout); return finish_output(HTH_EXIT_OK);
-        default: return option_error("kvc key", option, argv);
-        }
-    }
-    if (!fingerprint || !quant || !ctx_params_hash)
-        return usage_error("kvc key", "a key needs --fingerprint, --quant and --ctx-params-hash");
-    if (!hth_hex_decode(fingerprint, keyspace.fingerprint, sizeof(keyspace.fingerprint)))
-        return usage_error("kvc key", "'%s' is no fingerprint, which has 64 hex digits", fingerprint);
-    if (!hth_hex_decode(ctx_params_hash, keyspace.ctx_params_hash, sizeof(keyspace.ctx_params_hash)))
-        return usage_error("kvc key", "'%s' is no hash of parameters, which has 64 hex digits", ctx_params_hash);
-    keyspace.quant_byte = hth_quant_byte(quant);
-    if (!hth_quant_name(keyspace.quant_byte))
-        (void)fprintf(stderr, "hearth: quant type '%s' is not known; its key is that of every unknown type\n", quant);
-    return print_key(&keyspace, argc - optind, argv + optind);
 }
 
 /* ---- hearth kvc ---- */
@@ -867,16 +707,16 @@ int hth_command_kvc(int argc, char **argv)
     const char *name = argc > 1 ? argv[1] : NULL;
 
     if (!name)
-        return usage_error("kvc", "kvc needs a command, 'inspect' or 'key'");
+        return hth_kvc_usage_error("kvc", "kvc needs a command, 'inspect' or 'key'");
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
         (void)fputs(kvc_help, stdout);
-        return finish_output(HTH_EXIT_OK);
+        return hth_kvc_finish_output(HTH_EXIT_OK);
     }
     optind = 0; /* from the start, also where getopt was used before */
     opterr = 0; /* messages are ours */
     if (strcmp(name, "inspect") == 0)
         return command_inspect(argc - 1, argv + 1);
     if (strcmp(name, "key") == 0)
-        return command_key(argc - 1, argv + 1);
-    return usage_error("kvc", "'%s' is no command of kvc, which has 'inspect' and 'key'", name);
+        return hth_kvc_key(argc - 1, argv + 1);
+    return hth_kvc_usage_error("kvc", "'%s' is no command of kvc, which has 'inspect' and 'key'", name);
 }

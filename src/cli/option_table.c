@@ -18,7 +18,7 @@ enum {
     FIRST_LONG = 1000, /* getopt's value of row i is FIRST_LONG + i */
 };
 
-static bool may_omit_value(const hth_option *option)
+bool hth_option_may_omit_value(const hth_option *option)
 {
     return option->value && option->value[0] == '[' && option->value[strlen(option->value) - 1] == ']';
 }
@@ -139,7 +139,9 @@ static void make_getopt(const hth_flat_table *table, struct option *long_options
     letters[n_letters++] = ':'; /* tell a value that is missing from an option that is unknown */
     for (size_t i = 0; i < table->n; i++) {
         const hth_option *row = table->rows[i].option;
-        int argument = !row->value ? no_argument : may_omit_value(row) ? optional_argument : required_argument;
+        int argument = !row->value                    ? no_argument
+                     : hth_option_may_omit_value(row) ? optional_argument
+                                                      : required_argument;
 
         if (row->kind == HTH_OPTION_HEADING)
             continue;
@@ -240,7 +242,7 @@ int hth_option_table_parse(const hth_option_table *table, const char *command, i
             say_wrong(&flat, command, option, argv);
             break;
         }
-        if (may_omit_value(row->option) && !value)
+        if (hth_option_may_omit_value(row->option) && !value)
             value = next_number(argc, argv);
         (void)snprintf(shown, sizeof(shown), "--%s", row->option->name); /* sized for it */
         /* What the options held before, from elsewhere, gives way to the command line's list. */

@@ -92,6 +92,8 @@ bool hth_option_read(const hth_option *option, void *options, const char *shown,
  * or text has no room.
  */
 bool hth_option_write(const hth_option *option, const void *options, size_t i, char *text, size_t capacity);
+/* Is its value, on a command line, one that may be left out? */
+bool hth_option_may_omit_value(const hth_option *option);
 /* Set or clear an HTH_OPTION_FLAG. */
 void hth_option_set_flag(const hth_option *option, void *options, bool on);
 

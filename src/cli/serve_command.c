@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "base/whole_file.h"
 #include "cli/commands.h"
+#include "cli/llama_flags.h"
 #include "cli/serve_config.h"
 #include "server/front.h"
 
@@ -33,12 +34,14 @@ static const char closing[] =
     "explains\n"
     "them. SIZE is a number of bytes with an optional K, M, G or T, MS one of milliseconds or a time such as 30s or "
     "5min.\n"
+    "Most flags of llama-server are taken, too (docs/api.md has the table).\n"
     "SIGTERM ends the server once running requests are done, SIGHUP reads configuration, keys and certificates anew.\n"
     "\n"
     "  hearth serve -m models/hearth-tiny.gguf\n"
     "  hearth serve --config /etc/hearth/hearth.conf --check\n";
 
 typedef struct serve {
+    hth_pool *pool; /* of the command line, as our options have it */
     int argc;
     char **argv;
     hth_serve_options flags;
@@ -105,14 +108,14 @@ static void print_address(const char *what, const hth_server_address *address, u
         (void)fprintf(stderr, "%s %s://%s:%u\n", what, scheme, address->host, port);
 }
 
-/* For people, only where one looks: elsewhere standard error is the log. */
+/* Whoever reads standard error: people, scripts that wait for it, and what gathers the log. */
 static void on_listening(const uint16_t *ports, size_t n, void *user_data)
 {
     const serve *s = user_data;
     const hth_server_options *options = &s->set->options;
     hearth_error err;
 
-    for (size_t i = 0; isatty(STDERR_FILENO) && i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         if (i < options->n_listen)
             print_address("listening on", &options->listen[i], ports[i], options->tls_certificate != NULL);
         else
@@ -190,15 +193,25 @@ static int act(serve *s, hth_problems *problems)
         (void)fprintf(stderr, "hearth: the configuration cannot be printed: %s\n", strerror(errno));
         return HTH_EXIT_FAILED;
     }
+    if (s->flags.print_config && (s->flags.n_api_keys > 0 || s->flags.api_key_file))
+        (void)fputs("hearth: warning: keys of --api-key and --api-key-file are not in what was printed; 'keys' names a "
+                    "file of keys\n",
+                    stderr);
     return s->flags.check || s->flags.print_config ? HTH_EXIT_OK : run(s);
 }
 
-static bool parse(serve *s, int *exit_out)
+static bool parse(serve *s, hth_problems *problems, int *exit_out)
 {
     int first;
 
     *exit_out = HTH_EXIT_USAGE;
     hth_serve_options_init(&s->flags);
+    (void)hth_llama_flags_translate(s->pool, &hth_serve_flags, s->argc, s->argv, &s->argc, &s->argv,
+                                    problems); /* what is wrong is said */
+    if (problems->n_errors > 0) {
+        hth_problems_print(problems, stderr);
+        return false;
+    }
     first = hth_option_table_parse(&hth_serve_flags, "hearth serve", s->argc, s->argv, &s->flags);
     if (first < 0)
         return false;
@@ -226,13 +239,15 @@ int hth_command_serve(int argc, char **argv)
     hth_problems *problems = calloc(1, sizeof(*problems));
     int exit_code = HTH_EXIT_FAILED;
 
-    if (!s || !problems) {
+    if (s)
+        s->pool = hth_pool_new();
+    if (!s || !problems || !s->pool) {
         (void)fputs("hearth: no memory\n", stderr);
     } else {
         s->argc = argc;
         s->argv = argv;
-        if (parse(s, &exit_code)) {
-            s->set = hth_serve_set_new(argc, argv, &s->flags, problems);
+        if (parse(s, problems, &exit_code)) {
+            s->set = hth_serve_set_new(s->argc, s->argv, &s->flags, problems);
             exit_code = HTH_EXIT_FAILED;
             if (s->set)
                 exit_code = act(s, problems);
@@ -241,6 +256,8 @@ int hth_command_serve(int argc, char **argv)
         }
         hth_serve_set_free(s->set ? &s->set->options : NULL);
     }
+    if (s)
+        hth_pool_free(s->pool);
     free(problems);
     free(s);
     return exit_code;

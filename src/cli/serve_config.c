@@ -20,10 +20,12 @@
 
 #include "base/status.h"
 #include "cache/policy.h"
+#include "cli/api_keys.h"
 #include "cli/config_reader.h"
 #include "cli/key_file.h"
 #include "models/runtime.h"
 #include "sched/strategy.h"
+#include "server/model_names.h"
 
 enum { VALUE_BYTES = PATH_MAX + 64, HOST_BYTES = 256, WORKER_ARGS_MAX = 512 };
 
@@ -154,6 +156,33 @@ static bool is_model_name(const char *name)
 
 #define NAME_RULE "names have 1 to 128 letters, digits and . _ - : /, the first of them a letter or digit"
 
+/* Does another model have this name, or this alias? An alias that is given twice would never mean the second one. */
+static void check_alias(const loader *l, const hth_serve_model *model, const char *alias, const char *where)
+{
+    for (size_t i = 0; i < l->n_models; i++) {
+        const hth_serve_model *other = &l->models[i];
+
+        if (strcmp(other->name, alias) == 0)
+            hth_problems_add(l->problems, "%sthe alias '%s' of model '%s' is the name of another model", where, alias,
+                             model->name);
+        for (size_t j = 0; j < other->n_aliases; j++)
+            if (strcmp(other->aliases[j], alias) == 0)
+                hth_problems_add(l->problems, "%sthe alias '%s' is that of the models '%s' and '%s'; it can mean one",
+                                 where, alias, other->name, model->name);
+    }
+}
+
+static void check_aliases(const loader *l, const hth_serve_model *model, const char *where)
+{
+    for (size_t i = 0; i < model->n_aliases; i++)
+        check_alias(l, model, model->aliases[i], where);
+    for (size_t i = 0; i < l->n_models; i++)
+        for (size_t j = 0; j < l->models[i].n_aliases; j++)
+            if (strcmp(l->models[i].aliases[j], model->name) == 0)
+                hth_problems_add(l->problems, "%sthe model's name '%s' is an alias of model '%s'", where, model->name,
+                                 l->models[i].name);
+}
+
 /* The options of a model are complete: what is still to be seen to, whoever named it. where begins messages. */
 static void finish_model(loader *l, hth_serve_model *model, const char *where)
 {
@@ -186,6 +215,7 @@ static void finish_model(loader *l, hth_serve_model *model, const char *where)
         hth_problems_add(l->problems,
                          "%sstrategy of model '%s' is '%s'; it must be decode_maximal, prefill_priority or balanced",
                          where, model->name, model->setup.model.strategy);
+    check_aliases(l, model, where);
     make_setup_absolute(l, &model->setup);
     if (model->setup.runtime.ram_bytes_max == 0)
         model->setup.runtime.ram_bytes_max = hth_runtime_ram_bytes_default() >> 20 << 20;
@@ -266,6 +296,23 @@ static void add_file_model(loader *l, const hth_config_node *section)
         finish_model(l, &model, where);
 }
 
+static void check_unknown_fields(loader *l)
+{
+    const char *word = l->o->server.unknown_fields;
+
+    if (word && strcmp(word, HTH_UNKNOWN_PASS) != 0 && strcmp(word, HTH_UNKNOWN_REFUSE) != 0)
+        hth_problems_add(l->problems, "unknown_fields is '%s'; it must be " HTH_UNKNOWN_PASS " or " HTH_UNKNOWN_REFUSE,
+                         word);
+}
+
+static void check_normalize(loader *l)
+{
+    const char *word = l->o->server.normalize;
+
+    if (word && strcmp(word, HTH_NORMALIZE_ON) != 0 && strcmp(word, HTH_NORMALIZE_OFF) != 0)
+        hth_problems_add(l->problems, "normalize is '%s'; it must be " HTH_NORMALIZE_ON " or " HTH_NORMALIZE_OFF, word);
+}
+
 static bool read_models(loader *l)
 {
     const size_t n = l->o->n_models + l->n_sections;
@@ -277,6 +324,8 @@ static bool read_models(loader *l)
         add_flag_model(l, l->o->models[i]);
     for (size_t i = 0; i < l->n_sections; i++)
         add_file_model(l, l->sections[i]);
+    check_unknown_fields(l);
+    check_normalize(l);
     if (n == 0 && l->problems->n_errors == 0)
         hth_problems_add(l->problems, "there is no model to serve; give one with -m FILE, or with a section "
                                       "'model \"NAME\" { path = \"FILE\" }' in the file that --config names");
@@ -343,6 +392,7 @@ static bool make_worker(const loader *l, const hth_serve_model *model, hth_serve
     hth_model_setup_init(&usual);
     add_arguments(l, &hth_worker_model_options, &model->setup, &usual, arguments);
     add_arguments(l, &hth_worker_request_options, &l->o->server, &usual_server, arguments);
+    add_arguments(l, &hth_worker_stream_options, &l->o->server, &usual_server, arguments);
     list = hth_pool_alloc(l->pool, (arguments->n + 1) * sizeof(*list));
     if (arguments->failed || !list)
         return no_memory(l);
@@ -352,6 +402,10 @@ static bool make_worker(const loader *l, const hth_serve_model *model, hth_serve
         .worker = list,
         .ram_bytes = model->setup.runtime.cache_disabled ? 0 : model->setup.runtime.ram_bytes_max,
         .on_demand = model->on_demand,
+        .aliases = model->aliases,
+        .n_aliases = model->n_aliases,
+        .tags = model->tags,
+        .n_tags = model->n_tags,
     };
     return true;
 }
@@ -372,24 +426,66 @@ static bool make_workers(const loader *l)
 
 /* ---- addresses ---- */
 
+static void add_listen(loader *l, const char *text)
+{
+    hth_serve_options *o = l->o;
+
+    if (!text)
+        (void)no_memory(l); /* which is said */
+    else if (o->n_listen == HTH_SERVE_LISTEN_MAX)
+        hth_problems_add(l->problems, "'%s' is one address too many to listen on; at most %d are allowed", text,
+                         HTH_SERVE_LISTEN_MAX);
+    else
+        o->listen[o->n_listen++] = text;
+}
+
+/* One host of --host: a name, an address, with or without brackets, or a unix socket, which llama-server tells by ".sock". */
+static void add_host(loader *l, const char *host, size_t n)
+{
+    const unsigned port = l->o->has_port ? l->o->port : HTH_SERVE_PORT;
+
+    while (n > 0 && host[0] == ' ') {
+        host++;
+        n--;
+    }
+    while (n > 0 && host[n - 1] == ' ')
+        n--;
+    if (n >= VALUE_BYTES)
+        hth_problems_add(l->problems, "--host '%.60s...' is too long", host);
+    else if (n > 5 && strncmp(host, "unix:", 5) == 0)
+        add_listen(l, hth_pool_text(l->pool, host, n));
+    else if (n > 5 && strncmp(host + n - 5, ".sock", 5) == 0)
+        add_listen(l, hth_pool_format(l->pool, "unix:%.*s", (int)n, host));
+    else if (n > 0)
+        add_listen(l, hth_pool_format(l->pool, memchr(host, ':', n) && host[0] != '[' ? "[%.*s]:%u" : "%.*s:%u", (int)n,
+                                      host, port));
+}
+
 /* In place of the list: --host, --port, or the default. */
 static void choose_listen(loader *l, const hth_serve_options *flags)
 {
     hth_serve_options *o = l->o;
-    const char *text;
 
-    if ((o->host || o->has_port) && flags->n_listen > 0)
+    if ((o->n_hosts > 0 || o->has_port) && flags->n_listen > 0)
         hth_problems_add(l->problems, "--listen and --host or --port exclude each other; --listen HOST:PORT says both");
-    if (!o->host && !o->has_port && o->n_listen > 0)
+    if (o->n_hosts == 0 && !o->has_port && o->n_listen > 0)
         return;
-    text = hth_pool_format(l->pool, o->host && strchr(o->host, ':') ? "[%s]:%u" : "%s:%u",
-                           o->host ? o->host : "127.0.0.1", o->has_port ? o->port : HTH_SERVE_PORT);
-    if (!text) {
-        (void)no_memory(l);
-        return;
+    o->n_listen = 0;
+    for (size_t i = 0; i < o->n_hosts; i++) {
+        const char *at = o->hosts[i];
+        size_t n = strcspn(at, ",");
+
+        add_host(l, at, n);
+        while (at[n] == ',') {
+            at += n + 1;
+            n = strcspn(at, ",");
+            add_host(l, at, n);
+        }
     }
-    o->listen[0] = text;
-    o->n_listen = 1;
+    if (o->n_listen == 0 && o->n_hosts > 0)
+        hth_problems_add(l->problems, "--host '%s' names no host", o->hosts[0]);
+    if (o->n_listen == 0)
+        add_host(l, "127.0.0.1", strlen("127.0.0.1"));
 }
 
 static bool read_address(const loader *l, const char *shown, const char **text, hth_server_address *out)
@@ -443,11 +539,12 @@ static void check_addresses(const loader *l, const hth_server_address *list, siz
                              "the operators' address '%s' is one of those that clients use; give it "
                              "another, or leave 'admin' out and use a key with 'admin = true'",
                              o->admin);
-        if (!is_private(&list[i]) && !o->keys_file && !o->server.allow_public_without_keys)
+        if (!is_private(&list[i]) && !hth_serve_asks_for_keys(o) && !o->server.allow_public_without_keys)
             hth_problems_add(
                 l->problems,
                 "'%s' can be reached from other machines, but no keys are asked for: make a file of keys "
-                "with 'hearth key new --name NAME --file keys.conf' and name it with 'keys' (--keys), or say "
+                "with 'hearth key new --name NAME --file keys.conf' and name it with 'keys' (--keys), give one with "
+                "--api-key-file FILE, or say "
                 "allow_public_without_keys = true (--allow-public-without-keys)",
                 o->listen[i]);
     }
@@ -479,6 +576,20 @@ static bool read_addresses(loader *l)
 
 /* ---- all of it ---- */
 
+/* Is there a model of that name? Asked when all are known. */
+static void check_default_model(const loader *l)
+{
+    const char *name = l->o->server.default_model;
+
+    for (size_t i = 0; name && i < l->n_models; i++)
+        if (strcmp(l->models[i].name, name) == 0)
+            return;
+    if (name && strcmp(name, HTH_NO_DEFAULT_MODEL) != 0)
+        hth_problems_add(l->problems,
+                         "default (--default-model) is '%s', which is no model here; give the name of one, or none",
+                         name);
+}
+
 static void check_server(const loader *l)
 {
     const hth_server_options *server = &l->o->server;
@@ -506,6 +617,7 @@ static void finish(loader *l, const hth_serve_options *flags)
     *options = l->o->server;
     if (!read_addresses(l) || !read_models(l) || !make_workers(l))
         return;
+    check_default_model(l);
     options->cors_origins = l->o->origins;
     options->n_cors_origins = l->o->n_origins;
 }
@@ -542,6 +654,7 @@ hth_serve_set *hth_serve_set_new(int argc, char **argv, const hth_serve_options 
     finish(l, flags);
     if (l->o->keys_file)
         hth_key_file_read(l->pool, l->o->keys_file, &l->set->options, problems);
+    hth_api_keys_add(l->pool, l->o->api_keys, l->o->n_api_keys, l->o->api_key_file, &l->set->options, problems);
     return l->set;
 }
 

@@ -5,10 +5,13 @@
  */
 #include "cli/serve_options.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "cli/values.h"
+#include "server/origin.h"
 
 enum { HOST_BYTES = 256, UNIX_PATH_BYTES = 108 };
 
@@ -111,6 +114,30 @@ static bool write_listen(const void *options, size_t i, char *text, size_t capac
     return i < o->n_listen && write_text(o->listen[i], text, capacity);
 }
 
+static bool add_host(void *options, const char *shown, const char *value, hearth_error *err)
+{
+    hth_serve_options *out = options;
+
+    return hth_value_add_text(out->hosts, &out->n_hosts, HTH_SERVE_LISTEN_MAX, shown, value, err);
+}
+
+static bool add_api_key(void *options, const char *shown, const char *value, hearth_error *err)
+{
+    hth_serve_options *out = options;
+
+    if (!value) {
+        out->n_api_keys = 0;
+        return true;
+    }
+    if (out->n_api_keys == HTH_SERVE_API_KEYS_MAX) {
+        (void)hth_fail(err, HEARTH_MISUSE, "%s is given more than %d times; --api-key-file names a file of more", shown,
+                       HTH_SERVE_API_KEYS_MAX); /* false says it; the key is in no message */
+        return false;
+    }
+    out->api_keys[out->n_api_keys++] = value;
+    return true;
+}
+
 static bool read_port_alone(void *options, const char *shown, const char *value, hearth_error *err)
 {
     hth_serve_options *out = options;
@@ -135,9 +162,10 @@ static bool write_admin(const void *options, size_t i, char *text, size_t capaci
 static bool add_origin(void *options, const char *shown, const char *value, hearth_error *err)
 {
     hth_serve_options *out = options;
+    const char *expected = value ? hth_origin_rule_fault(value) : NULL;
 
-    if (value && strcmp(value, "*") != 0 && !strstr(value, "://"))
-        return hth_value_wrong(shown, value, "an origin such as https://app.example.com, or *", err);
+    if (expected)
+        return hth_value_wrong(shown, value, expected, err);
     return hth_value_add_text(out->origins, &out->n_origins, HTH_SERVE_ORIGINS_MAX, shown, value, err);
 }
 
@@ -220,6 +248,51 @@ static bool write_start(const void *options, size_t i, char *text, size_t capaci
     return i == 0 && write_text(starts[((const hth_serve_model *)options)->on_demand], text, capacity);
 }
 
+/* A name that clients may ask for, or a pattern of such names. */
+static bool is_alias(const char *text)
+{
+    static const char others[] = "._-:/@+*";
+    const size_t n = strlen(text);
+
+    for (size_t i = 0; i < n; i++)
+        if (!isalnum((unsigned char)text[i]) && !strchr(others, text[i]))
+            return false;
+    return n <= HTH_SERVE_NAME_BYTES_MAX;
+}
+
+static bool add_alias(void *options, const char *shown, const char *value, hearth_error *err)
+{
+    hth_serve_model *out = options;
+
+    if (value && !is_alias(value))
+        return hth_value_wrong(shown, value,
+                               "a name of at most 128 letters, digits and . _ - : / @ +, or a pattern with *, such as "
+                               "gpt-4o or claude-*",
+                               err);
+    return hth_value_add_text(out->aliases, &out->n_aliases, HTH_SERVE_ALIASES_MAX, shown, value, err);
+}
+
+static bool write_alias(const void *options, size_t i, char *text, size_t capacity)
+{
+    const hth_serve_model *model = options;
+
+    return i < model->n_aliases && write_text(model->aliases[i], text, capacity);
+}
+
+static bool add_tag(void *options, const char *shown, const char *value, hearth_error *err)
+{
+    hth_serve_model *out = options;
+
+    return hth_value_add_text(out->tags, &out->n_tags, HTH_SERVE_TAGS_MAX, shown, value, err);
+}
+
+static bool write_tag(const void *options, size_t i, char *text, size_t capacity)
+{
+    const hth_serve_model *model = options;
+
+    return i < model->n_tags && write_text(model->tags[i], text, capacity);
+}
+
 /* ---- the tables -------------------------------------------------------------------------------------------------- */
 
 #define AT(field) offsetof(hth_serve_options, field)
@@ -250,6 +323,12 @@ static const hth_option worker_limit_rows[] = {
       .offset = IN_SERVER(messages_max), .low = 1, .high = 16384, .key = "messages_max" },
     { "schema-bytes-max", 0, HTH_OPTION_U32, "N", "bytes of a JSON schema or grammar, at most 262144",
       .offset = IN_SERVER(schema_bytes_max), .low = 1 << 10, .high = 256 << 10, .key = "schema_bytes_max" },
+    { "unknown-fields", 0, HTH_OPTION_TEXT, "WORD",
+      "of a request: pass, and tell in the header x-hearth-ignored, or refuse with 400 (default pass)",
+      .offset = IN_SERVER(unknown_fields), .key = "unknown_fields" },
+    { "normalize", 0, HTH_OPTION_TEXT, "WORD",
+      "on: take lines that clients write for themselves, and change each time, out of prompts; off (default on)",
+      .offset = IN_SERVER(normalize), .key = "normalize" },
 };
 
 static const hth_option_table worker_limit_table = TABLE(worker_limit_rows);
@@ -268,6 +347,16 @@ static const hth_option limit_rows[] = {
       .offset = AT(server.request_timeout_ms), .low = 100, .high = UINT32_MAX, .key = "request_timeout_ms" },
     { "write-timeout-ms", 0, HTH_OPTION_MS, "MS", "a client that takes nothing of its reply for so long is cut off",
       .offset = AT(server.write_timeout_ms), .low = 100, .high = UINT32_MAX, .key = "write_timeout_ms" },
+};
+
+static const hth_option response_rows[] = {
+    { "responses-directory", 0, HTH_OPTION_TEXT, "DIR",
+      "keep responses of /v1/responses here, mode 0700 (default: in memory, until the server ends)",
+      .offset = AT(server.responses_directory), .key = "directory", .is_path = true },
+    { "responses-bytes-max", 0, HTH_OPTION_SIZE, "SIZE", "of all that are kept; the oldest go; 0: none is kept",
+      .offset = AT(server.responses_bytes_max), .key = "bytes_max" },
+    { "responses-days-max", 0, HTH_OPTION_U32, "N", "older ones go, too", .offset = AT(server.responses_days_max),
+      .low = 1, .high = 36500, .key = "days_max" },
 };
 
 static const hth_option supervision_rows[] = {
@@ -292,6 +381,29 @@ static const hth_option supervision_rows[] = {
       .offset = AT(server.no_sandbox), .key = "no_sandbox" },
 };
 
+static const hth_option worker_stream_rows[] = {
+    { "keep-alive-ms", 0, HTH_OPTION_MS, "MS", "a stream that was silent for so long shows that it is alive; 0: never",
+      .offset = IN_SERVER(keep_alive_ms), .low = 0, .high = 3600000, .key = "keep_alive_ms" },
+    { "linger-ms", 0, HTH_OPTION_MS, "MS",
+      "the prompt of a request whose client left is read on for so long, while nobody waits for its place; 0: not at "
+      "all",
+      .offset = IN_SERVER(linger_ms), .low = 0, .high = 3600000, .key = "linger_ms" },
+};
+
+static const hth_option_table worker_stream_table = TABLE(worker_stream_rows);
+
+static const hth_option stream_rows[] = {
+    { .kind = HTH_OPTION_TABLE, .table = &worker_stream_table, .offset = AT(server) },
+    { "stream-keep-ms", 0, HTH_OPTION_MS, "MS",
+      "a stream whose client wants to come back (x-hearth-resume) is kept for so long without it; 0: not at all",
+      .offset = AT(server.stream_keep_ms), .low = 0, .high = 86400000, .key = "keep_ms" },
+    { "stream-bytes-max", 0, HTH_OPTION_SIZE, "SIZE", "of such a stream, the last so many bytes are kept",
+      .offset = AT(server.stream_bytes_max), .low = 64 << 10, .key = "bytes_max" },
+    { "streams-bytes-max", 0, HTH_OPTION_SIZE, "SIZE",
+      "memory of all of them together; beyond it, new ones are not kept", .offset = AT(server.streams_bytes_max),
+      .low = 64 << 10, .key = "total_bytes_max" },
+};
+
 static const hth_option log_rows[] = {
     { "log-format", 0, HTH_OPTION_OWN, "FORMAT", "text, json, or auto: text on a terminal and json elsewhere",
       .read = read_log_format, .write = write_log_format, .key = "format" },
@@ -307,13 +419,16 @@ static const hth_option log_rows[] = {
 
 static const hth_option cors_rows[] = {
     { "cors-origin", 0, HTH_OPTION_OWN, "ORIGIN",
-      "pages of this origin may call the server from a browser; * for all; may be repeated", .read = add_origin,
-      .write = write_origin, .repeats = true, .key = "origins" },
+      "pages of this origin may call the server from a browser: https://app.example.com, localhost (this machine's "
+      "pages), a scheme such as app://, or * for all; may be repeated",
+      .read = add_origin, .write = write_origin, .repeats = true, .key = "origins" },
 };
 
 static const hth_option_table tls_table = TABLE(tls_rows);
 static const hth_option_table limit_table = TABLE(limit_rows);
+static const hth_option_table response_table = TABLE(response_rows);
 static const hth_option_table supervision_table = TABLE(supervision_rows);
+static const hth_option_table stream_table = TABLE(stream_rows);
 static const hth_option_table log_table = TABLE(log_rows);
 static const hth_option_table cors_table = TABLE(cors_rows);
 
@@ -330,17 +445,39 @@ static const hth_option key_rows[] = {
     { "allow-public-without-keys", 0, HTH_OPTION_FLAG, NULL,
       "listen on addresses that others can reach without asking for keys",
       .offset = AT(server.allow_public_without_keys), .key = "allow_public_without_keys" },
+    { "props", 0, HTH_OPTION_FLAG, NULL, "answer POST /props, which has no effect, instead of refusing it",
+      .offset = AT(server.allows_props), .key = "props" },
+    { "default-model", 0, HTH_OPTION_TEXT, "NAME",
+      "the model for names that mean none, and for requests that name none (default: the first); none: such names are "
+      "404",
+      .offset = AT(server.default_model), .key = "default" },
     { .kind = HTH_OPTION_TABLE, .key = "tls", .table = &tls_table, .help = "TLS" },
     { .kind = HTH_OPTION_TABLE, .key = "cors", .table = &cors_table, .help = "Calls from pages in browsers" },
     { .kind = HTH_OPTION_HEADING, .help = "Limits of requests" },
     { .kind = HTH_OPTION_TABLE, .key = "limits", .table = &limit_table, .help = "Limits of requests" },
+    { .kind = HTH_OPTION_HEADING, .help = "Responses that are kept" },
+    { .kind = HTH_OPTION_TABLE, .key = "responses", .table = &response_table, .help = "Responses that are kept" },
     { .kind = HTH_OPTION_HEADING, .help = "Supervision of workers" },
     { .kind = HTH_OPTION_TABLE, .key = "supervision", .table = &supervision_table, .help = "Supervision of workers" },
     { .kind = HTH_OPTION_HEADING, .help = "Log" },
+    { .kind = HTH_OPTION_TABLE, .key = "streams", .table = &stream_table, .help = "Streams" },
     { .kind = HTH_OPTION_TABLE, .key = "log", .table = &log_table, .help = "Log" },
 };
 
 static const hth_option_table key_table = TABLE(key_rows);
+
+/* What clients call a model besides its name, and what lists say of it. */
+static const hth_option name_rows[] = {
+    { "alias", 0, HTH_OPTION_OWN, "NAME",
+      "clients may call the model so, too; a pattern of names with *, such as claude-*, is one; may be repeated (of "
+      "one "
+      "model only)",
+      .read = add_alias, .write = write_alias, .repeats = true, .key = "aliases", .is_common = true },
+    { "tag", 0, HTH_OPTION_OWN, "TEXT", "what lists of models say of it; may be repeated", .read = add_tag,
+      .write = write_tag, .repeats = true, .key = "tags" },
+};
+
+static const hth_option_table name_table = TABLE(name_rows);
 
 /* What a model's section and the command line share; the cache is a section of its own in both places. */
 static const hth_option model_shared_rows[] = {
@@ -357,6 +494,7 @@ static const hth_option_table model_shared_table = TABLE(model_shared_rows);
 static const hth_option model_key_rows[] = {
     { "model", 0, HTH_OPTION_TEXT, "FILE", "the model, a GGUF file", .offset = IN_MODEL(setup.path), .key = "path",
       .is_path = true },
+    { .kind = HTH_OPTION_TABLE, .table = &name_table },
     { .kind = HTH_OPTION_TABLE, .table = &model_shared_table },
     { "ram", 0, HTH_OPTION_SIZE, "SIZE", "memory for rows (default: that of the section cache)",
       .offset = IN_MODEL(setup.runtime.ram_bytes_max), .low = 1 << 20, .key = "ram" },
@@ -392,11 +530,21 @@ static const hth_option flag_rows[] = {
     { "port-file", 0, HTH_OPTION_TEXT, "FILE",
       "write the ports into this file once the server listens, one a line, in the order of the addresses",
       .offset = AT(port_file) },
-    { "host", 0, HTH_OPTION_TEXT, "HOST", "listen there, in place of --listen", .offset = AT(host), .is_common = true },
+    { "host", 0, HTH_OPTION_OWN, "HOST",
+      "listen there, in place of --listen; several with commas, or repeated; localhost is both 127.0.0.1 and [::1]",
+      .read = add_host, .repeats = true, .is_common = true },
     { "port", 0, HTH_OPTION_OWN, "N", "listen on this port, in place of --listen; 0: any free one",
       .read = read_port_alone, .is_common = true },
     { .kind = HTH_OPTION_TABLE, .table = &key_table },
+    { .kind = HTH_OPTION_HEADING, .help = "Keys of the command line" },
+    { "api-key", 0, HTH_OPTION_OWN, "KEY",
+      "clients must show this key; several with commas, or repeated. Others on this machine can see it: better use a "
+      "file",
+      .read = add_api_key, .repeats = true },
+    { "api-key-file", 0, HTH_OPTION_TEXT, "FILE", "the same with keys of this file, one a line",
+      .offset = AT(api_key_file), .is_common = true },
     { .kind = HTH_OPTION_HEADING, .help = "Models; for all of them, also where their sections say something else" },
+    { .kind = HTH_OPTION_TABLE, .table = &name_table, .offset = AT(defaults) },
     { .kind = HTH_OPTION_TABLE, .table = &model_shared_table, .offset = AT(defaults) },
     { .kind = HTH_OPTION_HEADING, .help = "Cache" },
     { .kind = HTH_OPTION_TABLE, .table = &hth_model_cache_options, .offset = AT(defaults.setup) },
@@ -417,10 +565,16 @@ const hth_option_table hth_serve_keys = TABLE(file_rows);
 const hth_option_table hth_serve_model_keys = TABLE(model_key_rows);
 const hth_option_table hth_worker_model_options = TABLE(worker_rows);
 const hth_option_table hth_worker_request_options = TABLE(worker_limit_rows);
+const hth_option_table hth_worker_stream_options = TABLE(worker_stream_rows);
 
 void hth_serve_options_init(hth_serve_options *out)
 {
     memset(out, 0, sizeof(*out));
     out->server = hth_server_options_default();
     hth_model_setup_init(&out->defaults.setup);
+}
+
+bool hth_serve_asks_for_keys(const hth_serve_options *options)
+{
+    return options->keys_file || options->n_api_keys > 0 || options->api_key_file;
 }

@@ -14,7 +14,10 @@ enum {
     HTH_SERVE_MODELS_MAX = 256,
     HTH_SERVE_LISTEN_MAX = 64,
     HTH_SERVE_ORIGINS_MAX = 256,
+    HTH_SERVE_API_KEYS_MAX = 256,
     HTH_SERVE_NAME_BYTES_MAX = 128,
+    HTH_SERVE_ALIASES_MAX = 64,
+    HTH_SERVE_TAGS_MAX = 16,
     HTH_SERVE_PORT = 8080,
 };
 
@@ -23,6 +26,10 @@ typedef struct hth_serve_model {
     const char *name;
     hth_model_setup setup;
     bool on_demand;
+    const char *aliases[HTH_SERVE_ALIASES_MAX];
+    size_t n_aliases;
+    const char *tags[HTH_SERVE_TAGS_MAX];
+    size_t n_tags;
 } hth_serve_model;
 
 /* Texts are those of the command line and of the configuration's pool. */
@@ -30,11 +37,16 @@ typedef struct hth_serve_options {
     hth_server_options server; /* its numbers and texts; lists are those below until all is read */
     const char *listen[HTH_SERVE_LISTEN_MAX];
     size_t n_listen;
-    const char *host; /* --host, --port: in place of listen */
+    const char
+        *hosts[HTH_SERVE_LISTEN_MAX]; /* --host, perhaps several between commas; with --port in place of listen */
+    size_t n_hosts;
     uint32_t port;
     bool has_port;
     const char *admin;
     const char *keys_file;
+    const char *api_keys[HTH_SERVE_API_KEYS_MAX]; /* --api-key, likewise; see api_keys.h */
+    size_t n_api_keys;
+    const char *api_key_file;
     const char *origins[HTH_SERVE_ORIGINS_MAX];
     size_t n_origins;
 
@@ -57,8 +69,11 @@ extern const hth_option_table hth_serve_model_keys; /* in an hth_serve_model: th
 /* What a worker is told on its command line. */
 extern const hth_option_table hth_worker_model_options;   /* in an hth_model_setup */
 extern const hth_option_table hth_worker_request_options; /* in an hth_server_options */
+extern const hth_option_table hth_worker_stream_options;  /* likewise */
 
 void hth_serve_options_init(hth_serve_options *out); /* the defaults */
+/* Do clients have to show a key, by what was said so far? */
+bool hth_serve_asks_for_keys(const hth_serve_options *options);
 
 /*
  * Read an address: "HOST:PORT", "[IPV6]:PORT", "HOST", "PORT", "unix:PATH". host_out, of n bytes, receives the host, ""

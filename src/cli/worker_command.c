@@ -16,7 +16,7 @@
 #include "server/options.h"
 #include "server/worker.h"
 
-enum { SAVE_MS = 30000, SILENCE_MS = 5000, IDLE_MS = 24 * 3600 * 1000 };
+enum { SAVE_MS = 30000, IDLE_MS = 24 * 3600 * 1000 };
 
 typedef struct worker_options {
     const char *socket_path;
@@ -25,10 +25,14 @@ typedef struct worker_options {
     int32_t ram_fd;
     uint32_t drain_ms;
     uint32_t save_ms;
+    uint32_t keep_alive_ms;
+    uint32_t linger_ms;
     uint32_t json_depth_max;
     uint32_t messages_max;
     uint64_t body_bytes_max;
     uint64_t schema_bytes_max;
+    const char *unknown_fields;
+    const char *normalize;
     uint64_t headers_bytes_max;
     uint32_t connections_max;
     bool no_sandbox;
@@ -57,6 +61,9 @@ static const hth_option rows[] = {
       .low = 1, .high = 16384 },
     { "schema-bytes-max", 0, HTH_OPTION_SIZE, "SIZE", "of a JSON schema or a grammar (default 256K, which is the most)",
       .offset = AT(schema_bytes_max), .low = 1 },
+    { "unknown-fields", 0, HTH_OPTION_TEXT, "WORD", "of a request: pass or refuse (default pass)",
+      .offset = AT(unknown_fields) },
+    { "normalize", 0, HTH_OPTION_TEXT, "WORD", "of prompts: on or off (default on)", .offset = AT(normalize) },
     { "connections-max", 0, HTH_OPTION_U32, "N", "at once (default 16384)", .offset = AT(connections_max), .low = 1,
       .high = 1 << 20 },
     { "drain-ms", 0, HTH_OPTION_U32, "MS",
@@ -65,6 +72,13 @@ static const hth_option rows[] = {
       .offset = AT(drain_ms), .low = 0, .high = 3600000 },
     { "save-ms", 0, HTH_OPTION_U32, "MS", "then what the context holds is saved, for at most so long (default 30000)",
       .offset = AT(save_ms), .low = 0, .high = 3600000 },
+    { "keep-alive-ms", 0, HTH_OPTION_MS, "MS",
+      "a stream that was silent for so long shows that it is alive (default 5000; 0: never)",
+      .offset = AT(keep_alive_ms), .low = 0, .high = 3600000 },
+    { "linger-ms", 0, HTH_OPTION_MS, "MS",
+      "the prompt of a request whose client left is read on for so long at most, while nobody waits for its place "
+      "(default 60000; 0: not at all)",
+      .offset = AT(linger_ms), .low = 0, .high = 3600000 },
     { .kind = HTH_OPTION_HEADING, .help = "Scheduling" },
     { .kind = HTH_OPTION_TABLE, .table = &hth_model_scheduling_options, .offset = AT(setup) },
     { .kind = HTH_OPTION_HEADING, .help = "Cache" },
@@ -114,6 +128,8 @@ static bool parse(int argc, char **argv, worker_options *out, int *exit_out)
         .ram_fd = -1,
         .drain_ms = UINT32_MAX,
         .save_ms = SAVE_MS,
+        .keep_alive_ms = HTH_KEEP_ALIVE_MS,
+        .linger_ms = HTH_LINGER_MS,
         .json_depth_max = (uint32_t)limits.depth_max,
         .messages_max = (uint32_t)limits.messages_max,
         .body_bytes_max = limits.body_bytes_max,
@@ -166,7 +182,8 @@ static hearth_status run(const worker_options *options, const char *template_tex
         .control_fd = options->control_fd,
         .http = hth_http_options_default(),
         .limits = hth_api_limits_default(),
-        .silence_ms = SILENCE_MS,
+        .linger_ms = options->linger_ms,
+        .silence_ms = options->keep_alive_ms,
         .drain_timeout_ms = options->drain_ms,
         .save_timeout_ms = options->save_ms,
         .sandbox = !options->no_sandbox,
@@ -190,6 +207,8 @@ static hearth_status run(const worker_options *options, const char *template_tex
     worker.limits.messages_max = options->messages_max;
     if (options->schema_bytes_max < worker.limits.schema_bytes_max)
         worker.limits.schema_bytes_max = options->schema_bytes_max;
+    worker.limits.normalizes = !options->normalize || strcmp(options->normalize, HTH_NORMALIZE_OFF) != 0;
+    worker.limits.refuses_unknown = options->unknown_fields && strcmp(options->unknown_fields, HTH_UNKNOWN_REFUSE) == 0;
     if (options->drain_ms == UINT32_MAX)
         worker.drain_timeout_ms = options->control_fd >= 0 ? 0 : 30000;
     return hth_worker_run(&worker, err);

@@ -19,17 +19,17 @@
 #include "engine/attention_lanes.h"
 
 #define N_ROWS HTH_CHUNK_ROWS /* of the vectors, however many the chunk has */
-#define N_VECTORS ((size_t)4)
+#define N_VECTORS (HTH_CHUNK_ROWS / N_LANES)
 #define N_TILE ((size_t)64) /* cells */
 
 /* Sums that are kept in registers at once: rows of a product by vectors; the narrow block is one vector wide. */
 #if defined(__AVX512F__)
 enum { N_BLOCK = 4, N_WIDE = 4, N_BLOCK_NARROW = 12 };
 #else
-enum { N_BLOCK = 4, N_WIDE = 1, N_BLOCK_NARROW = 4 };
+enum { N_BLOCK = 4, N_WIDE = 2, N_BLOCK_NARROW = 8 };
 #endif
 
-static_assert(HTH_CHUNK_ROWS == N_VECTORS * N_LANES, "a chunk fills the vectors");
+static_assert(HTH_CHUNK_ROWS % (N_WIDE * N_LANES) == 0, "a chunk fills the vectors");
 
 typedef struct work {
     float *q;         /* [dk][N_ROWS] */
@@ -162,12 +162,14 @@ static uint64_t rows_of(const hth_mask_plan *plan, const hth_mask_group *group, 
 /* Scores of the rows that do not see a cell become minus infinity. */
 static void close_cell(float *scores, uint64_t rows)
 {
-    static const bit_lanes places = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
+    static const uint32_t numbers[] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
     static const uint32_t closed_bits = 0xff800000u;
+    bit_lanes places;
 
+    memcpy(&places, numbers, sizeof(places));
     for (size_t j = 0; j < N_VECTORS; j++) {
-        uint32_t sixteen = (uint32_t)(rows >> j * N_LANES) & 0xffff;
-        bit_lanes open = (bit_lanes)((((bit_lanes){ 0 } + sixteen) >> places & 1) != 0);
+        uint32_t few = (uint32_t)(rows >> j * N_LANES) & ((1u << N_LANES) - 1);
+        bit_lanes open = (bit_lanes)((((bit_lanes){ 0 } + few) >> places & 1) != 0);
         bit_lanes bits;
 
         memcpy(&bits, scores + j * N_LANES, sizeof(bits));

@@ -1,7 +1,9 @@
 /*
- * attention_lanes.h - vectors of floats, as wide as any machine has them
+ * attention_lanes.h - vectors of floats, as wide as the machine's registers
  *
- * Lowered by the compiler to what the machine has. Values in memory are aligned as floats only.
+ * A vector that is wider than a register would lie in memory between any two operations: a chunk's attention took six times
+ * as long so. What comes of the arithmetic does not depend on the width, since sums over lanes always go through 16 of them
+ * (N_PARTS vectors together). Values in memory are aligned as floats only.
  */
 #ifndef HTH_ENGINE_ATTENTION_LANES_H
 #define HTH_ENGINE_ATTENTION_LANES_H
@@ -10,11 +12,20 @@
 #include <stdint.h>
 #include <string.h>
 
-#define N_LANES ((size_t)16)
+#if defined(__AVX512F__)
+#define LANES_BYTES 64
+#elif defined(__AVX__)
+#define LANES_BYTES 32
+#else
+#define LANES_BYTES 16
+#endif
 
-typedef float lanes __attribute__((vector_size(64)));
-typedef float loose_lanes __attribute__((vector_size(64), aligned(4), may_alias));
-typedef uint32_t bit_lanes __attribute__((vector_size(64)));
+#define N_LANES ((size_t)LANES_BYTES / 4)
+#define N_PARTS (16 / N_LANES)
+
+typedef float lanes __attribute__((vector_size(LANES_BYTES)));
+typedef float loose_lanes __attribute__((vector_size(LANES_BYTES), aligned(4), may_alias));
+typedef uint32_t bit_lanes __attribute__((vector_size(LANES_BYTES)));
 
 #define LOAD(at) (*(const loose_lanes *)(at))
 #define STORE(at, value) (*(loose_lanes *)(at) = (value))

@@ -17,6 +17,9 @@
 
 #define N_TILE ((size_t)64)
 
+/* Sums that are kept in registers at once. */
+#define N_SUMS ((size_t)(N_LANES == 16 ? 4 : 8))
+
 typedef float lanes8 __attribute__((vector_size(32)));
 typedef float lanes4 __attribute__((vector_size(16)));
 
@@ -108,7 +111,8 @@ const uint16_t *hth_attention_mask(const hth_attention *a, size_t row)
 
 /* ---- arithmetic -------------------------------------------------------------------------------------------------- */
 
-static float sum_of(const lanes *values)
+/* The sum of 16 lanes. */
+static float sum_of(const lanes values[N_PARTS])
 {
     lanes8 eight[2];
     lanes4 four[2];
@@ -122,39 +126,41 @@ static float sum_of(const lanes *values)
 
 static float dot(const float *a, const float *b, size_t n)
 {
-    lanes sum[2] = { { 0 }, { 0 } };
+    lanes sum[2 * N_PARTS] = { { 0 } };
     float rest = 0;
     size_t i = 0;
 
-    for (; i + 2 * N_LANES <= n; i += 2 * N_LANES) {
-        sum[0] += LOAD(a + i) * LOAD(b + i);
-        sum[1] += LOAD(a + i + N_LANES) * LOAD(b + i + N_LANES);
-    }
-    for (; i + N_LANES <= n; i += N_LANES)
-        sum[0] += LOAD(a + i) * LOAD(b + i);
+    for (; i + 32 <= n; i += 32)
+        for (size_t p = 0; p < 2 * N_PARTS; p++)
+            sum[p] += LOAD(a + i + p * N_LANES) * LOAD(b + i + p * N_LANES);
+    for (; i + 16 <= n; i += 16)
+        for (size_t p = 0; p < N_PARTS; p++)
+            sum[p] += LOAD(a + i + p * N_LANES) * LOAD(b + i + p * N_LANES);
     for (; i < n; i++)
         rest += a[i] * b[i];
-    sum[0] += sum[1];
+    for (size_t p = 0; p < N_PARTS; p++)
+        sum[p] += sum[N_PARTS + p];
     return sum_of(sum) + rest;
 }
 
 /* Scores to weights relative to the highest; their sum. Values from n on become 0. */
 static float weigh(float *scores, size_t n, float highest)
 {
-    lanes sum = { 0 };
+    lanes sum[N_PARTS] = { { 0 } };
 
     for (size_t i = n; i < N_TILE; i++)
         scores[i] = -INFINITY;
-    for (size_t i = 0; i < N_TILE; i += N_LANES) {
-        lanes x = LOAD(scores + i) - highest;
+    for (size_t i = 0; i < N_TILE; i += 16)
+        for (size_t p = 0; p < N_PARTS; p++) {
+            lanes x = LOAD(scores + i + p * N_LANES) - highest;
 
-        exponential(&x);
-        STORE(scores + i, x);
-        sum += x;
-    }
+            exponential(&x);
+            STORE(scores + i + p * N_LANES, x);
+            sum[p] += x;
+        }
     for (size_t i = n; i < N_TILE; i++)
         scores[i] = 0;
-    return sum_of(&sum);
+    return sum_of(sum);
 }
 
 /* sum[d] += weights[c] * values[c][d], in the order of c. */
@@ -162,22 +168,16 @@ static void add_weighted(float *sum, const float *values, size_t dv, const float
 {
     size_t d = 0;
 
-    for (; d + 4 * N_LANES <= dv; d += 4 * N_LANES) {
-        lanes s0 = LOAD(sum + d), s1 = LOAD(sum + d + N_LANES);
-        lanes s2 = LOAD(sum + d + 2 * N_LANES), s3 = LOAD(sum + d + 3 * N_LANES);
+    for (; d + N_SUMS * N_LANES <= dv; d += N_SUMS * N_LANES) {
+        lanes s[N_SUMS];
 
-        for (size_t c = 0; c < n; c++) {
-            const float *v = values + c * dv + d;
-
-            s0 += weights[c] * LOAD(v);
-            s1 += weights[c] * LOAD(v + N_LANES);
-            s2 += weights[c] * LOAD(v + 2 * N_LANES);
-            s3 += weights[c] * LOAD(v + 3 * N_LANES);
-        }
-        STORE(sum + d, s0);
-        STORE(sum + d + N_LANES, s1);
-        STORE(sum + d + 2 * N_LANES, s2);
-        STORE(sum + d + 3 * N_LANES, s3);
+        for (size_t i = 0; i < N_SUMS; i++)
+            s[i] = LOAD(sum + d + i * N_LANES);
+        for (size_t c = 0; c < n; c++)
+            for (size_t i = 0; i < N_SUMS; i++)
+                s[i] += weights[c] * LOAD(values + c * dv + d + i * N_LANES);
+        for (size_t i = 0; i < N_SUMS; i++)
+            STORE(sum + d + i * N_LANES, s[i]);
     }
     for (; d + N_LANES <= dv; d += N_LANES) {
         lanes s = LOAD(sum + d);

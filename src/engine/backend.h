@@ -24,7 +24,7 @@
 #include "engine/chat_reply.h"
 
 /* Raised when anything in this header changes; a module with another number is refused. */
-#define HTH_BACKEND_ABI 7u
+#define HTH_BACKEND_ABI 8u
 
 /* The symbol that an engine module exports: const hth_backend *hearth_backend(void). */
 #define HTH_BACKEND_SYMBOL "hearth_backend"
@@ -75,6 +75,8 @@ typedef struct hth_engine_device {
     uint64_t memory_bytes; /* all there is; 0: unknown */
 } hth_engine_device;
 
+enum { HTH_NO_TOKEN = -1 };
+
 typedef struct hth_engine_model_info {
     hth_model_kind kind;
     char architecture[64];
@@ -86,7 +88,10 @@ typedef struct hth_engine_model_info {
     uint32_t n_ctx_train;
     uint32_t n_vocab;
     uint32_t n_layers;
-    uint32_t n_window; /* positions that layers with a window see; 0 where there are none */
+    uint32_t n_window;         /* positions that layers with a window see; 0 where there are none */
+    const char *chat_template; /* its source, as long as the model is loaded; NULL: none */
+    /* The control tokens that ask for what stands between two texts; HTH_NO_TOKEN: it was not made for that. */
+    hearth_token fill_prefix, fill_suffix, fill_middle;
 } hth_engine_model_info;
 
 typedef struct hth_engine_context_params {

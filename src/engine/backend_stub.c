@@ -16,6 +16,9 @@
  *   delay_us      0      how long each row of a batch takes
  *   kind          plain  plain, window, recurrent, hybrid
  *   window        64     positions of a window; a hybrid has one where it is given
+ *   fills         0      1: the bytes '<', '|' and '>' ask for what stands between two texts
+ *
+ * A plain one may have a script of what it replies instead of a chat template (stub_script.h).
  */
 #include <assert.h>
 #include <limits.h>
@@ -34,6 +37,7 @@
 #include "engine/sampler.h"
 #include "engine/sampling.h"
 #include "engine/stub_chat.h"
+#include "engine/stub_script.h"
 
 #define TOKEN_BOS 256
 #define TOKEN_EOS 257
@@ -61,7 +65,9 @@ struct hth_engine_model {
     uint32_t n_vocab;
     uint32_t delay_us;
     uint32_t n_window; /* 0: none */
+    uint32_t fills;    /* 1: it can be asked for what stands between two texts */
     bool template_given;
+    hth_stub_script *script; /* NULL: none */
     hth_texts *texts;
 };
 
@@ -73,6 +79,7 @@ typedef struct sequence {
     uint64_t sum;      /* of the digests of its cells: both layers, or the first one of window models */
     uint32_t n_tokens; /* one more than the highest position; 0 when empty */
     uint32_t rest_end; /* one more than the position after which state is; 0: there is none */
+    uint32_t last;     /* its last cell, where that cell says so */
     uint8_t state[STATE_BYTES];
 } sequence;
 
@@ -215,11 +222,14 @@ static hearth_status parse_parameters(const char *path, hth_engine_model *model,
                 ok = parse_number(value, 1, 1u << 20, &model->n_window);
             else if (strcmp(item, "kind") == 0)
                 ok = parse_kind(value, &model->kind);
+            else if (strcmp(item, "fills") == 0)
+                ok = parse_number(value, 0, 1, &model->fills);
         }
         if (!ok)
-            return hth_fail(err, HEARTH_MISUSE,
-                            "'%s' has a bad parameter '%s'; known are n_ctx_train, vocab, delay_us, kind and window",
-                            path, item);
+            return hth_fail(
+                err, HEARTH_MISUSE,
+                "'%s' has a bad parameter '%s'; known are n_ctx_train, vocab, delay_us, kind, fills and window", path,
+                item);
     }
     return HEARTH_OK;
 }
@@ -258,6 +268,8 @@ static hearth_status model_load(const char *path, const hth_engine_model_params 
         if (!model->texts)
             status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the stub model");
     }
+    if (status == HEARTH_OK && model->kind == HTH_MODEL_PLAIN)
+        model->script = hth_stub_script_new(params->chat_template);
     if (status != HEARTH_OK) {
         free(model);
         return status;
@@ -271,6 +283,7 @@ static void model_free(hth_engine_model *model)
     if (!model)
         return;
     hth_texts_free(model->texts);
+    hth_stub_script_free(model->script);
     free(model);
 }
 
@@ -286,6 +299,10 @@ static void model_info(const hth_engine_model *model, hth_engine_model_info *out
         .n_vocab = model->n_vocab,
         .n_layers = N_LAYERS,
         .n_window = model->n_window,
+        .chat_template = "a stub's, in C",
+        .fill_prefix = model->fills ? '<' : HTH_NO_TOKEN,
+        .fill_suffix = model->fills ? '|' : HTH_NO_TOKEN,
+        .fill_middle = model->fills ? '>' : HTH_NO_TOKEN,
     };
     (void)snprintf(out->description, sizeof(out->description), "stub %s", kind_name(model->kind)); /* fits */
     (void)snprintf(out->chat_template_kind, sizeof(out->chat_template_kind), "%s",
@@ -553,6 +570,29 @@ static void leave_window(hth_engine_context *context, uint32_t id)
             context->in_window[i] = false;
 }
 
+/* Where in the script a sequence stands: its last cell has it. */
+static void find_place(hth_engine_context *context, uint32_t id, hth_stub_place *out)
+{
+    sequence *seq = &context->sequences[id];
+
+    *out = (hth_stub_place){ .where = 0 };
+    if (seq->n_tokens == 0)
+        return;
+    for (uint32_t i = 0;
+         i < context->n_high && (!owns(context, seq->last, id) || context->positions[seq->last] + 1 != seq->n_tokens);
+         i++)
+        seq->last = i;
+    hth_stub_place_read(context->cells[seq->last], out);
+}
+
+static int script_token(hearth_token token)
+{
+    return token < TOKEN_BOS                             ? token
+         : token == TOKEN_TURN_BEGIN                     ? HTH_STUB_TURN_BEGIN
+         : token == TOKEN_TURN_END || token == TOKEN_EOS ? HTH_STUB_TURN_END
+                                                         : HTH_STUB_OTHER;
+}
+
 static void append(hth_engine_context *context, const hth_batch_row *row)
 {
     sequence *seq = &context->sequences[row->sequence];
@@ -562,6 +602,14 @@ static void append(hth_engine_context *context, const hth_batch_row *row)
         uint32_t cell = take_free_cell(context, row->position);
 
         expand(seed, context->cells[cell], CELL_BYTES);
+        if (context->model->script) {
+            hth_stub_place place;
+
+            find_place(context, row->sequence, &place);
+            hth_stub_place_push(&place, script_token(row->token));
+            hth_stub_place_write(&place, context->cells[cell]);
+            seq->last = cell;
+        }
         context->in_window[cell] = context->format.has_window;
         own(context, cell, row->sequence);
     }
@@ -575,9 +623,10 @@ static void append(hth_engine_context *context, const hth_batch_row *row)
 }
 
 /* Printable ASCII is far likelier than other bytes; one state in 64 ends the reply. */
-static void compute_logits(const hth_engine_context *context, uint32_t id, float *logits)
+static void compute_logits(hth_engine_context *context, uint32_t id, float *logits)
 {
     uint64_t hash = sequence_digest(context, id);
+    int scripted = HTH_STUB_OTHER;
 
     for (uint32_t i = 0; i < context->model->n_vocab; i++) {
         float logit = (float)(mix2(hash, i) >> 40) * (8.0f / (1 << 24)); /* 0 .. 8 */
@@ -589,6 +638,14 @@ static void compute_logits(const hth_engine_context *context, uint32_t id, float
     }
     if (mix(hash) % 64 == 0)
         logits[TOKEN_EOS] = 16.0f;
+    if (context->model->script) {
+        hth_stub_place place;
+
+        find_place(context, id, &place);
+        scripted = hth_stub_script_next(context->model->script, &place);
+    }
+    if (scripted != HTH_STUB_OTHER)
+        logits[scripted == HTH_STUB_TURN_END ? TOKEN_TURN_END : scripted] = 100.0f;
 }
 
 static hearth_status check_batch(const hth_engine_context *context, const hth_batch_row *rows, size_t n_rows,

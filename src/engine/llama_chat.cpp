@@ -465,6 +465,7 @@ struct remembered {
 struct hth_llama_chat {
     common_chat_templates_ptr templates;
     const llama_vocab *vocab = nullptr;
+    std::string source;
     bool is_analysed = false;     /* the engine knows the template by analysis, not by its list */
     std::mutex lock;              /* guards what follows */
     std::list<remembered> recent; /* latest use first */
@@ -613,11 +614,17 @@ hearth_status hth_llama_chat_new(const struct llama_model *model, const char *gi
         (void)common_chat_template(source, "", "");
         chat = std::make_unique<hth_llama_chat>();
         chat->templates = common_chat_templates_init(model, given ? given : "");
+        chat->source = source;
         chat->vocab = model ? llama_model_get_vocab(model) : nullptr;
         chat->is_analysed = find_out_whether_analysed(chat.get(), chat->templates.get());
         *out = chat.release();
         return HEARTH_OK;
     });
+}
+
+const char *hth_llama_chat_source(const hth_llama_chat *chat)
+{
+    return chat->source.c_str();
 }
 
 void hth_llama_chat_free(hth_llama_chat *chat)

@@ -24,6 +24,8 @@ typedef struct hth_llama_chat hth_llama_chat;
 hearth_status hth_llama_chat_new(const struct llama_model *model, const char *given, hth_llama_chat **out,
                                  hearth_error *err);
 void hth_llama_chat_free(hth_llama_chat *chat);
+/* The template as it was given, or as the model has it; as long as chat. */
+const char *hth_llama_chat_source(const hth_llama_chat *chat);
 
 /* Both are thread-safe. *text_out is malloc'ed. */
 hearth_status hth_llama_chat_render(const hth_llama_chat *chat, const hearth_chat_message *messages, size_t n_messages,

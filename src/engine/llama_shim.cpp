@@ -267,6 +267,9 @@ hearth_status hth_shim_model_facts_read(const struct llama_model *model, hth_shi
         facts.has_encoder = llama_model_has_encoder(model);
         facts.has_decoder = llama_model_has_decoder(model);
         facts.has_vocabulary = llama_vocab_type(llama_model_get_vocab(model)) != LLAMA_VOCAB_TYPE_NONE;
+        facts.fill_prefix = llama_vocab_fim_pre(llama_model_get_vocab(model));
+        facts.fill_suffix = llama_vocab_fim_suf(llama_model_get_vocab(model));
+        facts.fill_middle = llama_vocab_fim_mid(llama_model_get_vocab(model));
         *out = facts;
         return HEARTH_OK;
     });

@@ -3,7 +3,7 @@
  *
  * Each function is one call of the engine, or the shortest series of calls that belong together. None throws: an
  * exception becomes HEARTH_ENGINE with its text, or HEARTH_NO_MEMORY; a null result becomes HEARTH_ENGINE. None checks
- * its arguments: what the engine would abort on is the business of backend_llama.c.
+ * its arguments: what the engine would abort on is the business of backend_llama*.c.
  */
 #ifndef HTH_ENGINE_LLAMA_SHIM_H
 #define HTH_ENGINE_LLAMA_SHIM_H
@@ -74,7 +74,8 @@ typedef struct hth_shim_model_facts {
     bool is_diffusion;
     bool has_encoder;
     bool has_decoder;
-    bool has_vocabulary; /* text can be tokenized; the engine aborts otherwise */
+    bool has_vocabulary;                                /* text can be tokenized; the engine aborts otherwise */
+    hearth_token fill_prefix, fill_suffix, fill_middle; /* -1: none */
 } hth_shim_model_facts;
 
 /* devices ends with NULL and is read during the call only; none: the CPU computes. */

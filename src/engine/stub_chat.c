@@ -100,11 +100,12 @@ static size_t put_prompt(char *text, size_t capacity, const hearth_conversation 
 
 static size_t put_grammar(char *text, size_t capacity, const hearth_conversation *c)
 {
-    static const char json_rules[] = "object ::= \"{\" (pair (\",\" pair)*)? \"}\"\n"
-                                     "pair ::= string \":\" value\n"
-                                     "value ::= object | \"[\" (value (\",\" value)*)? \"]\" | string | \"-\"? [0-9]+ "
-                                     "| \"true\" | \"false\" | \"null\"\n"
-                                     "string ::= \"\\\"\" [a-zA-Z0-9 _.]* \"\\\"\"\n";
+    static const char json_rules[] =
+        "object ::= \"{\" (pair (\",\" pair)*)? \"}\"\n"
+        "pair ::= string \":\" value\n"
+        "value ::= object | \"[\" (value (\",\" value)*)? \"]\" | string | \"-\"? [1-9] [0-9]? "
+        "| \"true\" | \"false\" | \"null\"\n"
+        "string ::= \"\\\"\" [a-zA-Z0-9 _./-]* \"\\\"\"\n";
     size_t n = 0;
 
     put(text, capacity, &n, c->parallel_calls ? "root ::= call+\n" : "root ::= call\n");

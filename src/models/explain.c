@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "base/changing_text.h"
 #include "cache/why.h"
 #include "models/model_inside.h"
 #include "sched/prompt_lookup.h"
@@ -64,11 +65,16 @@ static void say_time(sentence *s, uint64_t unix_s)
         say(s, " on %s", text);
 }
 
-static void say_where_it_left(sentence *s, const hearth_explanation *e)
+/* part: the text that the token is part of; "": nothing that changes by its nature. */
+static void say_where_it_left(sentence *s, const hearth_explanation *e, const char *part)
 {
     say(s, "; token %" PRIu32 ", ", e->left_at + 1);
     say_quoted(s, e->left_text);
     say(s, ", is where the prompt leaves what was seen before");
+    if (!*part)
+        return;
+    say(s, ", in %s: ", e->left_kind);
+    say_quoted(s, part);
 }
 
 static void say_reason(sentence *s, const hearth_explanation *e, uint64_t gone_time, bool reads_cache, bool too_short)
@@ -101,7 +107,7 @@ static void say_reason(sentence *s, const hearth_explanation *e, uint64_t gone_t
     }
 }
 
-static void fill_detail(hearth_explanation *e, uint64_t gone_time, bool reads_cache, bool too_short)
+static void fill_detail(hearth_explanation *e, uint64_t gone_time, bool reads_cache, bool too_short, const char *part)
 {
     sentence s = { .text = e->detail, .capacity = sizeof(e->detail) };
 
@@ -117,9 +123,39 @@ static void fill_detail(hearth_explanation *e, uint64_t gone_time, bool reads_ca
         say(&s, "; the scores after the last one are not, so some are evaluated again");
     say_reason(&s, e, gone_time, reads_cache, too_short);
     if (e->left_at > 0 && e->left_at < e->prompt_tokens && !too_short)
-        say_where_it_left(&s, e);
+        say_where_it_left(&s, e, part);
     else if (e->left_at == 0 && e->miss == HEARTH_MISS_NEVER_SEEN)
         say(&s, "; nothing that begins like it was seen, as far as is remembered");
+}
+
+/* ---- what is there ---- */
+
+enum { TOKENS_AROUND = 24, PART_BYTES = 64 };
+
+/* Is the token where the prompt left part of something that is different each time? The tokens around it say. */
+static void find_part(const hearth_model *model, const hth_model_prompt *prompt, hearth_explanation *e,
+                      char part[PART_BYTES])
+{
+    size_t begin = e->left_at > TOKENS_AROUND ? e->left_at - TOKENS_AROUND : 0, end = e->left_at + TOKENS_AROUND;
+    char text[2 * TOKENS_AROUND * HTH_TOKEN_TEXT_BYTES];
+    size_t n = 0, token_begin = 0, token_end = 0;
+    hth_changing_text found;
+
+    for (size_t i = begin; i < end && i < prompt->n_tokens; i++) {
+        hth_token_text(model->backend, model->engine_model, prompt->tokens[i], text + n);
+        if (i == e->left_at)
+            token_begin = n;
+        n += strlen(text + n);
+        if (i == e->left_at)
+            token_end = n;
+    }
+    for (size_t at = token_begin; at < token_end; at++)
+        if (hth_changing_text_at(text, n, at, &found)) {
+            (void)snprintf(e->left_kind, sizeof(e->left_kind), "%s", found.kind); /* fits */
+            if (snprintf(part, PART_BYTES, "%.*s", (int)(found.end - found.begin), text + found.begin) >= PART_BYTES)
+                hth_end_at_character(part, PART_BYTES);
+            return;
+        }
 }
 
 /* ---- the answer ---- */
@@ -130,6 +166,7 @@ static hearth_status explain(const hearth_model *model, const hth_model_prompt *
     hth_prompt_place place = hth_workplace_prompt_place(&model->place);
     hth_why_answer why;
     hth_lookup lookup;
+    char part[PART_BYTES] = "";
     hearth_status status = hth_prompt_lookup(&place, &prompt->keyspace, prompt->tokens, prompt->n_tokens,
                                              !prompt->no_cache_read, &lookup, err);
 
@@ -147,10 +184,12 @@ static hearth_status explain(const hearth_model *model, const hth_model_prompt *
     out->left_at = why.left_at;
     hth_lookup_deinit(&lookup);
     static_assert(sizeof(out->left_text) == HTH_TOKEN_TEXT_BYTES, "the public struct has room for the text");
-    if (why.left_at < prompt->n_tokens)
+    if (why.left_at < prompt->n_tokens) {
         hth_token_text(model->backend, model->engine_model, prompt->tokens[why.left_at], out->left_text);
+        find_part(model, prompt, out, part);
+    }
     fill_detail(out, why.gone_time, !prompt->no_cache_read,
-                !hth_policy_should_save_prompt((int64_t)prompt->n_tokens, &model->place.policy));
+                !hth_policy_should_save_prompt((int64_t)prompt->n_tokens, &model->place.policy), part);
     return HEARTH_OK;
 }
 

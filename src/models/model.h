@@ -34,6 +34,15 @@ bool hth_model_try_ref(hearth_model *model);
 hearth_status hth_model_piece(hearth_model *model, hearth_token token, char *bytes, size_t capacity, size_t *n_out,
                               hearth_error *err);
 
+/* A copy of the model's chat template, released with free; *out is NULL, with HEARTH_OK, where it has none. Any thread. */
+hearth_status hth_model_template(hearth_model *model, char **out, hearth_error *err);
+
+/*
+ * The control tokens that come before a text, between it and the text that follows, and before what stands between the two.
+ * False: the model was not made for that. Any thread.
+ */
+bool hth_model_fill_tokens(const hearth_model *model, hearth_token out[3]);
+
 /* Is a prompt of so many tokens kept for later ones, as far as there is room? Fixed as long as the model is loaded. */
 bool hth_model_keeps_prompt(hearth_model *model, size_t n_tokens);
 

@@ -20,16 +20,23 @@ static void *copy_of(const void *bytes, size_t n)
     return copy;
 }
 
+/* The same of log probabilities of n tokens; NULL of none. */
+static hearth_logprob *logprobs_of(const hearth_logprob *logprobs, size_t n, const hearth_result *result)
+{
+    return logprobs ? copy_of(logprobs, n * (1 + (size_t)result->n_top_logprobs) * sizeof(*logprobs)) : NULL;
+}
+
 void hth_result_copy(hearth_result *out, const hearth_result *result)
 {
     size_t n_tokens = result->stats.completion_tokens;
-    size_t n_logprobs = n_tokens * (1 + (size_t)result->n_top_logprobs);
 
     *out = *result;
     out->text = copy_of(result->text, result->n_bytes);
     out->tokens = copy_of(result->tokens, n_tokens * sizeof(*out->tokens));
-    out->logprobs = result->logprobs ? copy_of(result->logprobs, n_logprobs * sizeof(*out->logprobs)) : NULL;
-    if (out->text && out->tokens && (out->logprobs || !result->logprobs))
+    out->logprobs = logprobs_of(result->logprobs, n_tokens, result);
+    out->prompt_logprobs = logprobs_of(result->prompt_logprobs, result->stats.prompt_tokens, result);
+    if (out->text && out->tokens && (out->logprobs || !result->logprobs) &&
+        (out->prompt_logprobs || !result->prompt_logprobs))
         return;
     hearth_result_free(out);
     out->status = hth_fail(&out->error, HEARTH_NO_MEMORY, "no memory for the reply");

@@ -341,6 +341,21 @@ hearth_status hearth_cancel(hearth_model *model, uint64_t request_id, hearth_err
     return HEARTH_OK;
 }
 
+hearth_status hearth_linger(hearth_model *model, uint64_t request_id, uint32_t ms, hearth_error *err)
+{
+    bool found;
+
+    if (!model)
+        return hth_fail(err, HEARTH_MISUSE, "hearth_linger: model is NULL");
+    pthread_mutex_lock(&model->lock);
+    found = model->scheduler && hth_scheduler_linger(model->scheduler, request_id, ms);
+    pthread_mutex_unlock(&model->lock);
+    if (!found)
+        return hth_fail(err, HEARTH_NOT_FOUND, "request %llu is neither waiting nor running",
+                        (unsigned long long)request_id);
+    return HEARTH_OK;
+}
+
 hearth_status hearth_pause(hearth_model *model, uint64_t request_id, bool paused, hearth_error *err)
 {
     bool found;

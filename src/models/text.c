@@ -93,6 +93,36 @@ hearth_status hth_model_piece(hearth_model *model, hearth_token token, char *byt
     return status;
 }
 
+hearth_status hth_model_template(hearth_model *model, char **out, hearth_error *err)
+{
+    hearth_status status = hth_model_enter(model, "hth_model_template", err);
+    char *copy = NULL;
+
+    if (status != HEARTH_OK)
+        return status;
+    if (model->info.chat_template) { /* the engine's, which is there until we leave */
+        copy = strdup(model->info.chat_template);
+        if (!copy)
+            status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the chat template");
+    }
+    hth_model_leave(model);
+    if (status == HEARTH_OK)
+        *out = copy;
+    return status;
+}
+
+bool hth_model_fill_tokens(const hearth_model *model, hearth_token out[3])
+{
+    const hth_engine_model_info *info = &model->info;
+
+    if (info->fill_prefix < 0 || info->fill_suffix < 0 || info->fill_middle < 0)
+        return false;
+    out[0] = info->fill_prefix;
+    out[1] = info->fill_suffix;
+    out[2] = info->fill_middle;
+    return true;
+}
+
 typedef struct text_builder {
     char *text;
     size_t n;

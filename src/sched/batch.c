@@ -217,6 +217,25 @@ const float *hth_batch_logits(const hth_batch *batch, const hth_slot *slot)
     return batch->rows[last].wants_logits ? batch->place->backend->logits(batch->place->context, last) : NULL;
 }
 
+/* Of slots that want the logits after each token of their prompts. */
+static void note_prompt_logits(hth_batch *batch)
+{
+    const hth_workplace *place = batch->place;
+
+    for (uint32_t i = 0; i < batch->n_slots; i++) {
+        hth_slot *slot = batch->slots[i];
+
+        if (!hth_slot_wants_prompt_logprobs(slot))
+            continue;
+        for (uint32_t k = 0; k < slot->n_in_batch && slot->state == HTH_SLOT_EVALUATE; k++) {
+            const float *logits = place->backend->logits(place->context, slot->first_row + k);
+
+            if (logits)
+                hth_slot_note_prompt_logits(slot, k, logits);
+        }
+    }
+}
+
 hearth_status hth_batch_evaluate(hth_batch *batch, hth_decode_result *result, hearth_error *err)
 {
     const hth_workplace *place = batch->place;
@@ -238,6 +257,7 @@ hearth_status hth_batch_evaluate(hth_batch *batch, hth_decode_result *result, he
     if (status != HEARTH_OK || *result != HTH_DECODE_OK)
         return status;
     note_cost(batch, end - begin);
+    note_prompt_logits(batch);
     for (uint32_t i = 0; i < batch->n_slots; i++)
         if (batch->slots[i]->n_in_batch > 0)
             hth_slot_note_evaluated(batch->slots[i], batch->slots[i]->n_in_batch,

@@ -139,6 +139,14 @@ static bool is_stalled(hth_batcher *batcher, hth_slot *slot, uint64_t now)
     return now - slot->paused_ns >= hth_ms_to_ns(batcher->schedule.stalled_ms);
 }
 
+/* Has a slot lingered to its end: its prompt is read, its time is over, or somebody else wants its place? */
+static bool has_lingered(const hth_batcher *batcher, const hth_slot *slot, uint64_t now)
+{
+    uint64_t until = atomic_load_explicit(&slot->request->linger_until_ns, memory_order_relaxed);
+
+    return until > 0 && (slot->started_ns == 0 || slot->was_prefilled || batcher->somebody_waits || now >= until);
+}
+
 /* End a slot that was cancelled or whose time is over; true when it ended. */
 static bool end_if_due(hth_batcher *batcher, hth_slot *slot, uint64_t now)
 {
@@ -146,7 +154,7 @@ static bool end_if_due(hth_batcher *batcher, hth_slot *slot, uint64_t now)
     bool waits = slot->started_ns == 0;
     const char *problem = NULL;
 
-    if (hth_slot_is_cancelled(slot)) {
+    if (hth_slot_is_cancelled(slot) || has_lingered(batcher, slot, now)) {
         hth_slot_stop(slot, HEARTH_CANCELLED, HEARTH_FINISH_CANCELLED,
                       waits ? "the request was cancelled while it waited" : "the request was cancelled");
         return true;
@@ -198,7 +206,8 @@ void hth_batcher_add(hth_batcher *batcher, hth_slot *slot)
     if (!hth_waiting_line_add(&batcher->line, slot)) {
         hth_slot_stop(slot, HEARTH_NO_MEMORY, HEARTH_FINISH_NONE, "no memory to queue the request");
         end(batcher, slot);
-    } else if (hth_slot_is_cancelled(slot)) { /* a tick before may have looked, and not seen it here */
+    } else if (hth_slot_is_cancelled(slot) ||
+               hth_slot_lingers(slot)) { /* a tick before may have looked, and not seen it here */
         atomic_store_explicit(&batcher->any_cancelled, true, memory_order_relaxed);
     }
 }
@@ -207,6 +216,15 @@ void hth_batcher_cancel(hth_batcher *batcher, hth_request *request)
 {
     atomic_store_explicit(&request->cancelled, true, memory_order_relaxed);
     atomic_store_explicit(&batcher->any_cancelled, true, memory_order_release); /* who sees this sees the other */
+}
+
+void hth_batcher_linger(hth_batcher *batcher, hth_request *request, uint32_t ms)
+{
+    uint64_t until = hth_batcher_now(batcher) + hth_ms_to_ns(ms);
+
+    atomic_store_explicit(&request->paused, false, memory_order_relaxed);
+    atomic_store_explicit(&request->linger_until_ns, until > 0 ? until : 1, memory_order_relaxed);
+    atomic_store_explicit(&batcher->any_cancelled, true, memory_order_release); /* one that waits itself ends */
 }
 
 /* ---- the tick ---- */
@@ -248,6 +266,7 @@ bool hth_batcher_tick(hth_batcher *batcher)
     hth_batcher_tell(batcher);
     hth_batcher_advance(batcher);
     hth_batcher_admit(batcher);
+    batcher->somebody_waits = hth_waiting_line_next(&batcher->line, NULL) != NULL;
     hth_batcher_advance(batcher); /* what was admitted */
     draw_saved(batcher);
     hth_workplace_note(&batcher->place, HEARTH_WORK_TOLD, NULL, 0);
@@ -298,6 +317,8 @@ uint64_t hth_batcher_wake_ns(const hth_batcher *batcher)
         wake_before(&wake, slot->started_ns - slot->ran_ns, slot->request->run_timeout_ms);
         if (slot->paused_ns > 0)
             wake_before(&wake, slot->paused_ns, batcher->schedule.stalled_ms);
+        if (hth_slot_lingers(slot) && atomic_load(&slot->request->linger_until_ns) < wake)
+            wake = atomic_load(&slot->request->linger_until_ns);
         if (slot->state == HTH_SLOT_PARENT)
             wake_before(&wake, hth_batcher_now(batcher), PARENT_POLL_MS);
     }

@@ -65,6 +65,8 @@ const hth_workplace *hth_batcher_workplace(const hth_batcher *batcher);
 void hth_batcher_add(hth_batcher *batcher, hth_slot *slot);
 /* Cancel a request whose slot was added, or will be, and has not ended: it ends with the next tick. Any thread. */
 void hth_batcher_cancel(hth_batcher *batcher, hth_request *request);
+/* Likewise: nobody waits for its reply, but its prompt is read on for ms at most, as long as nobody waits for a place. */
+void hth_batcher_linger(hth_batcher *batcher, hth_request *request, uint32_t ms);
 /* One tick. True when there is more to do at once; else nothing happens before hth_batcher_wake_ns, or a call. */
 bool hth_batcher_tick(hth_batcher *batcher);
 uint64_t hth_batcher_wake_ns(const hth_batcher *batcher); /* UINT64_MAX: never */

@@ -49,7 +49,7 @@ hth_slot *hth_batcher_find_leader(const hth_batcher *batcher, const hth_slot *sl
     hth_slot *found = NULL;
 
     *n_out = 0;
-    if ((slot->request->no_cache_read && !slot->has_begun) || batcher->place.kind == HTH_MODEL_UNCACHED ||
+    if (!hth_slot_may_read(slot) || batcher->place.kind == HTH_MODEL_UNCACHED ||
         (batcher->place.kind != HTH_MODEL_PLAIN && !batcher->place.cache))
         return NULL;
     for (uint32_t i = 0; i < batcher->n_running; i++) {

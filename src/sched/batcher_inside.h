@@ -24,6 +24,7 @@ struct hth_batcher {
 
     hth_waiting_line line;
     atomic_bool any_cancelled; /* of those who wait, perhaps, since the last look; by anybody */
+    bool somebody_waits;       /* as of the last admission */
     hth_slot **running;        /* [n_running], the longest first */
     uint32_t n_running;
 

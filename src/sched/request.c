@@ -45,6 +45,8 @@ static hearth_status check_numbers(const hearth_request *from, hearth_error *err
         return hth_fail(err, HEARTH_MISUSE, "session_id is empty or longer than %d bytes", HTH_SESSION_BYTES_MAX);
     if (from->session_id && from->n > 1)
         return hth_fail(err, HEARTH_MISUSE, "n is %u; a request with a session_id has one reply", from->n);
+    if (from->prompt_logprobs && from->n > 1)
+        return hth_fail(err, HEARTH_MISUSE, "n is %u; a request with prompt_logprobs has one reply", from->n);
     if (from->n_replayed > 0 && from->n > 1)
         return hth_fail(err, HEARTH_MISUSE, "n is %u; a request with replayed tokens has one reply", from->n);
     return HEARTH_OK;
@@ -118,9 +120,10 @@ hearth_status hth_request_new(const hearth_request *from, hearth_token *tokens_t
         .n_predict = from->prefill_only ? 0 : from->n_predict,
         .min_tokens = from->min_tokens,
         .ignore_eos = from->ignore_eos,
-        .no_cache_read = from->no_cache_read,
+        .no_cache_read = from->no_cache_read || from->prompt_logprobs,
         .echo = from->echo,
         .logprobs = from->logprobs || from->n_top_logprobs > 0,
+        .prompt_logprobs = from->prompt_logprobs,
         .n_top_logprobs = from->n_top_logprobs,
         .tell_replayed = from->tell_replayed,
         .is_resumed = from->is_resumed || from->n_replayed > 0,

@@ -28,6 +28,7 @@ struct hth_request {
     bool no_cache_read;
     bool echo;
     bool logprobs;
+    bool prompt_logprobs;
     uint32_t n_top_logprobs;
     int32_t priority;
     hearth_sampling sampling; /* numbers only: what it pointed to is gone */
@@ -60,6 +61,8 @@ struct hth_request {
     atomic_bool cancelled;
     atomic_bool paused;
     atomic_uint n_pauses; /* times that this was asked for */
+    /* Nobody waits for the reply: the prompt is read on until then, by the workplace's clock; 0: somebody does. */
+    _Atomic uint64_t linger_until_ns;
 
     /* The scheduler's list of requests that are known by id; guarded by its lock. */
     hth_request *prev, *next;

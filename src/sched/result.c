@@ -12,6 +12,7 @@ void hearth_result_free(hearth_result *result)
     free(result->text);
     free(result->tokens);
     free(result->logprobs);
+    free(result->prompt_logprobs);
     memset(result, 0, sizeof(*result));
 }
 

@@ -399,6 +399,20 @@ bool hth_scheduler_cancel(hth_scheduler *scheduler, uint64_t id)
     return request != NULL;
 }
 
+bool hth_scheduler_linger(hth_scheduler *scheduler, uint64_t id, uint32_t ms)
+{
+    hth_request *request;
+
+    pthread_mutex_lock(&scheduler->lock);
+    request = find_locked(scheduler, id);
+    if (request)
+        hth_batcher_linger(scheduler->batcher, request, ms);
+    pthread_mutex_unlock(&scheduler->lock);
+    if (request)
+        hth_scheduler_wake(scheduler);
+    return request != NULL;
+}
+
 bool hth_scheduler_pause(hth_scheduler *scheduler, uint64_t id, bool paused)
 {
     hth_request *request;

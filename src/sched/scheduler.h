@@ -32,6 +32,8 @@ bool hth_scheduler_is_this_thread(void);
 hearth_status hth_scheduler_submit(hth_scheduler *scheduler, hth_slot *const *slots, size_t n, hearth_error *err);
 /* Mark a request as cancelled, waiting or running. False when it is not there. */
 bool hth_scheduler_cancel(hth_scheduler *scheduler, uint64_t id);
+/* Have a request linger (hth_batcher_linger). False when it is not there. */
+bool hth_scheduler_linger(hth_scheduler *scheduler, uint64_t id, uint32_t ms);
 /* Mark a request as paused, or not. False when it is not there. */
 bool hth_scheduler_pause(hth_scheduler *scheduler, uint64_t id, bool paused);
 /* Mark every request as cancelled. */

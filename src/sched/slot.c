@@ -4,11 +4,13 @@
 #include "sched/slot.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/os.h"
 #include "cache/why.h"
+#include "sched/logprobs.h"
 #include "sched/token_text.h"
 
 enum {
@@ -29,6 +31,11 @@ static hearth_stats *stats_of(const hth_slot *slot)
 bool hth_slot_is_cancelled(const hth_slot *slot)
 {
     return atomic_load_explicit(&slot->request->cancelled, memory_order_relaxed);
+}
+
+bool hth_slot_lingers(const hth_slot *slot)
+{
+    return atomic_load_explicit(&slot->request->linger_until_ns, memory_order_relaxed) > 0;
 }
 
 bool hth_slot_is_paused(const hth_slot *slot)
@@ -106,6 +113,15 @@ uint32_t hth_slot_n_limit(const hth_slot *slot)
     return slot->request->n_prompt + hth_reply_n_tokens(slot->reply) - (hth_reply_n_tokens(slot->reply) > 0);
 }
 
+bool hth_slot_may_read(const hth_slot *slot)
+{
+    const hth_request *request = slot->request;
+
+    if (request->prompt_logprobs && !slot->was_prefilled)
+        return false;
+    return !request->no_cache_read || slot->has_begun; /* what it has computed itself, it may */
+}
+
 hth_guest hth_slot_guest(const hth_slot *slot)
 {
     uint32_t n_reply = hth_reply_n_tokens(slot->reply);
@@ -115,7 +131,7 @@ hth_guest hth_slot_guest(const hth_slot *slot)
         .keyspace = &slot->request->keyspace,
         .tokens = slot->tokens ? slot->tokens : slot->request->prompt,
         .n_tokens = slot->tokens ? slot->request->n_prompt + n_reply : slot->request->n_prompt,
-        .n_limit = slot->request->no_cache_read && !slot->has_begun ? 0 : hth_slot_n_limit(slot),
+        .n_limit = hth_slot_may_read(slot) ? hth_slot_n_limit(slot) : 0,
         .session = slot->request->session,
     };
 }
@@ -291,7 +307,7 @@ static hearth_status attempt(hth_slot *slot, hth_restore_result *result)
     hth_sequence *sequence = slot->seat->sequence;
     hearth_result *reply = hth_reply_result(slot->reply);
     uint64_t begin = hth_workplace_now(slot->place);
-    bool reads = !slot->request->no_cache_read || slot->has_begun;
+    bool reads = hth_slot_may_read(slot);
     uint32_t live = hth_sequence_n_tokens(sequence);
     bool is_whole;
     hearth_status status;
@@ -424,6 +440,7 @@ static void begun(hth_slot *slot, hth_restore_result result)
     slot->state = HTH_SLOT_EVALUATE;
     if (n_known >= slot->request->n_prompt)
         slot->was_prefilled = true;
+    report_progress(slot, HEARTH_PHASE_PREFILL);
     if (hth_reply_n_max(slot->reply) == 0 && slot->was_prefilled)
         hth_slot_stop(slot, HEARTH_OK, HEARTH_FINISH_LENGTH, NULL);
     if (hth_reply_was_whole(slot->reply)) /* what is known of it is in the statistics now; nothing is left to do */
@@ -546,6 +563,39 @@ void hth_slot_fill_rows(const hth_slot *slot, uint32_t n, hth_batch_row *rows)
     uint32_t n_known = hth_sequence_n_tokens(slot->seat->sequence);
 
     hth_sequence_fill_rows(slot->seat->sequence, slot->tokens + n_known, n, n_known + n == slot->n_tokens, rows);
+    for (uint32_t i = 0; hth_slot_wants_prompt_logprobs(slot) && i < n; i++)
+        rows[i].wants_logits = true;
+}
+
+bool hth_slot_wants_prompt_logprobs(const hth_slot *slot)
+{
+    return slot->request->prompt_logprobs && !slot->was_prefilled;
+}
+
+/* Memory for them; the first token's are known: none. False without memory. */
+static bool begin_prompt_logprobs(const hth_slot *slot, hearth_result *result)
+{
+    size_t n_each = 1 + (size_t)result->n_top_logprobs;
+
+    result->prompt_logprobs = calloc(slot->request->n_prompt * n_each, sizeof(*result->prompt_logprobs));
+    for (size_t i = 0; result->prompt_logprobs && i < n_each; i++)
+        result->prompt_logprobs[i] =
+            (hearth_logprob){ .token = i == 0 ? slot->request->prompt[0] : -1, .logprob = NAN };
+    return result->prompt_logprobs != NULL;
+}
+
+void hth_slot_note_prompt_logits(hth_slot *slot, uint32_t i, const float *logits)
+{
+    hearth_result *result = hth_reply_result(slot->reply);
+    uint32_t next = hth_sequence_n_tokens(slot->seat->sequence) + i + 1;
+
+    if (!result->prompt_logprobs && !begin_prompt_logprobs(slot, result)) {
+        hth_slot_stop(slot, HEARTH_NO_MEMORY, HEARTH_FINISH_NONE, "no memory for the prompt's log probabilities");
+        return;
+    }
+    if (next < slot->request->n_prompt)
+        hth_logprobs(logits, slot->place->n_vocab, slot->request->prompt[next], result->n_top_logprobs,
+                     result->prompt_logprobs + next * (1 + (size_t)result->n_top_logprobs));
 }
 
 void hth_slot_note_evaluated(hth_slot *slot, uint32_t n, const float *logits, uint64_t begin_ns, uint64_t end_ns)

@@ -112,6 +112,8 @@ hth_guest hth_slot_guest(const hth_slot *slot);
 uint32_t hth_slot_n_expected(const hth_slot *slot);
 bool hth_slot_is_cancelled(const hth_slot *slot);
 /* Its reader asked it to wait. */
+/* Nobody waits for its reply, only its prompt is read on for a while. */
+bool hth_slot_lingers(const hth_slot *slot);
 bool hth_slot_is_paused(const hth_slot *slot);
 
 /*
@@ -126,8 +128,14 @@ void hth_slot_restore(hth_slot *slot, hth_pool *pool, uint64_t until_ns);
 
 /* In EVALUATE: what it could have in the next batch. */
 hearth_plan_item hth_slot_plan_item(const hth_slot *slot);
+/* May it take what others have computed, from rows or from the context? */
+bool hth_slot_may_read(const hth_slot *slot);
 /* Rows for its next n tokens. */
 void hth_slot_fill_rows(const hth_slot *slot, uint32_t n, hth_batch_row *rows);
+/* Are the logits after each of them wanted? */
+bool hth_slot_wants_prompt_logprobs(const hth_slot *slot);
+/* They were evaluated, and these are the logits after the i-th of them. Before hth_slot_note_evaluated. */
+void hth_slot_note_prompt_logits(hth_slot *slot, uint32_t i, const float *logits);
 /* They were evaluated; logits are those of the last where all tokens are, valid until the next evaluation. */
 void hth_slot_note_evaluated(hth_slot *slot, uint32_t n, const float *logits, uint64_t begin_ns, uint64_t end_ns);
 /* They were not, and the sequence is in doubt: go on from what is left of it. */

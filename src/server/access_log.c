@@ -19,7 +19,7 @@
 #include "server/log_sink.h"
 
 /* Bounds of texts, in bytes as they are written; all of one line and its numbers are fewer than HTH_SERVER_LOG_LINE_MAX. */
-enum { ID_MAX = 64, NAME_MAX_BYTES = 256, PATH_MAX_BYTES = 1024, MESSAGE_MAX = 3000 };
+enum { ID_MAX = 64, NAME_MAX_BYTES = 256, PATH_MAX_BYTES = 1024, WHY_MAX = 640, MESSAGE_MAX = 3000 };
 
 struct hth_server_log {
     /* Fixed at creation. */
@@ -204,7 +204,9 @@ static const char *outcome_of(int status)
 
 static const char *miss_of(const hth_record *record)
 {
-    return record->summary.miss == HEARTH_MISS_NONE ? "" : hearth_miss_name((hearth_miss)record->summary.miss);
+    return record->summary.figures.miss == HEARTH_MISS_NONE
+             ? ""
+             : hearth_miss_name((hearth_miss)record->summary.figures.miss);
 }
 
 static const char *finish_of(const hth_record *record)
@@ -216,18 +218,18 @@ static const char *finish_of(const hth_record *record)
 
 static void json_summary(const hth_record *record, hth_line *line)
 {
-    const hth_frame_summary *summary = &record->summary;
+    const hth_frame_figures *figures = &record->summary.figures;
 
-    hth_line_json_ms(line, "queue_ms", summary->queue_ms);
-    hth_line_json_ms(line, "restore_ms", summary->restore_ms);
-    hth_line_json_ms(line, "prefill_ms", summary->prefill_ms);
-    hth_line_json_ms(line, "ttft_ms", summary->ttft_ms);
-    hth_line_json_ms(line, "decode_ms", summary->decode_ms);
-    hth_line_json_count(line, "prompt_tokens", summary->n_prompt_tokens);
-    hth_line_json_count(line, "cached_tokens", summary->n_cached_tokens);
-    hth_line_json_count(line, "completion_tokens", summary->n_reply_tokens);
-    hth_line_json_text(line, "hit", hearth_hit_name((hearth_hit)summary->hit), ID_MAX);
-    hth_line_json_text(line, "tier", hearth_tier_name((hearth_tier)summary->tier), ID_MAX);
+    hth_line_json_ms(line, "queue_ms", figures->queue_ms);
+    hth_line_json_ms(line, "restore_ms", figures->restore_ms);
+    hth_line_json_ms(line, "prefill_ms", figures->prefill_ms);
+    hth_line_json_ms(line, "ttft_ms", figures->ttft_ms);
+    hth_line_json_ms(line, "decode_ms", figures->decode_ms);
+    hth_line_json_count(line, "prompt_tokens", figures->n_prompt_tokens);
+    hth_line_json_count(line, "cached_tokens", figures->n_cached_tokens);
+    hth_line_json_count(line, "completion_tokens", figures->n_reply_tokens);
+    hth_line_json_text(line, "hit", hearth_hit_name((hearth_hit)figures->hit), ID_MAX);
+    hth_line_json_text(line, "tier", hearth_tier_name((hearth_tier)figures->tier), ID_MAX);
     hth_line_json_text(line, "miss", miss_of(record), ID_MAX);
     hth_line_json_text(line, "finish", finish_of(record), ID_MAX);
 }
@@ -256,6 +258,8 @@ static void format_json(const hth_record *record, const char *path, hth_line *li
     hth_line_json_text(line, "model", record->model, NAME_MAX_BYTES);
     hth_line_json_count(line, "status", record->status > 0 ? (uint64_t)record->status : 0);
     hth_line_json_text(line, "outcome", outcome_of(record->status), ID_MAX);
+    hth_line_json_text(line, "reason", record->reason, ID_MAX);
+    hth_line_json_text(line, "why", record->why, WHY_MAX);
     hth_line_json_bool(line, "stream", record->is_stream);
     hth_line_json_count(line, "bytes_in", record->bytes_in);
     hth_line_json_count(line, "bytes_out", record->bytes_out);
@@ -295,13 +299,13 @@ static double or_zero(double ms)
 
 static void text_summary(const hth_record *record, hth_line *line)
 {
-    const hth_frame_summary *summary = &record->summary;
+    const hth_frame_figures *figures = &record->summary.figures;
 
-    hth_line_addf(line, " %6" PRIu32 " prompt %6" PRIu32 " cached %5" PRIu32 " reply  ", summary->n_prompt_tokens,
-                  summary->n_cached_tokens, summary->n_reply_tokens);
-    add_column(line, hearth_hit_name((hearth_hit)summary->hit), 6, ID_MAX);
-    add_column(line, hearth_tier_name((hearth_tier)summary->tier), 8, ID_MAX);
-    hth_line_addf(line, " first %7.1f ms", or_zero(summary->ttft_ms));
+    hth_line_addf(line, " %6" PRIu32 " prompt %6" PRIu32 " cached %5" PRIu32 " reply  ", figures->n_prompt_tokens,
+                  figures->n_cached_tokens, figures->n_reply_tokens);
+    add_column(line, hearth_hit_name((hearth_hit)figures->hit), 6, ID_MAX);
+    add_column(line, hearth_tier_name((hearth_tier)figures->tier), 8, ID_MAX);
+    hth_line_addf(line, " first %7.1f ms", or_zero(figures->ttft_ms));
 }
 
 static void format_text(const hth_server_log *log, const hth_record *record, const char *path, hth_line *line)
@@ -326,6 +330,10 @@ static void format_text(const hth_server_log *log, const hth_record *record, con
     }
     add_note(line, "key", record->key);
     add_note(line, "id", record->request_id);
+    if (record->why && *record->why) {
+        hth_line_add(line, "  why: ");
+        hth_line_add_plain(line, record->why, WHY_MAX, false);
+    }
     hth_line_end(line);
 }
 

@@ -82,23 +82,13 @@ static void append(char *message, size_t capacity, const char *text)
     (void)snprintf(message + n, capacity - n, "%s%s", n > 0 ? "; " : "", text);
 }
 
-static void answer_health(const hth_admin *admin, hth_http_exchange *exchange)
+static void say_broken(const hth_worker_view *view, char *message, size_t capacity)
 {
-    char message[512] = "", text[256];
-    hth_worker_view view;
+    char text[256];
 
-    for (size_t i = 0; i < hth_supervisor_n(admin->supervisor); i++) {
-        hth_supervisor_view(admin->supervisor, i, &view);
-        if (view.state != HTH_WORKER_BROKEN)
-            continue;
-        (void)snprintf(text, sizeof(text), "model '%.100s' is broken: its worker died too often; next start in %u s",
-                       view.model, (view.restart_in_ms + 999) / 1000);
-        append(message, sizeof(message), text);
-    }
-    if (message[0])
-        reply_unavailable(exchange, message);
-    else
-        reply_status(exchange, 200, "ok");
+    (void)snprintf(text, sizeof(text), "model '%.100s' is broken: its worker died too often; next start in %u s",
+                   view->model, (view->restart_in_ms + 999) / 1000);
+    append(message, capacity, text);
 }
 
 /*
@@ -115,24 +105,52 @@ static bool is_first_start(const hth_admin *admin, const hth_worker_view *view)
     return false;
 }
 
+static void say_first_start(const hth_worker_view *view, char *message, size_t capacity)
+{
+    char text[256];
+
+    if (view->last_death[0])
+        (void)snprintf(text, sizeof(text), "model '%.100s' could not be loaded yet, and is tried again", view->model);
+    else
+        (void)snprintf(text, sizeof(text), "model '%.100s' is being loaded: %.0f %%", view->model,
+                       100.0 * (double)view->load_progress);
+    append(message, capacity, text);
+}
+
+/* Until the first model is there, for clients that wait so for llama-server; then whether all can be had. */
+static void answer_health(const hth_admin *admin, hth_http_exchange *exchange)
+{
+    char broken[512] = "", loading[512] = "";
+    bool was_any_ready = false;
+    hth_worker_view view;
+
+    for (size_t i = 0; i < hth_supervisor_n(admin->supervisor); i++) {
+        hth_supervisor_view(admin->supervisor, i, &view);
+        was_any_ready |= view.was_ready;
+        if (view.state == HTH_WORKER_BROKEN)
+            say_broken(&view, broken, sizeof(broken));
+        else if (is_first_start(admin, &view))
+            say_first_start(&view, loading, sizeof(loading));
+    }
+    if (broken[0])
+        reply_unavailable(exchange, broken);
+    else if (loading[0] && !was_any_ready)
+        reply_unavailable(exchange, loading);
+    else
+        reply_status(exchange, 200, "ok");
+}
+
 static void answer_ready(const hth_admin *admin, hth_http_exchange *exchange)
 {
-    char message[512] = "", text[256];
+    char message[512] = "";
     hth_worker_view view;
     size_t n = hth_supervisor_n(admin->supervisor), n_broken = 0;
 
     for (size_t i = 0; i < n && !admin->is_draining; i++) {
         hth_supervisor_view(admin->supervisor, i, &view);
         n_broken += view.state == HTH_WORKER_BROKEN;
-        if (!is_first_start(admin, &view))
-            continue;
-        if (view.last_death[0])
-            (void)snprintf(text, sizeof(text), "model '%.100s' could not be loaded yet, and is tried again",
-                           view.model);
-        else
-            (void)snprintf(text, sizeof(text), "model '%.100s' is being loaded: %.0f %%", view.model,
-                           100.0 * (double)view.load_progress);
-        append(message, sizeof(message), text);
+        if (is_first_start(admin, &view))
+            say_first_start(&view, message, sizeof(message));
     }
     if (admin->is_draining)
         reply_unavailable(exchange, "the server is stopping: it takes no more requests");

@@ -73,11 +73,11 @@ static json_t *model_json(const hth_server_model *model)
 
 static json_t *key_json(const hth_server_key *key)
 {
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:b, s:b}", "name", text_json(key->name), "models",
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:b, s:b, s:o}", "name", text_json(key->name), "models",
                      texts_json(key->models, key->n_models), "requests_per_minute",
                      count_json(key->requests_per_minute), "tokens_per_minute", count_json(key->tokens_per_minute),
-                     "concurrency", count_json(key->concurrency), "has_salt", key->salt != NULL, "admin",
-                     key->is_admin);
+                     "concurrency", count_json(key->concurrency), "has_salt", key->salt != NULL, "admin", key->is_admin,
+                     "expires", key->expires_s ? count_json((uint64_t)key->expires_s) : json_null());
 }
 
 static json_t *limits_json(const hth_server_options *options)
@@ -101,6 +101,13 @@ static json_t *supervision_json(const hth_server_options *options)
                      "wait_timeout_ms", count_json(options->wait_timeout_ms), "drain_timeout_ms",
                      count_json(options->drain_timeout_ms), "retries_max", count_json(options->retries_max),
                      "no_sandbox", options->no_sandbox);
+}
+
+static json_t *streams_json(const hth_server_options *options)
+{
+    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "keep_alive_ms", count_json(options->keep_alive_ms), "linger_ms",
+                     count_json(options->linger_ms), "keep_ms", count_json(options->stream_keep_ms), "bytes_max",
+                     count_json(options->stream_bytes_max), "total_bytes_max", count_json(options->streams_bytes_max));
 }
 
 static json_t *log_json(const hth_server_options *options)
@@ -142,7 +149,8 @@ void hth_admin_write_options(const hth_server_options *options, hth_buffer *out)
                   set(page, "cors",
                       json_pack("{s:o}", "origins", texts_json(options->cors_origins, options->n_cors_origins))) &&
                   set(page, "limits", limits_json(options)) && set(page, "supervision", supervision_json(options)) &&
-                  set(page, "log", log_json(options)) &&
+                  set(page, "streams", streams_json(options)) && set(page, "log", log_json(options)) &&
+                  set(page, "props", json_boolean(options->allows_props)) &&
                   set(page, "allow_public_without_keys", json_boolean(options->allow_public_without_keys)))) {
         json_decref(page);
         page = NULL;

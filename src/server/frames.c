@@ -6,16 +6,15 @@
 #include <assert.h>
 #include <string.h>
 
+#include "api/notes.h"
+
 enum {
     HEAD_BYTES = 8,
     STEP_BYTES = 12,
     CACHED_BYTES = 8,
-    SUMMARY_NUMBERS = 8,
-    SUMMARY_TIMES = 5,
-    END_BYTES = 4 * SUMMARY_NUMBERS + 8 * SUMMARY_TIMES,
-    OUTCOME_NUMBERS = 10, /* the reply's among them */
-    OUTCOME_TIMES = 5,
-    OUTCOME_BYTES = 4 * OUTCOME_NUMBERS + 8 * OUTCOME_TIMES + HTH_FRAME_KEY_BYTES,
+    FIGURES_BYTES = 4 * 6 + 8 * 5,
+    END_BYTES = 4 * 2 + FIGURES_BYTES,
+    OUTCOME_BYTES = 4 * 4 + FIGURES_BYTES + HTH_FRAME_KEY_BYTES,
     TOKEN_BYTES = 4,
     LOGPROB_BYTES = 8,
     CONTENT_TYPE_MAX = 63,
@@ -85,15 +84,20 @@ static void add_start(hth_buffer *out, hth_frame_kind kind, size_t payload_bytes
     add(out, head, sizeof(head));
 }
 
-void hth_frame_add_head(hth_buffer *out, int status, bool is_stream, uint32_t retry_after_s, const char *content_type)
+void hth_frame_add_head(hth_buffer *out, int status, bool is_stream, uint32_t retry_after_s, const char *content_type,
+                        const char *notes)
 {
     uint8_t head[HEAD_BYTES] = { (uint8_t)status, (uint8_t)((unsigned)status >> 8), is_stream, 0 };
-    size_t n = strnlen(content_type, CONTENT_TYPE_MAX);
+    size_t n = strnlen(content_type, CONTENT_TYPE_MAX), n_notes = notes ? strnlen(notes, HTH_API_NOTES_BYTES) : 0;
 
     put_u32(head + 4, retry_after_s);
-    add_start(out, HTH_FRAME_HEAD, sizeof(head) + n);
+    add_start(out, HTH_FRAME_HEAD, sizeof(head) + n + (n_notes > 0 ? 1 + n_notes : 0));
     add(out, head, sizeof(head));
     add(out, content_type, n);
+    if (n_notes > 0) {
+        add(out, "", 1);
+        add(out, notes, n_notes);
+    }
 }
 
 size_t hth_frame_token_bytes(uint32_t n, uint32_t n_logprobs)
@@ -130,6 +134,22 @@ void hth_frame_add_bytes(hth_buffer *out, const void *bytes, size_t n_bytes)
         add_frame_of_bytes(out, at, BYTES_AT_ONCE);
     if (n_bytes > 0)
         add_frame_of_bytes(out, at, n_bytes);
+}
+
+void hth_frame_add_record(hth_buffer *out, unsigned flags, const void *bytes, size_t n_bytes)
+{
+    const char *at = bytes;
+
+    while (n_bytes > 0) {
+        size_t n = n_bytes < BYTES_AT_ONCE ? n_bytes : BYTES_AT_ONCE;
+        const uint8_t byte = (uint8_t)(flags | (n == n_bytes ? HTH_RECORD_LAST : 0u));
+
+        add_start(out, HTH_FRAME_RECORD, sizeof(byte) + n);
+        add(out, &byte, sizeof(byte));
+        add(out, at, n);
+        at += n;
+        n_bytes -= n;
+    }
 }
 
 void hth_frame_add_step(hth_buffer *out, uint32_t reply, unsigned flags, const hth_frame_tokens *tokens,
@@ -173,49 +193,64 @@ void hth_frame_add_model(hth_buffer *out, const uint8_t model[HTH_FRAME_MODEL_BY
     add(out, model, HTH_FRAME_MODEL_BYTES);
 }
 
+static void put_figures(uint8_t *at, const hth_frame_figures *figures)
+{
+    const uint32_t numbers[] = { figures->n_prompt_tokens,
+                                 figures->n_cached_tokens,
+                                 figures->n_reply_tokens,
+                                 figures->hit,
+                                 figures->tier,
+                                 figures->miss };
+    const double times[] = { figures->queue_ms, figures->restore_ms, figures->prefill_ms, figures->ttft_ms,
+                             figures->decode_ms };
+
+    static_assert(sizeof(numbers) + sizeof(times) == FIGURES_BYTES, "all figures are told");
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++, at += 4)
+        put_u32(at, numbers[i]);
+    for (size_t i = 0; i < sizeof(times) / sizeof(*times); i++, at += 8)
+        put_f64(at, times[i]);
+}
+
+static hth_frame_figures get_figures(const uint8_t *at)
+{
+    const uint8_t *times = at + (size_t)4 * 6;
+
+    return (hth_frame_figures){
+        .n_prompt_tokens = get_u32(at),
+        .n_cached_tokens = get_u32(at + 4),
+        .n_reply_tokens = get_u32(at + 8),
+        .hit = get_u32(at + 12),
+        .tier = get_u32(at + 16),
+        .miss = get_u32(at + 20),
+        .queue_ms = get_f64(times),
+        .restore_ms = get_f64(times + 8),
+        .prefill_ms = get_f64(times + 16),
+        .ttft_ms = get_f64(times + 24),
+        .decode_ms = get_f64(times + 32),
+    };
+}
+
 void hth_frame_add_outcome(hth_buffer *out, uint32_t reply, const hth_frame_outcome *outcome)
 {
-    const uint32_t numbers[OUTCOME_NUMBERS] = { reply,
-                                                outcome->finish,
-                                                outcome->stop_number,
-                                                outcome->n_prompt_tokens,
-                                                outcome->n_cached_tokens,
-                                                outcome->n_reply_tokens,
-                                                outcome->hit,
-                                                outcome->tier,
-                                                outcome->miss,
-                                                outcome->n_finish_tokens };
-    const double times[OUTCOME_TIMES] = { outcome->queue_ms, outcome->restore_ms, outcome->prefill_ms, outcome->ttft_ms,
-                                          outcome->decode_ms };
-    uint8_t payload[OUTCOME_BYTES], *at = payload;
+    uint8_t payload[OUTCOME_BYTES];
 
-    for (size_t i = 0; i < OUTCOME_NUMBERS; i++, at += 4)
-        put_u32(at, numbers[i]);
-    for (size_t i = 0; i < OUTCOME_TIMES; i++, at += 8)
-        put_f64(at, times[i]);
-    memcpy(at, outcome->finish_key, HTH_FRAME_KEY_BYTES);
+    put_u32(payload, reply);
+    put_u32(payload + 4, outcome->finish);
+    put_u32(payload + 8, outcome->stop_number);
+    put_u32(payload + 12, outcome->n_finish_tokens);
+    put_figures(payload + 16, &outcome->figures);
+    memcpy(payload + 16 + FIGURES_BYTES, outcome->finish_key, HTH_FRAME_KEY_BYTES);
     add_start(out, HTH_FRAME_OUTCOME, sizeof(payload));
     add(out, payload, sizeof(payload));
 }
 
 void hth_frame_add_end(hth_buffer *out, const hth_frame_summary *summary)
 {
-    const uint32_t numbers[SUMMARY_NUMBERS] = { summary->status,
-                                                summary->n_prompt_tokens,
-                                                summary->n_cached_tokens,
-                                                summary->n_reply_tokens,
-                                                summary->hit,
-                                                summary->tier,
-                                                summary->miss,
-                                                summary->finish };
-    const double times[SUMMARY_TIMES] = { summary->queue_ms, summary->restore_ms, summary->prefill_ms, summary->ttft_ms,
-                                          summary->decode_ms };
     uint8_t payload[END_BYTES];
 
-    for (size_t i = 0; i < SUMMARY_NUMBERS; i++)
-        put_u32(payload + 4 * i, numbers[i]);
-    for (size_t i = 0; i < SUMMARY_TIMES; i++)
-        put_f64(payload + (size_t)4 * SUMMARY_NUMBERS + 8 * i, times[i]);
+    put_u32(payload, summary->status);
+    put_u32(payload + 4, summary->finish);
+    put_figures(payload + 8, &summary->figures);
     add_start(out, HTH_FRAME_END, sizeof(payload));
     add(out, payload, sizeof(payload));
 }
@@ -225,7 +260,7 @@ static bool has_room(const uint8_t *frame, const hth_frame *step)
 {
     const uint8_t *payload = frame + HTH_FRAME_HEAD_BYTES;
 
-    return frame[4] == HTH_FRAME_STEP && get_u32(payload) == step->reply && !payload[4] &&
+    return frame[4] == HTH_FRAME_STEP && get_u32(payload) == step->reply && !(payload[4] & HTH_STEP_ENDS) &&
            (step->n_tokens == 0 || payload[5] == step->n_logprobs) &&
            get_u32(frame) + hth_frame_token_bytes(step->n_tokens, step->n_logprobs) <= HTH_FRAME_BYTES_MAX;
 }
@@ -245,7 +280,8 @@ static void add_known_step(hth_buffer *out, size_t *last, const hth_frame *step)
     frame = (uint8_t *)out->text + *last;
     payload = frame + HTH_FRAME_HEAD_BYTES;
     put_u32(frame, get_u32(frame) + (uint32_t)n_token_bytes);
-    payload[4] = step->reply_has_ended ? HTH_STEP_ENDS : 0;
+    payload[4] = (uint8_t)((payload[4] & HTH_STEP_BEGINS) | (step->reply_has_begun ? HTH_STEP_BEGINS : 0) |
+                           (step->reply_has_ended ? HTH_STEP_ENDS : 0));
     put_u32(payload + 8, get_u32(payload + 8) + step->n_tokens);
 }
 
@@ -284,10 +320,17 @@ hearth_logprob hth_frame_logprob(const hth_frame *frame, uint32_t i, uint32_t k)
 
 static bool read_head(const uint8_t *payload, size_t n, hth_frame *out)
 {
-    size_t n_type = n < HEAD_BYTES ? 0 : n - HEAD_BYTES;
+    const char *texts = (const char *)payload + HEAD_BYTES;
+    size_t n_texts = n < HEAD_BYTES ? 0 : n - HEAD_BYTES, n_type = strnlen(texts, n_texts);
 
-    if (n < HEAD_BYTES || n_type > CONTENT_TYPE_MAX || memchr(payload + HEAD_BYTES, '\0', n_type))
+    if (n < HEAD_BYTES || n_type > CONTENT_TYPE_MAX)
         return false;
+    if (n_type < n_texts) {
+        out->notes = texts + n_type + 1;
+        out->n_notes = n_texts - n_type - 1;
+        if (out->n_notes == 0 || out->n_notes > HTH_API_NOTES_BYTES || memchr(out->notes, '\0', out->n_notes))
+            return false;
+    }
     out->status = payload[0] | payload[1] << 8;
     out->is_stream = payload[2] != 0;
     out->retry_after_s = get_u32(payload + 4);
@@ -304,6 +347,7 @@ static bool read_step(const uint8_t *payload, size_t n, hth_frame *out)
     out->reply = get_u32(payload);
     out->reply_has_ended = (payload[4] & HTH_STEP_ENDS) != 0;
     out->has_failed = (payload[4] & HTH_STEP_FAILS) != 0;
+    out->reply_has_begun = (payload[4] & HTH_STEP_BEGINS) != 0;
     out->n_logprobs = payload[5];
     out->n_tokens = get_u32(payload + 8);
     if (out->n_tokens > (n - STEP_BYTES) / hth_frame_token_bytes(1, out->n_logprobs))
@@ -326,51 +370,27 @@ static bool read_cached(const uint8_t *payload, size_t n, hth_frame *out)
 
 static bool read_outcome(const uint8_t *payload, size_t n, hth_frame *out)
 {
-    const uint8_t *times = payload + (size_t)4 * OUTCOME_NUMBERS;
-
     if (n != OUTCOME_BYTES)
         return false;
     out->reply = get_u32(payload);
     out->outcome = (hth_frame_outcome){
         .finish = get_u32(payload + 4),
         .stop_number = get_u32(payload + 8),
-        .n_prompt_tokens = get_u32(payload + 12),
-        .n_cached_tokens = get_u32(payload + 16),
-        .n_reply_tokens = get_u32(payload + 20),
-        .hit = get_u32(payload + 24),
-        .tier = get_u32(payload + 28),
-        .miss = get_u32(payload + 32),
-        .n_finish_tokens = get_u32(payload + 36),
-        .queue_ms = get_f64(times),
-        .restore_ms = get_f64(times + 8),
-        .prefill_ms = get_f64(times + 16),
-        .ttft_ms = get_f64(times + 24),
-        .decode_ms = get_f64(times + 32),
+        .n_finish_tokens = get_u32(payload + 12),
+        .figures = get_figures(payload + 16),
     };
-    memcpy(out->outcome.finish_key, times + (size_t)8 * OUTCOME_TIMES, HTH_FRAME_KEY_BYTES);
+    memcpy(out->outcome.finish_key, payload + 16 + FIGURES_BYTES, HTH_FRAME_KEY_BYTES);
     return true;
 }
 
 static bool read_end(const uint8_t *payload, size_t n, hth_frame_summary *out)
 {
-    const uint8_t *times = payload + (size_t)4 * SUMMARY_NUMBERS;
-
     if (n != END_BYTES)
         return false;
     *out = (hth_frame_summary){
         .status = get_u32(payload),
-        .n_prompt_tokens = get_u32(payload + 4),
-        .n_cached_tokens = get_u32(payload + 8),
-        .n_reply_tokens = get_u32(payload + 12),
-        .hit = get_u32(payload + 16),
-        .tier = get_u32(payload + 20),
-        .miss = get_u32(payload + 24),
-        .finish = get_u32(payload + 28),
-        .queue_ms = get_f64(times),
-        .restore_ms = get_f64(times + 8),
-        .prefill_ms = get_f64(times + 16),
-        .ttft_ms = get_f64(times + 24),
-        .decode_ms = get_f64(times + 32),
+        .finish = get_u32(payload + 4),
+        .figures = get_figures(payload + 8),
     };
     return true;
 }
@@ -385,6 +405,14 @@ static bool read_payload(const uint8_t *payload, size_t n, hth_frame *frame)
     case HTH_FRAME_BYTES:
         frame->bytes = (const char *)payload;
         frame->n_bytes = n;
+        return true;
+    case HTH_FRAME_RECORD:
+        if (n < 1 || payload[0] > (HTH_RECORD_LAST | HTH_RECORD_BEGUN))
+            return false;
+        frame->is_last = payload[0] & HTH_RECORD_LAST;
+        frame->has_begun = payload[0] & HTH_RECORD_BEGUN;
+        frame->bytes = (const char *)payload + 1;
+        frame->n_bytes = n - 1;
         return true;
     case HTH_FRAME_OUTCOME: return read_outcome(payload, n, frame);
     case HTH_FRAME_END: return read_end(payload, n, &frame->summary);
@@ -401,7 +429,7 @@ hth_frame_result hth_frame_read(const void *bytes, size_t n, hth_frame *out, siz
     if (n < HTH_FRAME_HEAD_BYTES)
         return HTH_FRAME_PART;
     n_payload = get_u32(head);
-    if (n_payload > HTH_FRAME_BYTES_MAX || head[4] < HTH_FRAME_HEAD || head[4] > HTH_FRAME_OUTCOME)
+    if (n_payload > HTH_FRAME_BYTES_MAX || head[4] < HTH_FRAME_HEAD || head[4] > HTH_FRAME_RECORD)
         return HTH_FRAME_BAD;
     if (n - HTH_FRAME_HEAD_BYTES < n_payload)
         return HTH_FRAME_PART;

@@ -7,14 +7,18 @@
  *   4  u8   kind
  *   5       payload
  *
- *   HEAD  u16 status, u8 1 for a stream, u8 0, u32 Retry-After in seconds (0: none), the content type: before any bytes
+ *   HEAD  u16 status, u8 1 for a stream, u8 0, u32 Retry-After in seconds (0: none), the content type, and, behind a NUL, what
+ *         was passed over of the request (api/notes.h): before any bytes
  *   STEP  u32 reply, u8 flags (hth_step_flag), u8 log probabilities of each token, u8[2] 0, u32 n, n tokens, bytes for the
  *         client: of a stream, what these tokens released, all of it; else none. A token is an i32, then its log
- *         probabilities, each an i32 token and an f32
+ *         probabilities, each an i32 token and an f32. Without tokens the bytes are whole events that no token released:
+ *         signs of life, how far the prompt was read, or with HTH_STEP_BEGINS the beginning of the reply's stream
  *   BYTES bytes for the client: of a stream, the first ones of what the next STEP has released; else the reply's next ones
  *   END   a summary (hth_frame_summary): nothing follows
  *   CACHED  u32 reply, u32 how many tokens of its prompt needed no prefill: before its first token
  *   MODEL u8[16] of a digest of what replies: the model's file and its chat template. Before any tokens
+ *   RECORD u8 flags (hth_record_flag), a piece of what is kept of the response (api/response_record.h): before END, and of one
+ *         whose client does not wait, as it is at its beginning, before everything else
  *   OUTCOME u32 reply, what its end says (hth_frame_outcome): before the STEP that ends it
  *
  * Of a stream, the front forwards the bytes of a STEP, with those of the BYTES before it, once it has the whole of it, and
@@ -28,8 +32,8 @@
  *
  * The tokens of a reply that goes on are given to the next worker as STEP frames without bytes, before the client's body
  * (header Hearth-Known: how many bytes of them). CACHED frames are given back with them: what the client was told of its
- * prompt stays true, though the next worker finds more in the cache. So are OUTCOME and MODEL: tokens mean nothing to
- * another model, which the name may stand for by then.
+ * prompt stays true, though the next worker finds more in the cache. So are HTH_STEP_BEGINS, OUTCOME and MODEL: tokens
+ * mean nothing to another model, which the name may stand for by then.
  */
 #ifndef HTH_SERVER_FRAMES_H
 #define HTH_SERVER_FRAMES_H
@@ -46,6 +50,7 @@
 /* Headers from the front to a worker. A worker believes them: only its owner can reach its socket. */
 #define HTH_HEADER_FRAMES "Hearth-Frames"    /* "1" */
 #define HTH_HEADER_KNOWN "Hearth-Known"      /* bytes of frames before the body, also 0: the request goes on */
+#define HTH_HEADER_PAST "Hearth-Past"        /* bytes of records before the body, behind such frames */
 #define HTH_HEADER_ID "Hearth-Id"            /* letters and digits, the reply's id */
 #define HTH_HEADER_CREATED "Hearth-Created"  /* Unix time in seconds */
 #define HTH_HEADER_SEED "Hearth-Seed"        /* where the client gave none */
@@ -61,6 +66,7 @@ enum {
     HTH_STEP_TOKEN_BYTES_MAX = HTH_FRAME_BYTES_MAX / 2, /* of a STEP's tokens, with their log probabilities */
     /* Of what is known of a request: 4 million tokens, 32,000 with 64 log probabilities each. */
     HTH_KNOWN_BYTES_MAX = 16 << 20,
+    HTH_PAST_BYTES_MAX = 32 << 20, /* of all records that a request names */
 };
 
 typedef enum hth_frame_kind {
@@ -71,46 +77,48 @@ typedef enum hth_frame_kind {
     HTH_FRAME_MODEL = 5,
     HTH_FRAME_BYTES = 6,
     HTH_FRAME_OUTCOME = 7,
+    HTH_FRAME_RECORD = 8,
 } hth_frame_kind;
 
+typedef enum hth_record_flag {
+    HTH_RECORD_LAST = 1,  /* its last piece */
+    HTH_RECORD_BEGUN = 2, /* the response has just begun */
+} hth_record_flag;
+
 typedef enum hth_step_flag {
-    HTH_STEP_ENDS = 1,  /* the reply has ended */
-    HTH_STEP_FAILS = 2, /* the bytes end in the error that ends all of the request's replies */
+    HTH_STEP_ENDS = 1,   /* the reply has ended */
+    HTH_STEP_FAILS = 2,  /* the bytes end in the error that ends all of the request's replies */
+    HTH_STEP_BEGINS = 4, /* before any tokens: the beginning of the reply's stream, which is not said again */
 } hth_step_flag;
 
-/* What became of a request, all its replies together, for logs and metrics. */
-typedef struct hth_frame_summary {
-    uint32_t status;          /* HTTP status, also of a stream that failed later */
-    uint32_t n_prompt_tokens; /* each prompt once */
+/* Counts and times of a reply, or of a request's replies together. Numbers as in hearth_stats. */
+typedef struct hth_frame_figures {
+    uint32_t n_prompt_tokens;
     uint32_t n_cached_tokens;
     uint32_t n_reply_tokens;
-    uint32_t hit; /* hearth_hit, hearth_tier, hearth_miss, hearth_finish_reason of the first reply */
+    uint32_t hit; /* hearth_hit, hearth_tier, hearth_miss */
     uint32_t tier;
     uint32_t miss;
-    uint32_t finish;
-    double queue_ms; /* of the first reply, too */
+    double queue_ms;
     double restore_ms;
     double prefill_ms;
     double ttft_ms;
     double decode_ms;
+} hth_frame_figures;
+
+/* What became of a request, all its replies together, for logs and metrics. */
+typedef struct hth_frame_summary {
+    uint32_t status;           /* HTTP status, also of a stream that failed later */
+    uint32_t finish;           /* hearth_finish_reason of the first reply */
+    hth_frame_figures figures; /* tokens of all, each prompt once; all else of the first reply */
 } hth_frame_summary;
 
 /* How a reply ended: what its last bytes say that its tokens do not. Numbers as in hearth_stats and hearth_result. */
 typedef struct hth_frame_outcome {
     uint32_t finish;
     uint32_t stop_number;
-    uint32_t n_prompt_tokens;
-    uint32_t n_cached_tokens;
-    uint32_t n_reply_tokens;
-    uint32_t hit;
-    uint32_t tier;
-    uint32_t miss;
     uint32_t n_finish_tokens;
-    double queue_ms;
-    double restore_ms;
-    double prefill_ms;
-    double ttft_ms;
-    double decode_ms;
+    hth_frame_figures figures;
     uint8_t finish_key[HTH_FRAME_KEY_BYTES];
 } hth_frame_outcome;
 
@@ -129,15 +137,21 @@ typedef struct hth_frame {
     bool is_stream;
     uint32_t retry_after_s;
     char content_type[64];
+    const char *notes; /* [n_notes], borrowed likewise: what was passed over, as a list */
+    size_t n_notes;
     /* STEP, CACHED, OUTCOME */
     uint32_t reply;
     /* STEP */
     bool reply_has_ended;
     bool has_failed;
+    bool reply_has_begun;
     uint32_t n_tokens;
     uint32_t n_logprobs;   /* of each */
     const uint8_t *tokens; /* [n_tokens], not aligned: hth_frame_token, hth_frame_logprob */
-    /* STEP, BYTES */
+    /* RECORD */
+    bool is_last;
+    bool has_begun;
+    /* STEP, BYTES, RECORD */
     const char *bytes; /* [n_bytes], borrowed from what was read */
     size_t n_bytes;
     /* CACHED */
@@ -154,14 +168,17 @@ hearth_token hth_frame_token(const hth_frame *frame, uint32_t i);
 /* Number k of the log probabilities of token i. */
 hearth_logprob hth_frame_logprob(const hth_frame *frame, uint32_t i, uint32_t k);
 
-/* Append a frame to out (out->failed without memory). content_type is cut at 63 bytes. */
-void hth_frame_add_head(hth_buffer *out, int status, bool is_stream, uint32_t retry_after_s, const char *content_type);
+/* Append a frame to out (out->failed without memory). content_type is cut at 63 bytes; notes: NULL or "" for none. */
+void hth_frame_add_head(hth_buffer *out, int status, bool is_stream, uint32_t retry_after_s, const char *content_type,
+                        const char *notes);
 /* Tokens of HTH_STEP_TOKEN_BYTES_MAX bytes at most, NULL: none. What does not fit of the bytes goes before them as BYTES. */
 void hth_frame_add_step(hth_buffer *out, uint32_t reply, unsigned flags, const hth_frame_tokens *tokens,
                         const void *bytes, size_t n_bytes);
 /* As many frames as it takes. */
 void hth_frame_add_bytes(hth_buffer *out, const void *bytes, size_t n_bytes);
 void hth_frame_add_cached(hth_buffer *out, uint32_t reply, uint32_t n_cached);
+/* As many frames as it takes. flags: HTH_RECORD_BEGUN or 0. */
+void hth_frame_add_record(hth_buffer *out, unsigned flags, const void *bytes, size_t n_bytes);
 void hth_frame_add_model(hth_buffer *out, const uint8_t model[HTH_FRAME_MODEL_BYTES]);
 void hth_frame_add_outcome(hth_buffer *out, uint32_t reply, const hth_frame_outcome *outcome);
 void hth_frame_add_end(hth_buffer *out, const hth_frame_summary *summary);

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 #include "base/os.h"
@@ -126,10 +127,20 @@ static bool check_listeners(const hth_front *front, const hth_server_options *op
     return true;
 }
 
+static hth_kept_options kept_options(const hth_server_options *options)
+{
+    return (hth_kept_options){
+        .keep_ms = options->stream_keep_ms,
+        .bytes_max = options->stream_bytes_max,
+        .total_bytes_max = options->streams_bytes_max,
+    };
+}
+
 bool hth_front_reload(hth_front *front, hearth_error *err)
 {
     const hth_server_options *options;
     hth_http_options http;
+    hth_kept_options kept;
     hearth_error problem;
 
     if (front->is_draining) {
@@ -163,7 +174,9 @@ bool hth_front_reload(hth_front *front, hearth_error *err)
     hth_http_server_set_options(front->http, &http);
     front->log.level = options->log_level;
     hth_server_log_level_set(front->server_log, options->log_level);
-    hth_proxy_set_limits(front->proxy, options->retries_max, options->wait_timeout_ms);
+    hth_proxy_set_limits(front->proxy, options->retries_max, options->wait_timeout_ms, options->keep_alive_ms);
+    kept = kept_options(options);
+    hth_kept_streams_set_options(front->kept, &kept);
     hth_info(&front->log, "the configuration was read anew");
     return true;
 }
@@ -342,6 +355,13 @@ static hearth_status make_parts(hth_front *front, const hth_server_options *opti
     return HEARTH_OK;
 }
 
+static hearth_status make_kept_streams(hth_front *front, const hth_server_options *options, hearth_error *err)
+{
+    const hth_kept_options kept = kept_options(options);
+
+    return hth_kept_streams_new(front->base, &kept, &front->kept, err);
+}
+
 /* Once addresses are listened on: a second server finds them in use before it loads anything. */
 static hearth_status make_workers(hth_front *front, const hth_server_options *options, hearth_error *err)
 {
@@ -350,13 +370,24 @@ static hearth_status make_workers(hth_front *front, const hth_server_options *op
     if (status == HEARTH_OK)
         status = hth_supervisor_new(front->base, front->hooks->program, options, &front->log, &front->supervisor, err);
     if (status == HEARTH_OK)
+        status = make_kept_streams(front, options, err);
+    if (status == HEARTH_OK)
         status = hth_proxy_new(&(hth_proxy_options){ .upstream = front->upstream,
                                                      .supervisor = front->supervisor,
+                                                     .kept = front->kept,
                                                      .metrics = front->metrics,
                                                      .log = &front->log,
                                                      .retries_max = options->retries_max,
+                                                     .keep_alive_ms = options->keep_alive_ms,
                                                      .wait_timeout_ms = options->wait_timeout_ms },
                                &front->proxy, err);
+    if (status == HEARTH_OK)
+        status = hth_response_store_new(&(hth_response_store_options){ .base = front->base,
+                                                                       .directory = options->responses_directory,
+                                                                       .bytes_max = options->responses_bytes_max,
+                                                                       .days_max = options->responses_days_max,
+                                                                       .log = &front->log },
+                                        &front->responses, err);
     return status;
 }
 
@@ -373,13 +404,52 @@ static hearth_status listen_at(hth_front *front, const hth_server_address *addre
                                &listener, err);
 }
 
+static bool is_listed(const hth_server_options *options, const char *host, uint16_t port)
+{
+    for (size_t i = 0; i < options->n_listen; i++)
+        if (options->listen[i].host && strcmp(options->listen[i].host, host) == 0 && options->listen[i].port == port)
+            return true;
+    return false;
+}
+
+/*
+ * "localhost" is both loopback addresses, of which clients try either first; on one port, and as far as the system has
+ * them. A port that somebody else has at one of them fails, since some clients would ask him, but not where any free port
+ * was wanted.
+ */
+static hearth_status listen_at_localhost(hth_front *front, const hth_server_options *options, uint16_t port,
+                                         uint16_t *port_out, hearth_error *err)
+{
+    const hth_server_address v4 = { .host = "127.0.0.1", .port = port };
+    hth_server_address v6 = { .host = "::1", .port = port };
+    hearth_error problem = { .message = "" };
+    hearth_status status = listen_at(front, &v4, HTH_FRONT_PUBLIC, port_out, err), other;
+    uint16_t same_port;
+
+    if (status == HEARTH_BUSY || status == HEARTH_PERMISSION)
+        return status;
+    if (status != HEARTH_OK)
+        return listen_at(front, &v6, HTH_FRONT_PUBLIC, port_out, err);
+    if (is_listed(options, v6.host, *port_out))
+        return HEARTH_OK; /* comes by itself */
+    v6.port = *port_out;
+    other = listen_at(front, &v6, HTH_FRONT_PUBLIC, &same_port, &problem);
+    return other == HEARTH_BUSY && port != 0 ? hth_fail(err, other, "%s", problem.message) : HEARTH_OK;
+}
+
 /* ports: [n_listen + 1], the operators' last. */
 static hearth_status listen_all(hth_front *front, const hth_server_options *options, uint16_t *ports, hearth_error *err)
 {
     hearth_status status = HEARTH_OK;
 
-    for (size_t i = 0; i < options->n_listen && status == HEARTH_OK; i++)
-        status = listen_at(front, &options->listen[i], HTH_FRONT_PUBLIC, &ports[i], err);
+    for (size_t i = 0; i < options->n_listen && status == HEARTH_OK; i++) {
+        const hth_server_address *address = &options->listen[i];
+
+        if (address->host && strcasecmp(address->host, "localhost") == 0)
+            status = listen_at_localhost(front, options, address->port, &ports[i], err);
+        else
+            status = listen_at(front, address, HTH_FRONT_PUBLIC, &ports[i], err);
+    }
     if (status == HEARTH_OK && hth_server_has_admin(options))
         status = listen_at(front, &options->admin, HTH_FRONT_ADMIN, &ports[options->n_listen], err);
     return status;
@@ -414,6 +484,8 @@ static void front_deinit(hth_front *front)
         hth_proxy_end_all(front->proxy, &error);
     hth_http_server_free(front->http);
     hth_proxy_free(front->proxy);
+    hth_response_store_free(front->responses);
+    hth_kept_streams_free(front->kept);
     hth_supervisor_free(front->supervisor);
     hth_upstream_free(front->upstream);
     hth_tls_free(front->tls);

@@ -8,7 +8,10 @@
 #include "server/admin.h"
 #include "server/front.h"
 #include "server/keys.h"
+#include "server/passed_over.h"
 #include "server/proxy.h"
+#include "server/refusals.h"
+#include "server/running_responses.h"
 #include "server/tls.h"
 
 struct event;
@@ -37,11 +40,16 @@ typedef struct hth_front {
     hth_http_server *http;
     hth_supervisor *supervisor;
     hth_upstream *upstream;
+    hth_kept_streams *kept;
     hth_proxy *proxy;
+    hth_response_store *responses;
+    hth_running_response *running; /* responses that nobody waits for */
     int64_t started_s;  /* Unix time: what models are said to be created at */
     char id_prefix[17]; /* of the ids that this process gives out */
     uint64_t n_ids;
-    size_t n_requests; /* begun and not over */
+    hth_passed_over passed_over;
+    hth_refusals refusals; /* what the log was told of them */
+    size_t n_requests;     /* begun and not over */
     bool is_draining;
     bool is_stopping; /* the workers were told */
     bool was_killed;  /* a second signal */

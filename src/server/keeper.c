@@ -19,6 +19,7 @@
 #include "base/os.h"
 #include "base/status.h"
 #include "server/restart_policy.h"
+#include "server/string_list.h"
 #include "server/waiters.h"
 #include "server/worker_process.h"
 
@@ -86,39 +87,6 @@ static double draw(void)
 
     hth_os_random(&number, sizeof(number));
     return number / 4294967296.0;
-}
-
-/* ---- options ---- */
-
-/* An array and its strings in one allocation; NULL without memory. */
-static char **strings_copy(const char *const *strings)
-{
-    size_t n = 0, n_bytes = 0;
-    char **copy, *at;
-
-    for (; strings[n]; n++)
-        n_bytes += strlen(strings[n]) + 1;
-    copy = malloc((n + 1) * sizeof(*copy) + n_bytes);
-    if (!copy)
-        return NULL;
-    at = (char *)(copy + n + 1);
-    for (size_t i = 0; i < n; i++) {
-        size_t bytes = strlen(strings[i]) + 1;
-
-        copy[i] = memcpy(at, strings[i], bytes);
-        at += bytes;
-    }
-    copy[n] = NULL;
-    return copy;
-}
-
-static bool strings_equal(char *const *a, const char *const *b)
-{
-    size_t i = 0;
-
-    while (a[i] && b[i] && strcmp(a[i], b[i]) == 0)
-        i++;
-    return !a[i] && !b[i];
 }
 
 /* ---- messages ---- */
@@ -554,9 +522,9 @@ bool hth_keeper_update(hth_keeper *keeper, const hth_server_model *model)
 
     keeper->on_demand = model->on_demand;
     if (keeper->ram_bytes == model->ram_bytes && keeper->no_sandbox == keeper->world->options->no_sandbox &&
-        strings_equal(keeper->worker, model->worker))
+        hth_string_list_equal(keeper->worker, model->worker))
         return true;
-    worker = strings_copy(model->worker);
+    worker = hth_string_list_copy(model->worker);
     if (!worker)
         return false;
     drains = !is_same_model((const char *const *)keeper->worker, model->worker);
@@ -766,7 +734,7 @@ hearth_status hth_keeper_new(hth_keeper_world *world, const hth_server_model *mo
     keeper->on_demand = model->on_demand;
     hth_waiters_init(&keeper->waiters);
     keeper->name = strdup(model->name);
-    keeper->worker = strings_copy(model->worker);
+    keeper->worker = hth_string_list_copy(model->worker);
     keeper->pause = evtimer_new(world->base, on_pause_over, keeper);
     keeper->news = evtimer_new(world->base, tell_ready, keeper);
     if (!keeper->name || !keeper->worker || !keeper->pause || !keeper->news) {

@@ -188,6 +188,11 @@ const hth_server_key *hth_key_use_key(const hth_key_use *use)
     return use->key;
 }
 
+bool hth_key_is_expired(const hth_server_key *key, int64_t now_s)
+{
+    return key->expires_s != 0 && now_s >= key->expires_s;
+}
+
 bool hth_key_allows_model(const hth_server_key *key, const char *model)
 {
     for (size_t i = 0; i < key->n_models; i++)

@@ -19,10 +19,15 @@ bool hth_keys_set(hth_keys *keys, const hth_server_options *options);
 /* A key and what it has used; valid until the next hth_keys_set, and while a request that it began runs. */
 typedef struct hth_key_use hth_key_use;
 
-/* Who shows this: "Bearer ..." (authorization) or the bare key (x-api-key), either NULL. NULL: nobody we know. */
+/*
+ * Who shows this: "Bearer ..." (authorization) or the bare key (x-api-key), either NULL. NULL: nobody we know. Who it is may
+ * have a key that is expired.
+ */
 hth_key_use *hth_keys_find(hth_keys *keys, const char *authorization, const char *bare_key);
 /* In the options in force, until the next hth_keys_set; NULL where that took the key away while a request ran. */
 const hth_server_key *hth_key_use_key(const hth_key_use *use);
+/* Is it one to be refused at now_s, Unix time? */
+bool hth_key_is_expired(const hth_server_key *key, int64_t now_s);
 bool hth_key_allows_model(const hth_server_key *key, const char *model);
 
 typedef enum hth_key_verdict {

@@ -179,18 +179,18 @@ static void count_status(hth_metrics_series *series, int status)
 
 static void note_summary(hth_metrics_model *model, const hth_record *record)
 {
-    const hth_frame_summary *summary = &record->summary;
-    uint32_t hit = summary->hit < HTH_METRICS_HITS ? summary->hit : HEARTH_HIT_NONE;
-    uint32_t tier = summary->tier < HTH_METRICS_TIERS ? summary->tier : HEARTH_TIER_NONE;
-    double first_token_ms = summary->ttft_ms;
+    const hth_frame_figures *figures = &record->summary.figures;
+    uint32_t hit = figures->hit < HTH_METRICS_HITS ? figures->hit : HEARTH_HIT_NONE;
+    uint32_t tier = figures->tier < HTH_METRICS_TIERS ? figures->tier : HEARTH_TIER_NONE;
+    double first_token_ms = figures->ttft_ms;
 
-    model->n_prompt_tokens += summary->n_prompt_tokens;
-    model->n_cached_tokens += summary->n_cached_tokens;
-    model->n_reply_tokens += summary->n_reply_tokens;
+    model->n_prompt_tokens += figures->n_prompt_tokens;
+    model->n_cached_tokens += figures->n_cached_tokens;
+    model->n_reply_tokens += figures->n_reply_tokens;
     model->hits[hit][tier]++;
-    if (summary->miss > HEARTH_MISS_NONE && summary->miss < HTH_METRICS_MISSES)
-        model->misses[summary->miss]++;
-    hth_histogram_note(&model->queue, &hth_metrics_queue_scale, summary->queue_ms / 1000, 1);
+    if (figures->miss > HEARTH_MISS_NONE && figures->miss < HTH_METRICS_MISSES)
+        model->misses[figures->miss]++;
+    hth_histogram_note(&model->queue, &hth_metrics_queue_scale, figures->queue_ms / 1000, 1);
     /* A worker does not know how long its start was waited for, nor, when it takes over, that the reply had begun. */
     if (record->is_stream && (record->n_resumed > 0 || record->first_byte_ms > first_token_ms))
         first_token_ms = record->first_byte_ms;
@@ -214,6 +214,7 @@ void hth_metrics_note(hth_metrics *metrics, const hth_record *record)
         hth_histogram_note(&series->duration, &hth_metrics_duration_scale, record->duration_ms / 1000, 1);
     }
     model->n_resumed += record->n_resumed > 0;
+    model->n_passed_over += record->notes && record->notes[0];
     if (record->has_summary)
         note_summary(model, record);
 }

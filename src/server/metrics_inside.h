@@ -10,7 +10,7 @@
 #include "server/metrics.h"
 
 enum {
-    HTH_METRICS_ENDPOINTS_MAX = 32,
+    HTH_METRICS_ENDPOINTS_MAX = 64,
     HTH_METRICS_REASONS_MAX = 32,
     HTH_METRICS_STATUSES_MAX = 24,
     HTH_METRICS_TEXT_BYTES = 64, /* of an endpoint, a reason */
@@ -50,6 +50,7 @@ typedef struct hth_metrics_model {
     uint64_t n_cached_tokens;
     uint64_t n_reply_tokens;
     uint64_t n_resumed;
+    uint64_t n_passed_over;
     uint64_t hits[HTH_METRICS_HITS][HTH_METRICS_TIERS];
     uint64_t misses[HTH_METRICS_MISSES];
     hth_histogram first_token;

@@ -100,6 +100,8 @@ static void write_tokens(const hth_metrics *metrics, hth_buffer *out)
         { "hearth_generated_tokens_total", "Tokens of replies.", offsetof(hth_metrics_model, n_reply_tokens) },
         { "hearth_resumed_requests_total", "Requests that went on in a new worker after theirs had died.",
           offsetof(hth_metrics_model, n_resumed) },
+        { "hearth_passed_over_requests_total", "Requests with fields or parts that had no effect here.",
+          offsetof(hth_metrics_model, n_passed_over) },
     };
 
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {

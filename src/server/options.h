@@ -17,11 +17,25 @@
 #define HTH_SERVER_SECRET_OPTION "--cache-salt"
 #define HTH_SERVER_SECRET_VARIABLE "HEARTH_CACHE_SALT"
 
+/* Defaults that a worker started by hand has, too. */
+enum { HTH_KEEP_ALIVE_MS = 5000, HTH_LINGER_MS = 60000 };
+
+/* Words for what becomes of fields of a request that nobody knows. */
+#define HTH_UNKNOWN_PASS "pass"
+#define HTH_UNKNOWN_REFUSE "refuse"
+/* Of prompts: is what clients write for themselves taken out (api/normalize.h)? */
+#define HTH_NORMALIZE_ON "on"
+#define HTH_NORMALIZE_OFF "off"
+
 typedef struct hth_server_model {
-    const char *name;          /* as clients name it */
-    const char *const *worker; /* options of its worker's command line, ending with NULL: "--model", "x.gguf", ... */
-    uint64_t ram_bytes;        /* of its RAM tier, in memory that the front holds; 0: the worker keeps its own */
-    bool on_demand;            /* start the worker with the first request, not with the server */
+    const char *name;           /* as clients name it */
+    const char *const *worker;  /* options of its worker's command line, ending with NULL: "--model", "x.gguf", ... */
+    uint64_t ram_bytes;         /* of its RAM tier, in memory that the front holds; 0: the worker keeps its own */
+    bool on_demand;             /* start the worker with the first request, not with the server */
+    const char *const *aliases; /* [n_aliases]: other names, and patterns of names with '*' (model_names.h) */
+    size_t n_aliases;
+    const char *const *tags; /* [n_tags]: what lists of models say of it */
+    size_t n_tags;
 } hth_server_model;
 
 typedef struct hth_server_address {
@@ -41,13 +55,16 @@ typedef struct hth_server_key {
     uint32_t concurrency;
     const char *salt; /* its tenant's; NULL: shares the cache with all others without one */
     bool is_admin;
+    int64_t expires_s; /* Unix time from which it is refused; 0: never */
 } hth_server_key;
 
 typedef enum hth_log_format { HTH_LOG_AUTO, HTH_LOG_TEXT, HTH_LOG_JSON } hth_log_format;
 
 typedef struct hth_server_options {
-    const hth_server_model *models; /* [n_models]; the first is used where a client names none */
+    const hth_server_model *models; /* [n_models] */
     size_t n_models;
+    /* Its name, for names that mean none and requests without one; NULL: the first; HTH_NO_DEFAULT_MODEL: 404. */
+    const char *default_model;
     const hth_server_address *listen; /* [n_listen] */
     size_t n_listen;
     hth_server_address admin; /* listener of its own for /admin and /metrics; host and path NULL: the public one, with
@@ -65,12 +82,19 @@ typedef struct hth_server_options {
     uint64_t bodies_bytes_max; /* of all requests that are read or served; more are 503 */
     uint32_t json_depth_max;
     uint32_t messages_max;
-    uint32_t schema_bytes_max; /* of schemas and grammars */
+    uint32_t schema_bytes_max;  /* of schemas and grammars */
+    const char *normalize;      /* HTH_NORMALIZE_ON or HTH_NORMALIZE_OFF; NULL: on */
+    const char *unknown_fields; /* HTH_UNKNOWN_PASS or HTH_UNKNOWN_REFUSE; NULL: pass */
     uint32_t connections_max;
     uint32_t requests_max; /* at once, in all; more are 503 */
     uint32_t idle_timeout_ms;
     uint32_t request_timeout_ms;
     uint32_t write_timeout_ms;
+
+    /* Responses that clients may ask for again, or go on from. */
+    const char *responses_directory; /* NULL: in memory */
+    uint64_t responses_bytes_max;    /* 0: none is kept */
+    uint32_t responses_days_max;
 
     /* Supervision. */
     const char
@@ -83,6 +107,13 @@ typedef struct hth_server_options {
     uint32_t retries_max;      /* a request whose workers died so often is not tried again; default 3 */
     bool no_sandbox;
 
+    /* Streams, and clients that leave. */
+    uint32_t keep_alive_ms;     /* a stream that was silent for so long shows that it is alive; 0: never */
+    uint32_t linger_ms;         /* the prompt of a request whose client left is read on for so long; 0: not at all */
+    uint32_t stream_keep_ms;    /* a stream whose client wants to come back is kept for so long; 0: not at all */
+    uint64_t stream_bytes_max;  /* of one of those */
+    uint64_t streams_bytes_max; /* of all */
+
     /* Logs. */
     hth_log_format log_format; /* AUTO: text on a terminal, JSON elsewhere */
     hearth_log_level log_level;
@@ -90,6 +121,7 @@ typedef struct hth_server_options {
     bool no_access_log;
     bool log_prompts; /* debugging only: bodies of requests into the log */
     bool allow_public_without_keys;
+    bool allows_props; /* POST /props is answered */
 } hth_server_options;
 
 static inline hth_server_options hth_server_options_default(void)
@@ -101,6 +133,8 @@ static inline hth_server_options hth_server_options_default(void)
         .json_depth_max = 64,
         .messages_max = 16384,
         .schema_bytes_max = 256 << 10,
+        .responses_bytes_max = 64 << 20,
+        .responses_days_max = 30,
         .connections_max = 16384,
         .requests_max = 4096,
         .idle_timeout_ms = 300000,
@@ -112,6 +146,11 @@ static inline hth_server_options hth_server_options_default(void)
         .wait_timeout_ms = 120000,
         .drain_timeout_ms = 30000,
         .retries_max = 3,
+        .keep_alive_ms = HTH_KEEP_ALIVE_MS,
+        .linger_ms = HTH_LINGER_MS,
+        .stream_keep_ms = 300000,
+        .stream_bytes_max = 4 << 20,
+        .streams_bytes_max = 256 << 20,
         .log_level = HEARTH_LOG_INFO,
     };
 }

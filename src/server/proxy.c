@@ -14,7 +14,7 @@
 #include "base/status.h"
 #include "server/proxy_inside.h"
 
-enum { KEEP_ALIVE_MS = 10000, TICK_MS_MIN = 10, TICK_MS_MAX = 1000, SEED_BITS = 53 };
+enum { TICK_MS_MIN = 10, TICK_MS_MAX = 1000, SEED_BITS = 53 };
 
 /* ---- models ---- */
 
@@ -136,9 +136,12 @@ static void on_tick(evutil_socket_t fd, short what, void *user_data)
     (void)what;
     DL_FOREACH_SAFE(proxy->relays, relay, next)
     {
-        if (relay->is_events)
-            hth_relay_keep_alive(relay, now_ns - hth_ms_to_ns(proxy->options.keep_alive_ms));
-        is_needed = is_needed || relay->is_events || relay->state == HTH_RELAY_IN_LINE;
+        if (relay->is_events && proxy->options.keep_alive_ms > 0)
+            hth_relay_keep_alive(relay, now_ns);
+        else if (hth_relay_may_begin_early(relay))
+            hth_relay_begin_early(relay, now_ns);
+        is_needed =
+            is_needed || relay->is_events || relay->state == HTH_RELAY_IN_LINE || hth_relay_may_begin_early(relay);
         if (relay->state == HTH_RELAY_IN_LINE && now_ns - relay->line_ns >= line_ns)
             fail_in_line(relay);
     }
@@ -161,10 +164,12 @@ static void relay_free(hth_relay *relay)
 {
     hth_buffer_deinit(&relay->part);
     hth_buffer_deinit(&relay->ahead);
+    hth_buffer_deinit(&relay->record_bytes);
     hth_buffer_deinit(&relay->body);
     hth_buffer_deinit(&relay->known);
     hth_buffer_deinit(&relay->fresh);
     free(relay->more_step_ns);
+    free(relay->kept_body);
     model_unref(relay->proxy, relay->model);
     free(relay);
 }
@@ -236,6 +241,10 @@ static hth_relay *relay_new(hth_proxy *proxy, hth_http_exchange *exchange, const
     relay->exchange = exchange;
     relay->on_over = request->on_over;
     relay->user_data = request->user_data;
+    relay->on_record = request->on_record;
+    relay->on_begun = request->on_begun;
+    relay->past = request->past;
+    relay->past_bytes = request->past_bytes;
     at = relay->text;
     relay->method = copy_text(&at, request->method);
     relay->target = copy_text(&at, request->target);
@@ -245,6 +254,10 @@ static hth_relay *relay_new(hth_proxy *proxy, hth_http_exchange *exchange, const
     relay->salt = copy_text(&at, request->salt);
     relay->dialect = request->dialect;
     relay->generates = request->generates;
+    relay->wants_events = request->wants_events;
+    relay->wants_kept = request->wants_kept && proxy->options.kept;
+    if (relay->wants_kept)
+        memcpy(relay->key, request->key, sizeof(relay->key));
     relay->begun_ns = hth_os_monotonic_ns();
     relay->created_s = hth_os_unix_seconds();
     relay->seed = (uint64_t)(hth_draw_uniform(proxy->seed, proxy->n_seeds++) * (double)(UINT64_C(1) << SEED_BITS));
@@ -264,18 +277,25 @@ static void refuse(hth_http_exchange *exchange, const hth_relay_request *request
     request->on_over(&record, request->user_data);
 }
 
-void hth_proxy_relay(hth_proxy *proxy, hth_http_exchange *exchange, const hth_relay_request *request)
+hth_relay *hth_proxy_relay(hth_proxy *proxy, hth_http_exchange *exchange, const hth_relay_request *request)
 {
     hth_relay *relay = relay_new(proxy, exchange, request);
 
     if (!relay) {
         refuse(exchange, request);
-        return;
+        return NULL;
     }
     hth_http_watch_set(
         exchange,
         &(hth_http_watch){ .on_close = hth_relay_on_close, .on_room = hth_relay_on_room, .user_data = relay });
     hth_relay_ask(relay, 0);
+    return relay;
+}
+
+void hth_proxy_cancel(hth_relay *relay)
+{
+    if (relay->state != HTH_RELAY_OVER)
+        hth_relay_cut(relay, HTH_STATUS_CLIENT_GONE);
 }
 
 /* ---- the proxy ---- */
@@ -288,9 +308,7 @@ hearth_status hth_proxy_new(const hth_proxy_options *options, hth_proxy **out, h
     if (!proxy)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the proxy");
     proxy->options = *options;
-    if (proxy->options.keep_alive_ms == 0)
-        proxy->options.keep_alive_ms = KEEP_ALIVE_MS;
-    hth_proxy_set_limits(proxy, options->retries_max, options->wait_timeout_ms);
+    hth_proxy_set_limits(proxy, options->retries_max, options->wait_timeout_ms, options->keep_alive_ms);
     hth_os_random(&proxy->seed, sizeof(proxy->seed));
     proxy->soon = event_new(base, -1, 0, on_soon, proxy);
     proxy->tick = event_new(base, -1, 0, on_tick, proxy);
@@ -319,11 +337,11 @@ void hth_proxy_free(hth_proxy *proxy)
     free(proxy);
 }
 
-void hth_proxy_set_limits(hth_proxy *proxy, uint32_t retries_max, uint32_t wait_timeout_ms)
+void hth_proxy_set_limits(hth_proxy *proxy, uint32_t retries_max, uint32_t wait_timeout_ms, uint32_t keep_alive_ms)
 {
-    uint32_t shorter_ms =
-        wait_timeout_ms < proxy->options.keep_alive_ms ? wait_timeout_ms : proxy->options.keep_alive_ms;
+    uint32_t shorter_ms = keep_alive_ms > 0 && keep_alive_ms < wait_timeout_ms ? keep_alive_ms : wait_timeout_ms;
 
+    proxy->options.keep_alive_ms = keep_alive_ms;
     proxy->options.retries_max = retries_max;
     proxy->options.wait_timeout_ms = wait_timeout_ms;
     proxy->tick_ms = shorter_ms / 4;

@@ -11,9 +11,8 @@
 #ifndef HTH_SERVER_PROXY_INSIDE_H
 #define HTH_SERVER_PROXY_INSIDE_H
 
+#include "api/notes.h"
 #include "server/proxy.h"
-
-typedef struct hth_relay hth_relay;
 
 /* A model as relays see it. */
 typedef struct hth_proxy_model {
@@ -57,10 +56,21 @@ struct hth_relay {
     void *user_data;
 
     /* The request. */
-    hth_http_exchange *exchange;                                        /* NULL: it has ended */
+    hth_http_exchange *exchange;                                        /* NULL: it has ended, or kept has it */
     const char *method, *target, *id, *request_id, *traceparent, *salt; /* in text */
     hth_api_dialect dialect;
+    const void *past; /* [past_bytes] */
+    size_t past_bytes;
+    void (*on_record)(const void *bytes, size_t n, void *user_data); /* NULL: nobody keeps it */
+    void (*on_begun)(const void *bytes, size_t n, void *user_data);  /* NULL: the client waits */
+    bool is_detached; /* the client has been answered, and the exchange has ended */
     bool generates;
+    bool wants_events;
+    bool wants_kept; /* its stream, where it becomes one */
+    uint8_t key[HTH_KEPT_KEY_BYTES];
+    char *kept_body; /* owned: the request's, once its stream is kept, [n_kept_body]; NULL: the exchange has it */
+    size_t n_kept_body;
+    char kept_type[64]; /* Content-Type of that */
     uint64_t seed;
     uint64_t created_s;
     uint64_t begun_ns;
@@ -83,8 +93,10 @@ struct hth_relay {
     bool is_refused; /* the stream has begun, and this worker answers with something else, which is in body */
     bool is_paused;  /* its bytes are not read until the client has taken some */
     uint32_t n_new_tokens;
-    hth_buffer part;    /* of a frame that is not whole yet */
-    hth_buffer ahead;   /* of a stream: bytes that the next step has released, too */
+    hth_buffer part;         /* of a frame that is not whole yet */
+    hth_buffer ahead;        /* of a stream: bytes that the next step has released, too */
+    hth_buffer record_bytes; /* what is to be kept of the reply */
+    bool has_whole_record;
     uint64_t n_again;   /* of a body: bytes that the client has, and that this worker has yet to send once more */
     uint32_t again_crc; /* of those that it has sent */
 
@@ -93,20 +105,23 @@ struct hth_relay {
     bool is_stream;  /* its bytes come with tokens; otherwise as a body, once all tokens are known */
     bool has_begun;  /* the client has its head, and gets bytes as they come */
     bool is_events;  /* these are events */
+    bool is_lines;   /* of them, each is a line of JSON */
     bool has_failed; /* the stream has the error that ends it */
     int status;
     uint32_t retry_after_s;
     char content_type[64];
-    hth_buffer body;   /* of a reply that may still leave whole */
-    uint32_t body_crc; /* of what has left of one that is longer */
-    hth_buffer known;  /* what is told to a worker: does not change while one has the request */
-    hth_buffer fresh;  /* what this one adds to it */
+    char notes[HTH_API_NOTES_BYTES]; /* of what was passed over; "" for none */
+    hth_buffer body;                 /* of a reply that may still leave whole */
+    uint32_t body_crc;               /* of what has left of one that is longer */
+    hth_buffer known;                /* what is told to a worker: does not change while one has the request */
+    hth_buffer fresh;                /* what this one adds to it */
     size_t fresh_last;
     bool is_known_lost;     /* known or fresh: too long, or no memory; it cannot go on elsewhere */
     uint64_t step_ns;       /* of the first reply's last step */
     uint64_t *more_step_ns; /* [HTH_API_REPLIES_MAX], of the others'; NULL: there are none, or no memory for it */
 
     /* What the client has got. */
+    hth_kept_stream *kept; /* which has the exchange; NULL: nothing is kept */
     char last_bytes[2];
     uint64_t written_ns;
     hth_record record;
@@ -137,6 +152,8 @@ void hth_relay_on_room(void *user_data);
 /* ---- relay_reply.c: each may end the exchange, and the relay with it ---- */
 
 void hth_relay_begin_stream(hth_relay *relay, int status, const char *content_type);
+/* The client gets this, and the reply is for nobody from now on. False, and nothing happens, without memory. */
+bool hth_relay_detach(hth_relay *relay, const void *body, size_t n);
 void hth_relay_write(hth_relay *relay, const void *bytes, size_t n);
 void hth_relay_end_stream(hth_relay *relay, int status);
 void hth_relay_reply(hth_relay *relay, int status, const char *content_type, const void *body, size_t n);
@@ -146,8 +163,17 @@ void hth_relay_fail_status(hth_relay *relay, const hearth_error *err);
 /* A stream whose end cannot be told: the client shall know that it is not whole. */
 void hth_relay_cut(hth_relay *relay, int status);
 void hth_relay_on_close(void *user_data);
-/* A comment, where the stream has been silent since then. */
-void hth_relay_keep_alive(hth_relay *relay, uint64_t since_ns);
+/* Might a stream begin though no worker has the request? */
+static inline bool hth_relay_may_begin_early(const hth_relay *relay)
+{
+    return relay->wants_events && relay->generates && !relay->has_begun && relay->state != HTH_RELAY_RUNNING &&
+           relay->state != HTH_RELAY_OVER && relay->proxy->options.keep_alive_ms > 0;
+}
+
+/* A stream that waits for its worker: its head leaves, and a comment, where that has lasted for too long. */
+void hth_relay_begin_early(hth_relay *relay, uint64_t now_ns);
+/* A comment, or a space between lines, where the stream has been silent for too long and no worker says anything. */
+void hth_relay_keep_alive(hth_relay *relay, uint64_t now_ns);
 bool hth_relay_is_backlogged(const hth_relay *relay);
 
 #endif

@@ -26,7 +26,10 @@ typedef struct hth_record {
     uint64_t bytes_out;
     double duration_ms;
     double first_byte_ms; /* from the request's end to the first byte of the reply; 0: there was none */
-    uint32_t n_resumed;   /* times that it went on in a new worker */
+    const char *notes;    /* what of the request was passed over, as a list (api/notes.h); NULL, "": nothing */
+    const char *reason;   /* of a refusal, as metrics count it; NULL, "": none that is counted */
+    const char *why;    /* a refusal or failure, in a sentence of the front's own; NULL, "": none. Never of a prompt */
+    uint32_t n_resumed; /* times that it went on in a new worker */
 } hth_record;
 
 #endif

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "api/request.h"
+#include "api/response_record.h"
 #include "base/hash.h"
 #include "base/os.h"
 #include "base/status.h"
@@ -52,7 +53,7 @@ static void fail_without_memory(hth_relay *relay)
 /* Clients' libraries would send it again of themselves, and the next worker would die of it. */
 static void fail_for_good(hth_relay *relay, const hth_api_error *error)
 {
-    if (!relay->has_begun)
+    if (!relay->has_begun && relay->exchange)
         hth_http_header_add(relay->exchange, "x-should-retry", "false");
     hth_warn(relay->proxy->options.log, "request %s: given up: %s", relay->request_id, error->message);
     hth_relay_fail(relay, error);
@@ -176,6 +177,8 @@ void hth_relay_ask(hth_relay *relay, uint64_t after)
     if (hth_supervisor_want(relay->proxy->options.supervisor, relay->model->name, after, &relay->waiter, &err) !=
         HEARTH_OK)
         hth_relay_fail_status(relay, &err);
+    else if (hth_relay_may_begin_early(relay))
+        hth_proxy_watch_time(relay->proxy);
 }
 
 void hth_relay_let_go(hth_relay *relay)
@@ -197,6 +200,24 @@ void hth_relay_on_room(void *user_data)
 
 /* ---- frames ---- */
 
+/* What the worker has passed over of the request. It goes into a header, so nothing but a list of notes counts. */
+static void note_passed_over(hth_relay *relay, const char *notes, size_t n)
+{
+    const char *at = relay->notes;
+    char note[HTH_API_NOTE_BYTES + 1];
+
+    if (n == 0 || n >= sizeof(relay->notes))
+        return;
+    memcpy(relay->notes, notes, n);
+    relay->notes[n] = '\0';
+    while (hth_api_notes_next(&at, note))
+        ;
+    if (strcmp(at, ", " HTH_API_NOTES_REST) == 0)
+        at += strlen(at);
+    relay->notes[at - relay->notes] = '\0';
+    relay->record.notes = relay->notes;
+}
+
 static void take_head(hth_relay *relay, const hth_frame *frame)
 {
     relay->has_run_head = true;
@@ -212,6 +233,7 @@ static void take_head(hth_relay *relay, const hth_frame *frame)
     relay->status = frame->status;
     relay->retry_after_s = frame->retry_after_s;
     memcpy(relay->content_type, frame->content_type, sizeof(relay->content_type));
+    note_passed_over(relay, frame->notes, frame->n_notes);
     if (frame->is_stream)
         hth_relay_begin_stream(relay, frame->status, frame->content_type);
 }
@@ -321,7 +343,7 @@ static void take_step(hth_relay *relay, const hth_frame *frame)
         hth_relay_leave_line(relay);
     }
     note_tokens(relay, frame);
-    if (frame->n_tokens > 0 || frame->reply_has_ended)
+    if (frame->n_tokens > 0 || frame->reply_has_ended || frame->reply_has_begun)
         remember(relay, frame);
     if (!relay->has_begun || !relay->is_stream)
         return;
@@ -343,17 +365,39 @@ static void take_ahead(hth_relay *relay, const hth_frame *frame)
         fail_without_memory(relay);
 }
 
-/* The stream cannot go on: the new worker says why, in the body of a reply. */
+static hth_api_error_kind kind_of(int status)
+{
+    switch (status) {
+    case 404: return HTH_API_NOT_FOUND;
+    case 413: return HTH_API_TOO_LARGE;
+    case 503:
+    case 529: return HTH_API_OVERLOADED;
+    case 504: return HTH_API_TIMED_OUT;
+    default: return status >= 400 && status < 500 ? HTH_API_INVALID_VALUE : HTH_API_INTERNAL;
+    }
+}
+
+/*
+ * The stream has begun, and this worker refuses the request: it says why, in the body of a reply. Where nothing of the reply
+ * was told before, that is all; otherwise what was broken off cannot go on.
+ */
 static void fail_as_refused(hth_relay *relay, int status)
 {
     json_t *body = json_loadb(hth_buffer_text(&relay->body), relay->body.n, 0, NULL);
-    const char *why = json_string_value(json_object_get(json_object_get(body, "error"), "message"));
+    const json_t *said = json_object_get(body, "error");
+    const char *why = json_string_value(json_is_object(said) ? json_object_get(said, "message") : said);
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
 
-    hth_api_fail(&error, status == 503 || status == 529 ? HTH_API_OVERLOADED : HTH_API_INTERNAL, NULL,
-                 "the reply was broken off with its worker, and the next one cannot go on: %s",
-                 why ? why : "no reason given");
+    if (!why)
+        why = "no reason given";
+    if (relay->record.n_tokens_out == 0)
+        hth_api_fail(&error, kind_of(status), NULL, "%s", why);
+    else
+        hth_api_fail(&error, status == 503 || status == 529 ? HTH_API_OVERLOADED : HTH_API_INTERNAL, NULL,
+                     "the reply was broken off with its worker, and the next one cannot go on: %s", why);
     json_decref(body);
+    relay->record.why =
+        "the reply was broken off with its worker, and the next one cannot go on"; /* no worker's words */
     hth_relay_fail(relay, &error);
 }
 
@@ -364,6 +408,40 @@ static void release_call(hth_relay *relay)
 
     relay->call = NULL;
     hth_upstream_release(call);
+}
+
+/* A piece of what is to be kept. What nobody keeps, or is too long, is passed over. */
+static void take_record(hth_relay *relay, const hth_frame *frame)
+{
+    hth_buffer *record = &relay->record_bytes;
+    hth_response_record read;
+
+    if (!relay->on_record || relay->has_whole_record)
+        return;
+    if (record->n + frame->n_bytes > HTH_RESPONSE_RECORD_BYTES_MAX)
+        record->failed = true;
+    hth_buffer_add(record, frame->bytes, frame->n_bytes);
+    if (!frame->has_begun) {
+        relay->has_whole_record = frame->is_last && !record->failed;
+        return;
+    }
+    if (!frame->is_last)
+        return;
+    if (relay->on_begun && relay->exchange && !relay->has_begun && !record->failed &&
+        hth_response_record_read(record->text, record->n, &read) &&
+        hth_relay_detach(relay, read.response, read.n_response))
+        relay->on_begun(record->text, record->n, relay->user_data);
+    hth_buffer_deinit(record);
+}
+
+static void end_well(hth_relay *relay, int status)
+{
+    if (relay->has_whole_record)
+        relay->on_record(relay->record_bytes.text, relay->record_bytes.n, relay->user_data);
+    if (relay->has_begun)
+        hth_relay_end_stream(relay, status);
+    else
+        hth_relay_reply(relay, relay->status, relay->content_type, hth_buffer_text(&relay->body), relay->body.n);
 }
 
 static void take_end(hth_relay *relay, const hth_frame *frame)
@@ -379,10 +457,8 @@ static void take_end(hth_relay *relay, const hth_frame *frame)
         fail_as_refused(relay, status);
     else if (relay->n_again > 0)
         cut_different(relay);
-    else if (relay->has_begun)
-        hth_relay_end_stream(relay, status);
     else
-        hth_relay_reply(relay, relay->status, relay->content_type, hth_buffer_text(&relay->body), relay->body.n);
+        end_well(relay, status);
 }
 
 /* False: it makes no sense. */
@@ -416,6 +492,7 @@ static bool take(hth_relay *relay, const hth_frame *frame)
         remember(relay, frame);
         return true;
     case HTH_FRAME_MODEL: remember(relay, frame); return true;
+    case HTH_FRAME_RECORD: take_record(relay, frame); return true;
     case HTH_FRAME_END:
         if (!relay->has_run_head || relay->ahead.n > 0)
             return false;
@@ -489,26 +566,28 @@ static void end_plain(hth_relay *relay)
 
 /* ---- a run ---- */
 
-static void on_head(int status, const char *content_type, uint32_t retry_after_s, void *user_data)
+static void on_head(const hth_upstream_head *head, void *user_data)
 {
     hth_relay *relay = user_data;
 
-    if (status > STATUS_MAX) {
+    if (head->status > STATUS_MAX) {
         give_up_call(relay, "reply");
         return;
     }
-    relay->is_framed = relay->generates && strcmp(content_type, HTH_FRAMES_CONTENT_TYPE) == 0;
+    relay->is_framed = relay->generates && strcmp(head->content_type, HTH_FRAMES_CONTENT_TYPE) == 0;
     if (relay->is_framed)
         return;
     if (relay->has_begun) {
         relay->is_refused = true; /* plain streams that have begun are not run again */
-        relay->status = status;
+        relay->status = head->status;
         return;
     }
     hth_buffer_clear(&relay->body);
-    relay->status = status;
-    relay->retry_after_s = retry_after_s;
-    (void)snprintf(relay->content_type, sizeof(relay->content_type), "%s", content_type); /* cut where it is too long */
+    relay->status = head->status;
+    relay->retry_after_s = head->retry_after_s;
+    (void)snprintf(relay->content_type, sizeof(relay->content_type), "%s",
+                   head->content_type); /* cut where it is too long */
+    note_passed_over(relay, head->notes, strlen(head->notes));
 }
 
 static bool on_bytes(const void *bytes, size_t n, void *user_data)
@@ -613,6 +692,8 @@ static void begin_run(hth_relay *relay)
     relay->n_again = 0;
     hth_buffer_clear(&relay->part);
     hth_buffer_deinit(&relay->ahead);
+    hth_buffer_deinit(&relay->record_bytes);
+    relay->has_whole_record = false;
     /* A whole reply that was an error was no tokens' doing: the next worker answers anew. */
     if (!relay->generates || (!relay->has_begun && (relay->is_known_lost || (relay->has_head && relay->status >= 400))))
         forget(relay);
@@ -621,18 +702,26 @@ static void begin_run(hth_relay *relay)
     hth_buffer_clear(&relay->fresh);
 }
 
+static const char *body_of(const hth_relay *relay, size_t *n_out)
+{
+    if (!relay->kept_body)
+        return hth_http_body(relay->exchange, n_out);
+    *n_out = relay->n_kept_body;
+    return relay->kept_body;
+}
+
 /* Send the request. */
 static void run(hth_relay *relay, const char *socket_path, uint64_t generation)
 {
     const hth_upstream_watch watch = {
         .on_head = on_head, .on_bytes = on_bytes, .on_done = on_done, .user_data = relay
     };
-    const char *type = hth_http_header(relay->exchange, "Content-Type");
+    const char *type = relay->kept_body ? relay->kept_type : hth_http_header(relay->exchange, "Content-Type");
     hth_upstream_header headers[HEADERS_MAX];
     hth_upstream_request request = {
         .socket_path = socket_path, .method = relay->method, .target = relay->target, .headers = headers
     };
-    char seed[24], created[24], n_known[24];
+    char seed[24], created[24], n_known[24], n_past[24];
     hearth_error err;
 
     begin_run(relay);
@@ -641,7 +730,7 @@ static void run(hth_relay *relay, const char *socket_path, uint64_t generation)
         return;
     }
     if (strcmp(relay->method, "POST") == 0) /* elsewhere it means nothing, and HEAD with one is no HEAD for libcurl */
-        request.body[1] = hth_http_body(relay->exchange, &request.body_bytes[1]);
+        request.body[2] = body_of(relay, &request.body_bytes[2]);
     add_header(&request, headers, "Content-Type", type ? type : "application/json");
     add_header(&request, headers, HTH_HEADER_REQUEST_ID, relay->request_id);
     add_header(&request, headers, "traceparent", relay->traceparent);
@@ -657,6 +746,11 @@ static void run(hth_relay *relay, const char *socket_path, uint64_t generation)
         request.body[0] = relay->known.text;
         request.body_bytes[0] = relay->known.n;
         add_header(&request, headers, HTH_HEADER_KNOWN, number_text(n_known, sizeof(n_known), relay->known.n));
+    }
+    if (relay->past_bytes > 0) {
+        request.body[1] = relay->past;
+        request.body_bytes[1] = relay->past_bytes;
+        add_header(&request, headers, HTH_HEADER_PAST, number_text(n_past, sizeof(n_past), relay->past_bytes));
     }
     relay->generation = generation;
     relay->n_deaths_then = relay->model->n_deaths;

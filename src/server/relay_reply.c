@@ -3,13 +3,15 @@
  */
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "api/ndjson.h"
 #include "api/sse.h"
 #include "base/os.h"
 #include "server/proxy_inside.h"
 
-static const char body_type[] = "application/json", events_type[] = "text/event-stream";
+static const char body_type[] = "application/json";
 /* Said where there is no memory to say anything else. */
 static const char no_memory_body[] =
     "{\"error\":{\"message\":\"the server is out of memory\",\"type\":\"server_error\"}}";
@@ -30,7 +32,7 @@ static hth_http_exchange *take_exchange(hth_relay *relay, int status)
 {
     hth_http_exchange *exchange = relay->exchange;
 
-    assert(exchange);
+    assert(exchange || relay->kept || relay->is_detached);
     hth_relay_let_go(relay);
     relay->exchange = NULL;
     relay->state = HTH_RELAY_OVER;
@@ -51,19 +53,101 @@ static void add_retry_after(hth_http_exchange *exchange, uint32_t seconds)
     hth_http_header_add(exchange, "Retry-After", text);
 }
 
+static void add_notes(hth_relay *relay)
+{
+    if (relay->notes[0] && relay->exchange)
+        hth_http_header_add(relay->exchange, HTH_API_NOTES_HEADER, relay->notes);
+}
+
+/* ---- kept streams ---- */
+
+static void on_kept_room(void *user_data)
+{
+    hth_relay_on_room(user_data);
+}
+
+static void on_given_up(void *user_data)
+{
+    hth_relay *relay = user_data;
+
+    (void)take_exchange(relay, HTH_STATUS_CLIENT_GONE); /* there is none */
+    relay->kept = NULL;
+}
+
+/* Its client may go away, and the exchange with it: what a next worker needs of the request is copied. */
+static bool keep_request(hth_relay *relay)
+{
+    const char *type = hth_http_header(relay->exchange, "Content-Type"), *body;
+    size_t n = 0;
+
+    body = hth_http_body(relay->exchange, &n);
+    relay->kept_body = malloc(n + 1);
+    if (!relay->kept_body)
+        return false;
+    if (n > 0)
+        memcpy(relay->kept_body, body, n);
+    relay->n_kept_body = n;
+    (void)snprintf(relay->kept_type, sizeof(relay->kept_type), "%s",
+                   type ? type : body_type); /* cut: nobody reads it */
+    return true;
+}
+
+bool hth_relay_detach(hth_relay *relay, const void *body, size_t n)
+{
+    hth_http_exchange *exchange = relay->exchange;
+
+    if (!keep_request(relay))
+        return false;
+    add_notes(relay);
+    note_byte(relay);
+    relay->is_detached = true;
+    relay->exchange = NULL;
+    hth_http_reply(exchange, 200, body_type, body, n);
+    return true;
+}
+
+static void keep_stream(hth_relay *relay)
+{
+    const hth_kept_writer writer = { .on_room = on_kept_room, .on_given_up = on_given_up, .user_data = relay };
+    hth_kept_streams *streams = relay->proxy->options.kept;
+    size_t n = 0;
+
+    (void)hth_http_body(relay->exchange, &n);
+    if (!hth_kept_streams_have_room(streams, n) || !keep_request(relay))
+        return;
+    relay->kept = hth_kept_stream_new(streams, relay->id, relay->key, n, &writer);
+    if (relay->kept)
+        hth_http_header_add(relay->exchange, HTH_HEADER_STREAM, relay->id);
+}
+
+/* ---- streams ---- */
+
 void hth_relay_begin_stream(hth_relay *relay, int status, const char *content_type)
 {
     relay->has_begun = true;
     relay->record.status = status;
-    relay->is_events = strncmp(content_type, events_type, sizeof(events_type) - 1) == 0;
+    relay->is_lines = strcmp(content_type, HTH_NDJSON_CONTENT_TYPE) == 0;
+    relay->is_events =
+        relay->is_lines || strncmp(content_type, HTH_SSE_CONTENT_TYPE, strlen(HTH_SSE_CONTENT_TYPE)) == 0;
     relay->record.is_stream = relay->is_events;
-    if (relay->is_events) {
+    if (relay->is_events && !relay->is_detached) {
         hth_http_header_add(relay->exchange, "Cache-Control", "no-cache");
         hth_http_header_add(relay->exchange, "X-Accel-Buffering", "no"); /* nginx would collect them */
     }
+    if (relay->is_detached)
+        return;
+    add_notes(relay);
+    if (relay->is_events && !relay->is_lines && relay->wants_kept) /* lines have no numbers */
+        keep_stream(relay);
     note_byte(relay);
     relay->written_ns = hth_os_monotonic_ns();
     hth_http_stream_begin(relay->exchange, status, content_type);
+    if (relay->kept) {
+        hth_http_exchange *exchange = relay->exchange;
+
+        relay->exchange = NULL;
+        hth_kept_stream_take_reader(relay->kept, exchange);
+    }
     if (relay->is_events)
         hth_proxy_watch_time(relay->proxy);
 }
@@ -72,7 +156,7 @@ void hth_relay_write(hth_relay *relay, const void *bytes, size_t n)
 {
     const char *text = bytes;
 
-    if (n == 0)
+    if (n == 0 || relay->state == HTH_RELAY_OVER)
         return;
     if (n > 1)
         relay->last_bytes[0] = text[n - 2];
@@ -81,22 +165,41 @@ void hth_relay_write(hth_relay *relay, const void *bytes, size_t n)
     relay->last_bytes[1] = text[n - 1];
     relay->record.bytes_out += n;
     relay->written_ns = hth_os_monotonic_ns();
-    hth_http_stream_write(relay->exchange, bytes, n);
+    if (relay->is_detached)
+        return;
+    if (!relay->kept)
+        hth_http_stream_write(relay->exchange, bytes, n);
+    else if (!hth_kept_stream_write(relay->kept, bytes, n))
+        hth_relay_cut(relay, 503); /* no memory */
 }
 
 bool hth_relay_is_backlogged(const hth_relay *relay)
 {
-    return relay->has_begun && hth_http_stream_backlog(relay->exchange) >= HTH_HTTP_BACKLOG_MAX;
+    if (relay->kept)
+        return hth_kept_stream_is_full(relay->kept);
+    return relay->has_begun && !relay->is_detached && hth_http_stream_backlog(relay->exchange) >= HTH_HTTP_BACKLOG_MAX;
 }
 
 void hth_relay_end_stream(hth_relay *relay, int status)
 {
-    hth_http_stream_end(take_exchange(relay, status));
+    hth_http_exchange *exchange = take_exchange(relay, status);
+
+    if (relay->kept)
+        hth_kept_stream_end(relay->kept, true);
+    else if (exchange)
+        hth_http_stream_end(exchange);
+    relay->kept = NULL;
 }
 
 void hth_relay_cut(hth_relay *relay, int status)
 {
-    hth_http_abort(take_exchange(relay, status));
+    hth_http_exchange *exchange = take_exchange(relay, status);
+
+    if (relay->kept)
+        hth_kept_stream_end(relay->kept, false);
+    else if (exchange)
+        hth_http_abort(exchange);
+    relay->kept = NULL;
 }
 
 void hth_relay_reply(hth_relay *relay, int status, const char *content_type, const void *body, size_t n)
@@ -104,9 +207,12 @@ void hth_relay_reply(hth_relay *relay, int status, const char *content_type, con
     uint32_t retry_after_s = relay->retry_after_s;
     hth_http_exchange *exchange;
 
+    add_notes(relay);
     note_byte(relay);
     relay->record.bytes_out = n;
     exchange = take_exchange(relay, status);
+    if (!exchange)
+        return; /* detached */
     add_retry_after(exchange, retry_after_s);
     hth_http_reply(exchange, status, content_type, body, n);
 }
@@ -114,7 +220,11 @@ void hth_relay_reply(hth_relay *relay, int status, const char *content_type, con
 /* Is the stream between two events, so that another one can follow? */
 static bool is_between_events(const hth_relay *relay)
 {
-    return relay->is_events && (relay->record.bytes_out == 0 || memcmp(relay->last_bytes, "\n\n", 2) == 0);
+    if (!relay->is_events || relay->record.bytes_out == 0)
+        return relay->is_events;
+    if (relay->is_lines) /* behind a line, or the space that keeps the stream alive: lines leave whole */
+        return relay->last_bytes[1] == '\n' || relay->last_bytes[1] == ' ';
+    return memcmp(relay->last_bytes, "\n\n", 2) == 0;
 }
 
 void hth_relay_fail(hth_relay *relay, const hth_api_error *error)
@@ -122,13 +232,16 @@ void hth_relay_fail(hth_relay *relay, const hth_api_error *error)
     int status = hth_api_error_http_status(relay->dialect, error);
     hth_buffer text = { .text = NULL };
 
+    if (!relay->record.why)
+        relay->record.why = error->message; /* outlives the record */
     if (relay->has_begun && is_between_events(relay)) {
         hth_api_error_write_event(relay->dialect, error, &text);
         if (text.failed) {
             hth_relay_cut(relay, status);
         } else {
             hth_relay_write(relay, text.text, text.n);
-            hth_relay_end_stream(relay, status);
+            if (relay->state != HTH_RELAY_OVER)
+                hth_relay_end_stream(relay, status);
         }
     } else if (relay->has_begun) {
         hth_relay_cut(relay, status);
@@ -156,13 +269,34 @@ void hth_relay_on_close(void *user_data)
     (void)take_exchange(relay, HTH_STATUS_CLIENT_GONE); /* it has ended */
 }
 
-void hth_relay_keep_alive(hth_relay *relay, uint64_t since_ns)
+void hth_relay_begin_early(hth_relay *relay, uint64_t now_ns)
 {
+    if (now_ns - relay->begun_ns < hth_ms_to_ns(relay->proxy->options.keep_alive_ms))
+        return;
+    hth_buffer_clear(&relay->body); /* of a worker that is gone */
+    relay->has_head = true;
+    relay->is_stream = true;
+    relay->status = 200;
+    (void)snprintf(relay->content_type, sizeof(relay->content_type), "%s",
+                   hth_api_stream_type(relay->dialect)); /* fits */
+    hth_relay_begin_stream(relay, relay->status, relay->content_type);
+    relay->written_ns = relay->begun_ns; /* nothing has been said yet */
+    hth_relay_keep_alive(relay, now_ns);
+}
+
+void hth_relay_keep_alive(hth_relay *relay, uint64_t now_ns)
+{
+    uint64_t silence_ns = hth_ms_to_ns(relay->proxy->options.keep_alive_ms);
     hth_buffer text = { .text = NULL };
 
-    if (relay->written_ns > since_ns || !is_between_events(relay) || hth_relay_is_backlogged(relay))
+    if (relay->state == HTH_RELAY_RUNNING)
+        silence_ns *= 2; /* the worker has its turn first */
+    if (now_ns - relay->written_ns < silence_ns || !is_between_events(relay) || hth_relay_is_backlogged(relay))
         return;
-    hth_sse_add_comment(&text);
+    if (relay->is_lines)
+        hth_ndjson_add_nothing(&text);
+    else
+        hth_sse_add_comment(&text);
     if (!text.failed)
         hth_relay_write(relay, text.text, text.n);
     hth_buffer_deinit(&text);

@@ -11,26 +11,39 @@
 typedef enum hth_route_kind {
     HTH_ROUTE_GENERATE, /* a model generates; api says what the body is */
     HTH_ROUTE_ASK,      /* a model answers without generating; likewise */
+    HTH_ROUTE_STORED,   /* /v1/responses/ID and below it: what is kept; the front's */
     HTH_ROUTE_EXPLAIN,  /* why a prompt is cold; of the admin API */
     HTH_ROUTE_MODELS,
-    HTH_ROUTE_MODEL, /* /v1/models/NAME */
+    HTH_ROUTE_MODEL,  /* /v1/models/NAME */
+    HTH_ROUTE_STREAM, /* /v1/streams/ID: one that is kept */
     HTH_ROUTE_PROPS,
     HTH_ROUTE_SLOTS,
     HTH_ROUTE_HEALTH, /* and /ready: open to everybody */
     HTH_ROUTE_ADMIN,  /* /metrics and /admin/... */
+    HTH_ROUTE_ROOT,   /* somebody looks whether there is a server */
+    /* Ollama's, which the front answers (ollama_pages.h). */
+    HTH_ROUTE_OLLAMA_TAGS,
+    HTH_ROUTE_OLLAMA_PS,
+    HTH_ROUTE_OLLAMA_VERSION,
+    HTH_ROUTE_OLLAMA_PULL,
+    HTH_ROUTE_OLLAMA_FILES, /* what changes the models that there are */
+    HTH_ROUTE_OLLAMA_EMBED,
 } hth_route_kind;
 
 typedef struct hth_route {
-    const char *path;     /* what comes; of a MODEL and an ADMIN its beginning */
+    const char *path;     /* what comes; of a MODEL, a STREAM, a STORED and an ADMIN its beginning */
     const char *endpoint; /* how logs and metrics name it, the same for paths that are one thing */
-    const char *method;   /* "POST"; an ADMIN's pages decide themselves: NULL */
+    /* "POST", or several as Allow has them; an ADMIN's pages, STREAMs and what is STORED decide themselves: NULL */
+    const char *method;
     hth_route_kind kind;
     hth_api_kind api; /* of GENERATE and ASK */
 } hth_route;
 
 /* The route of a path; NULL: there is none. */
 const hth_route *hth_route_find(const char *path);
-/* Is the method the one that is wanted? HEAD is wherever GET is. */
+/* Are its streams server-sent events, so that a comment may stand before anything else? */
+bool hth_route_has_events(const hth_route *route);
+/* Is the method among those that are wanted? HEAD is wherever GET is. */
 bool hth_method_is(const char *wanted, const char *method);
 /* In whose shape an error on this path is: by its route, else OpenAI's. route may be NULL. */
 hth_api_dialect hth_route_dialect(const hth_route *route);

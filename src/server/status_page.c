@@ -7,7 +7,8 @@
  * published before. A reader that finds the version changed behind its copy reads again, a bounded number of times.
  *
  *   offset  bytes
- *        0      8  magic, with the version of this layout
+ *        0      8  magic, with the version of this layout and of the frames: a worker of another build, whose file took
+ *                  the program's place under a running server, is to refuse its page
  *        8      8  size of this struct, which changes with those of the numbers
  *       64      8  when the evaluation in progress began, monotonic ns; 0: none
  *      128      8  when the event loop turned last; 0: never
@@ -35,7 +36,7 @@
 #include "base/status.h"
 #include "server/lines.h"
 
-#define MAGIC UINT64_C(0x3130656761707468) /* "htpage01" */
+#define MAGIC UINT64_C(0x3230656761707468) /* "htpage02" */
 
 /* A reader that is overtaken more often than this goes without; a writer publishes a few times in a second. */
 enum { TRIES_MAX = 16, KEY_WORDS = 4 };

@@ -20,6 +20,8 @@ typedef struct hth_upstream_call hth_upstream_call; /* one */
 hearth_status hth_upstream_new(struct event_base *base, hth_upstream **out, hearth_error *err);
 void hth_upstream_free(hth_upstream *upstream); /* its calls were ended; accepts NULL */
 
+enum { HTH_UPSTREAM_PIECES = 3 };
+
 typedef struct hth_upstream_header {
     const char *name;
     const char *value;
@@ -31,15 +33,22 @@ typedef struct hth_upstream_request {
     const char *target;                 /* path and query, encoded */
     const hth_upstream_header *headers; /* [n_headers] */
     size_t n_headers;
-    /* Up to two pieces, sent one after the other without being copied: they live as long as the call. */
-    const void *body[2];
-    size_t body_bytes[2];
+    /* Up to three pieces, sent one after the other without being copied: they live as long as the call. */
+    const void *body[HTH_UPSTREAM_PIECES];
+    size_t body_bytes[HTH_UPSTREAM_PIECES];
 } hth_upstream_request;
+
+typedef struct hth_upstream_head {
+    int status;
+    const char *content_type; /* "": it says none */
+    uint32_t retry_after_s;   /* 0: none */
+    const char *notes;        /* the header HTH_API_NOTES_HEADER; "": it has none */
+} hth_upstream_head;
 
 /* None of these may end the call, but on_done, with which it has ended; they may cancel and release it, and others. */
 typedef struct hth_upstream_watch {
-    /* The reply's head, content_type "" where it says none. */
-    void (*on_head)(int status, const char *content_type, uint32_t retry_after_s, void *user_data);
+    /* The reply's head, which lives as long as the callback. */
+    void (*on_head)(const hth_upstream_head *head, void *user_data);
     /* A piece of its body. False: not now; the same piece comes again after hth_upstream_resume. */
     bool (*on_bytes)(const void *bytes, size_t n, void *user_data);
     /* HEARTH_OK: the reply is complete; otherwise the connection failed, and err says how. The call has ended. */

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "api/notes.h"
 #include "server/upstream_inside.h"
 
 enum {
@@ -42,6 +43,8 @@ static int on_close(void *user_data, curl_socket_t fd)
 
 static void tell_head(hth_upstream_call *call)
 {
+    hth_upstream_head head = { .content_type = "", .notes = "" };
+    struct curl_header *notes;
     long status = 0;
     curl_off_t retry_after_s = 0;
     char *content_type = NULL;
@@ -50,12 +53,16 @@ static void tell_head(hth_upstream_call *call)
         return; /* 1xx: the reply's own head is to come */
     (void)curl_easy_getinfo(call->easy, CURLINFO_CONTENT_TYPE, &content_type); /* NULL, 0 where there is none */
     (void)curl_easy_getinfo(call->easy, CURLINFO_RETRY_AFTER, &retry_after_s);
-    if (retry_after_s < 0 || retry_after_s > UINT32_MAX)
-        retry_after_s = 0;
+    head.status = (int)status;
+    if (content_type)
+        head.content_type = content_type;
+    if (retry_after_s > 0 && retry_after_s <= UINT32_MAX)
+        head.retry_after_s = (uint32_t)retry_after_s;
+    if (curl_easy_header(call->easy, HTH_API_NOTES_HEADER, 0, CURLH_HEADER, -1, &notes) == CURLHE_OK)
+        head.notes = notes->value;
     call->has_head = true;
     if (!call->is_quiet)
-        call->watch.on_head((int)status, content_type ? content_type : "", (uint32_t)retry_after_s,
-                            call->watch.user_data);
+        call->watch.on_head(&head, call->watch.user_data);
 }
 
 /* A line of the head, or of what may follow a chunked body. */
@@ -86,7 +93,16 @@ static size_t on_piece(char *bytes, size_t size, size_t n, void *user_data)
     return call->is_cut || call->n_released_bytes > RELEASED_BYTES_MAX ? 0 : n;
 }
 
-/* A body of two pieces. */
+static uint64_t body_bytes_of(const size_t pieces[HTH_UPSTREAM_PIECES])
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < HTH_UPSTREAM_PIECES; i++)
+        n += pieces[i];
+    return n;
+}
+
+/* A body of several pieces. */
 static size_t on_read(char *bytes, size_t size, size_t n, void *user_data)
 {
     hth_upstream_call *call = user_data;
@@ -94,7 +110,7 @@ static size_t on_read(char *bytes, size_t size, size_t n, void *user_data)
 
     if (call->is_quiet)
         return CURL_READFUNC_ABORT; /* the pieces may be gone */
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < HTH_UPSTREAM_PIECES; i++) {
         size_t n_piece;
 
         if (at >= call->body_bytes[i]) {
@@ -117,7 +133,7 @@ static int on_seek(void *user_data, curl_off_t offset, int origin)
 {
     hth_upstream_call *call = user_data;
 
-    if (origin != SEEK_SET || offset < 0 || (uint64_t)offset > call->body_bytes[0] + call->body_bytes[1])
+    if (origin != SEEK_SET || offset < 0 || (uint64_t)offset > body_bytes_of(call->body_bytes))
         return CURL_SEEKFUNC_FAIL;
     call->n_body_read = (size_t)offset;
     return CURL_SEEKFUNC_OK;
@@ -286,25 +302,25 @@ static bool set_socket(hth_upstream_call *call, const char *path)
 /* One piece is sent from where it is, with the head in one go where it is short. */
 static void set_body(hth_upstream_call *call, const hth_upstream_request *request)
 {
-    bool is_one = request->body_bytes[0] == 0 || request->body_bytes[1] == 0;
-    size_t i = request->body_bytes[0] == 0 ? 1 : 0;
+    size_t i = 0;
 
     memcpy(call->body, request->body, sizeof(call->body));
     memcpy(call->body_bytes, request->body_bytes, sizeof(call->body_bytes));
     call->n_body_read = 0;
+    while (i + 1 < HTH_UPSTREAM_PIECES && request->body_bytes[i] == 0)
+        i++;
     /* None of these fails: the pointer and the number are kept as they are. */
-    if (is_one)
+    if (request->body_bytes[i] == body_bytes_of(request->body_bytes))
         (void)curl_easy_setopt(call->easy, CURLOPT_POSTFIELDS, request->body_bytes[i] ? request->body[i] : "");
     else
         (void)curl_easy_setopt(call->easy, CURLOPT_POSTFIELDS, NULL);
-    (void)curl_easy_setopt(call->easy, CURLOPT_POSTFIELDSIZE_LARGE,
-                           (curl_off_t)(request->body_bytes[0] + request->body_bytes[1]));
+    (void)curl_easy_setopt(call->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body_bytes_of(request->body_bytes));
 }
 
 bool hth_upstream_call_set(hth_upstream_call *call, const hth_upstream_request *request,
                            const hth_upstream_watch *watch)
 {
-    bool has_body = request->body_bytes[0] > 0 || request->body_bytes[1] > 0;
+    bool has_body = body_bytes_of(request->body_bytes) > 0;
 
     call->watch = *watch;
     call->has_head = false;

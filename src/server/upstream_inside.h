@@ -53,8 +53,8 @@ struct hth_upstream_call {
     struct curl_slist *headers;
     size_t n_headers_max;
     hth_buffer header_text;
-    const void *body[2];
-    size_t body_bytes[2];
+    const void *body[HTH_UPSTREAM_PIECES];
+    size_t body_bytes[HTH_UPSTREAM_PIECES];
     size_t n_body_read;
 
     bool is_handed_over; /* to libcurl */

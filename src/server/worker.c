@@ -235,6 +235,7 @@ static void loaded(worker *w)
     (void)snprintf(w->name, sizeof(w->name), "%s", info.name); /* as long */
     w->self.model = w->model;
     w->self.name = w->name;
+    w->self.file = w->options->model_path;
     w->self.created_s = (json_int_t)hth_os_unix_seconds();
     w->self.problem = NULL;
     hth_jobs_set_model(w->self.jobs, w->model, w->name);
@@ -294,6 +295,7 @@ static void drain(worker *w)
     hth_http_listener_close(w->listener);
     w->listener = NULL;
     hth_http_server_drain(w->http);
+    hth_jobs_end_lingering(w->self.jobs);
     (void)event_add(w->on_drained, &limit); /* without memory it waits for all that runs */
     stop_if_drained(w);
 }
@@ -427,12 +429,14 @@ static hearth_status make_events(worker *w, hearth_error *err)
 static hearth_status set_up(worker *w, hearth_error *err)
 {
     const hth_worker_options *options = w->options;
-    hth_jobs_options jobs = { .limits = &options->limits, .silence_ms = options->silence_ms };
+    hth_jobs_options jobs = { .limits = &options->limits,
+                              .linger_ms = options->linger_ms,
+                              .silence_ms = options->silence_ms };
     hth_http_options http = options->http;
     hearth_status status = HEARTH_OK;
     int failed;
 
-    http.body_bytes_max = options->limits.body_bytes_max + (options->control_fd >= 0 ? HTH_KNOWN_BYTES_MAX : 0);
+    http.body_bytes_max = options->limits.body_bytes_max + (options->control_fd >= 0 ? HTH_KNOWN_BYTES_MAX + HTH_PAST_BYTES_MAX : 0);
     w->base = event_base_new();
     if (!w->base)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for an event loop");
@@ -457,6 +461,7 @@ static hearth_status set_up(worker *w, hearth_error *err)
     (void)snprintf(w->loading_problem, sizeof(w->loading_problem), "the model is being loaded"); /* fits */
     w->self.problem = w->loading_problem;
     w->self.name = w->name;
+    w->self.file = w->options->model_path;
     failed = pthread_create(&w->loading_thread, NULL, load, w);
     if (failed)
         return hth_fail_errno(err, failed, "cannot start a thread");

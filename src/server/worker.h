@@ -21,7 +21,8 @@ typedef struct hth_worker_options {
     int control_fd; /* lines to the front: "loading 0.42", "ready", "failed TEXT"; its end means that the front is gone. -1: none */
     hth_http_options http;
     hth_api_limits limits;
-    uint32_t silence_ms;       /* the head of a stream leaves after so long, though no token has come */
+    uint32_t linger_ms;        /* the prompt of a request whose client left is read on for so long; 0: not at all */
+    uint32_t silence_ms;       /* a stream that was silent for so long shows that it is alive; 0: never */
     uint32_t drain_timeout_ms; /* running requests may finish for so long when it is to stop */
     uint32_t save_timeout_ms;  /* of the shutdown save */
     bool sandbox;

@@ -161,6 +161,7 @@ void hth_jobs_free(hth_jobs *jobs)
     if (!jobs)
         return;
     stop(jobs);
+    hth_jobs_end_lingering(jobs);
     wait_for_all(jobs);
     for (int i = 0; i < HTH_LANES; i++)
         hth_mailbox_free(jobs->lanes[i].waiting);
@@ -179,6 +180,7 @@ static void reply_answer(hth_job *job)
 {
     hth_http_exchange *exchange = job->exchange;
 
+    hth_job_add_notes(job);
     job->exchange = NULL; /* it ends with this */
     hth_http_reply(exchange, 200, "application/json", hth_buffer_text(&job->task.answer), job->task.answer.n);
 }
@@ -196,6 +198,8 @@ static void settle(hth_job *job)
         reply_answer(job);
     else if (!hth_job_begin_replies(job) && job->exchange)
         hth_job_fail(job, &no_memory);
+    else if (job->exchange)
+        hth_job_tell_begun(job);
     if (!job->exchange)
         hth_task_cancel(task);
     job->is_running = job->exchange != NULL;
@@ -218,9 +222,19 @@ static void on_close(void *user_data)
     stop_waiting(job);
     job->exchange = NULL;
     atomic_store_explicit(&job->is_gone, true, memory_order_relaxed);
-    if (!job->is_preparing)
-        hth_task_cancel(&job->task);
+    if (!job->is_preparing && job->task.n_submitted > 0)
+        hth_task_linger(&job->task, job->jobs->ends_lingering ? 0 : job->jobs->options.linger_ms);
     free_if_over(job);
+}
+
+void hth_jobs_end_lingering(hth_jobs *jobs)
+{
+    hth_job *job;
+
+    jobs->ends_lingering = true;
+    DL_FOREACH(jobs->list, job)
+    if (!job->exchange && !job->is_preparing)
+        hth_task_cancel(&job->task);
 }
 
 static void on_room(void *user_data)
@@ -302,6 +316,7 @@ static bool read_headers(hth_job *job)
     if (task->created_s == 0)
         task->created_s = (json_int_t)hth_os_unix_seconds();
     task->n_known = (size_t)header_number(exchange, HTH_HEADER_KNOWN);
+    task->n_past = (size_t)header_number(exchange, HTH_HEADER_PAST);
     task->goes_on = hth_http_header(exchange, HTH_HEADER_KNOWN) != NULL;
     job->is_framed = task->kind == HTH_TASK_GENERATE && hth_http_header(exchange, HTH_HEADER_FRAMES);
     if (!salt)
@@ -319,7 +334,7 @@ static hth_job *job_new(hth_jobs *jobs, hth_http_exchange *exchange, hth_task_ki
     job->jobs = jobs;
     job->exchange = exchange;
     job->dialect = hth_api_kind_dialect(api);
-    job->begun_ns = hth_os_monotonic_ns();
+    job->begun_ns = job->said_ns = hth_os_monotonic_ns();
     job->task = (hth_task){
         .model = jobs->model,
         .post = jobs->options.post,
@@ -433,8 +448,8 @@ void hth_jobs_look_after(hth_jobs *jobs)
             continue;
         if (job->is_paused)
             renew_pause(job);
-        if (job->is_running && !job->has_begun && job->task.request->stream &&
-            now_ns - job->begun_ns >= hth_ms_to_ns(jobs->options.silence_ms))
-            hth_job_begin_stream(job);
+        if (job->is_running && job->task.request->stream && jobs->options.silence_ms > 0 &&
+            now_ns - job->said_ns >= hth_ms_to_ns(jobs->options.silence_ms))
+            hth_job_say_idle(job);
     }
 }

@@ -21,7 +21,8 @@ typedef struct hth_jobs hth_jobs;
 typedef struct hth_jobs_options {
     const hth_api_limits *limits;
     hth_post *post;
-    uint32_t silence_ms; /* a stream begins after so long, though there is nothing to say yet */
+    uint32_t linger_ms;  /* the prompt of a request whose client left is read on for so long at most; 0: not at all */
+    uint32_t silence_ms; /* a stream that was silent for so long shows that it is alive; 0: never */
 } hth_jobs_options;
 
 /* Starts threads for what takes long to prepare. HEARTH_NO_MEMORY, HEARTH_IO. */
@@ -33,13 +34,16 @@ void hth_jobs_set_digest(hth_jobs *jobs, const uint8_t digest[HTH_FRAME_MODEL_BY
 /* Every exchange has ended. Waits for what is being prepared, and for the end of what was submitted. Accepts NULL. */
 void hth_jobs_free(hth_jobs *jobs);
 
+/* Nobody who left comes back: what is read on for them ends. */
+void hth_jobs_end_lingering(hth_jobs *jobs);
+
 size_t hth_jobs_n(const hth_jobs *jobs);
 
 /* Take over an exchange. */
 void hth_jobs_begin(hth_jobs *jobs, hth_http_exchange *exchange, hth_task_kind kind, hth_api_kind api);
 /* The post is readable. */
 void hth_jobs_take_news(hth_jobs *jobs);
-/* Once a second: slow readers that do read are not given up, and streams begin that have nothing to say yet. */
+/* Once a second: slow readers that do read are not given up, and streams that are silent show that they are alive. */
 void hth_jobs_look_after(hth_jobs *jobs);
 
 /* A whole reply that is an error. */

@@ -32,6 +32,7 @@ typedef struct hth_job_reply {
     uint32_t n_cached;   /* tokens of its prompt, as far as they are known */
     bool has_cached;     /* n_cached was told in another worker: it stays */
     bool is_cached_told; /* to the front */
+    uint64_t read_ns;    /* since when its prompt is read; 0: nothing was told of that */
 } hth_job_reply;
 
 struct hth_job {
@@ -45,8 +46,9 @@ struct hth_job {
     bool is_preparing; /* in a lane, or on the way back */
     bool is_running;   /* its replies were submitted */
     uint64_t begun_ns;
-    bool has_begun; /* a stream, of frames or events, or a body that is longer than what leaves at once */
-    bool has_head;  /* the frame */
+    uint64_t said_ns; /* when something was written last, or it began */
+    bool has_begun;   /* a stream, of frames or events, or a body that is longer than what leaves at once */
+    bool has_head;    /* the frame */
     bool has_told_model;
     bool is_paused;
     bool is_writing;        /* all replies have ended, and the body is on its way */
@@ -82,6 +84,7 @@ struct hth_jobs {
     hth_job *list;
     size_t n;
     hth_job *waiting; /* of the list, those that are */
+    bool ends_lingering;
     hth_memo *prompts;
     hth_lane lanes[HTH_LANES];
     hth_mailbox *prepared; /* with room for all */
@@ -94,8 +97,12 @@ struct hth_jobs {
 
 /* ---- worker_job_reply.c ---- */
 
+/* Its replies run from now on: the front is told, where the client does not wait for them. */
+void hth_job_tell_begun(hth_job *job);
 /* Nothing has been written yet, and this is all there will be. The exchange ends. */
 void hth_job_fail(hth_job *job, const hth_api_error *error);
+/* The header that tells what of the request was passed over, where that is not the front's to add. */
+void hth_job_add_notes(hth_job *job);
 /* Make room for what is told of each reply, with what was told in another worker. False without memory. */
 bool hth_job_begin_replies(hth_job *job);
 /* Write what the box that was taken from the post tells. The exchange may end. */
@@ -103,9 +110,9 @@ void hth_job_take_box(hth_job *job);
 /* There is room for more: of a body that is on its way. The exchange may end. */
 void hth_job_write_on(hth_job *job);
 /*
- * Nothing has come of a stream for a while, because its prompt is long or others are before it: its head leaves now, so
- * that nobody on the way takes the connection for dead.
+ * Nothing has come of a stream for a while, because its prompt is long or others are before it: its head leaves now, and
+ * something that means nothing, so that neither its client nor anybody on the way takes the connection for dead.
  */
-void hth_job_begin_stream(hth_job *job);
+void hth_job_say_idle(hth_job *job);
 
 #endif

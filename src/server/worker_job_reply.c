@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/sse.h"
+#include "base/os.h"
 #include "server/worker_job_inside.h"
 
 enum {
@@ -24,7 +24,7 @@ enum {
     BODY_WHOLE_BYTES = HTH_HTTP_BACKLOG_MAX /* a body that has its length before it */
 };
 
-static const char stream_type[] = "text/event-stream", body_type[] = "application/json";
+static const char body_type[] = "application/json";
 
 /* ---- whole replies ---- */
 
@@ -48,6 +48,14 @@ void hth_job_reply_error(hth_http_exchange *exchange, hth_api_dialect dialect, c
     hth_buffer_deinit(&body);
 }
 
+void hth_job_add_notes(hth_job *job)
+{
+    const hth_api_request *request = job->task.request;
+
+    if (!job->is_framed && request && request->notes.n_bytes > 0)
+        hth_http_header_add(job->exchange, HTH_API_NOTES_HEADER, request->notes.text);
+}
+
 /* The exchange ends with this. */
 static hth_http_exchange *take_exchange(hth_job *job)
 {
@@ -59,7 +67,9 @@ static hth_http_exchange *take_exchange(hth_job *job)
 
 static void add_head(hth_job *job, int status, bool is_stream, uint32_t retry_after_s)
 {
-    hth_frame_add_head(&job->jobs->wire, status, is_stream, retry_after_s, is_stream ? stream_type : body_type);
+    hth_frame_add_head(&job->jobs->wire, status, is_stream, retry_after_s,
+                       is_stream ? hth_api_stream_type(job->dialect) : body_type,
+                       job->task.request ? job->task.request->notes.text : NULL);
     job->has_head = true;
 }
 
@@ -199,6 +209,7 @@ static bool has_left(const hth_job *job, const hth_news *news)
     case HTH_NEWS_TOKEN: return news->event.index < hth_known_n(known, news->reply);
     case HTH_NEWS_TEXT:
         return job->replies[news->reply].n_tokens < hth_known_n(known, news->reply); /* it leaves with that token */
+    case HTH_NEWS_PREFILL: return hth_known_n(known, news->reply) > 0; /* of tokens that it has is no progress */
     default: return false;
     }
 }
@@ -256,60 +267,78 @@ static void take_cached(hth_job *job, const hth_news *news)
         reply->n_cached = news->n_done;
     if (news->kind == HTH_NEWS_DONE && !reply->has_cached)
         reply->n_cached = news->result->stats.cached_tokens;
-    if (news->kind == HTH_NEWS_PROGRESS || reply->has_cached || reply->is_cached_told)
+    if (news->kind == HTH_NEWS_PROGRESS || news->kind == HTH_NEWS_PREFILL || reply->has_cached || reply->is_cached_told)
         return;
     reply->is_cached_told = true;
     if (job->is_framed && hth_known_n(&job->task.known, news->reply) == 0)
         hth_frame_add_cached(&job->jobs->wire, news->reply, reply->n_cached);
 }
 
+static void take_prefill(hth_job *job, const hth_news *news)
+{
+    hth_job_reply *reply = &job->replies[news->reply];
+    uint64_t now_ns = hth_os_monotonic_ns();
+
+    if (reply->read_ns == 0)
+        reply->read_ns = now_ns;
+    hth_api_reply_prefill(job->task.reply, news->reply, news->n_done, (double)(now_ns - reply->read_ns) / 1e6,
+                          &job->jobs->piece);
+}
+
 /* ---- ends ---- */
 
-static hth_frame_outcome outcome_of(const hearth_result *result)
+static hth_frame_figures figures_of(const hearth_stats *stats)
 {
-    const hearth_stats *stats = &result->stats;
-    hth_frame_outcome outcome = {
-        .finish = result->finish_reason,
-        .stop_number = result->stop_number,
+    return (hth_frame_figures){
         .n_prompt_tokens = stats->prompt_tokens,
         .n_cached_tokens = stats->cached_tokens,
         .n_reply_tokens = stats->completion_tokens,
         .hit = stats->hit,
         .tier = stats->tier,
         .miss = stats->miss,
-        .n_finish_tokens = stats->finish_tokens,
         .queue_ms = stats->queue_ms,
         .restore_ms = stats->restore_ms,
         .prefill_ms = stats->prefill_ms,
         .ttft_ms = stats->ttft_ms,
         .decode_ms = stats->decode_ms,
     };
+}
 
-    static_assert(sizeof(outcome.finish_key) == sizeof(stats->finish_key), "a key is a key");
-    memcpy(outcome.finish_key, stats->finish_key, sizeof(outcome.finish_key));
+static hth_frame_outcome outcome_of(const hearth_result *result)
+{
+    hth_frame_outcome outcome = {
+        .finish = result->finish_reason,
+        .stop_number = result->stop_number,
+        .n_finish_tokens = result->stats.finish_tokens,
+        .figures = figures_of(&result->stats),
+    };
+
+    static_assert(sizeof(outcome.finish_key) == sizeof(result->stats.finish_key), "a key is a key");
+    memcpy(outcome.finish_key, result->stats.finish_key, sizeof(outcome.finish_key));
     return outcome;
 }
 
 /* What the API's writers need of a result. */
 static hearth_result result_of(const hth_frame_outcome *outcome)
 {
+    const hth_frame_figures *figures = &outcome->figures;
     hearth_result result = {
         .status = HEARTH_OK,
         .finish_reason = (hearth_finish_reason)outcome->finish,
         .stop_number = outcome->stop_number,
         .stats = {
-            .prompt_tokens = outcome->n_prompt_tokens,
-            .cached_tokens = outcome->n_cached_tokens,
-            .completion_tokens = outcome->n_reply_tokens,
-            .hit = (hearth_hit)outcome->hit,
-            .tier = (hearth_tier)outcome->tier,
-            .miss = (hearth_miss)outcome->miss,
+            .prompt_tokens = figures->n_prompt_tokens,
+            .cached_tokens = figures->n_cached_tokens,
+            .completion_tokens = figures->n_reply_tokens,
+            .hit = (hearth_hit)figures->hit,
+            .tier = (hearth_tier)figures->tier,
+            .miss = (hearth_miss)figures->miss,
             .finish_tokens = outcome->n_finish_tokens,
-            .queue_ms = outcome->queue_ms,
-            .restore_ms = outcome->restore_ms,
-            .prefill_ms = outcome->prefill_ms,
-            .ttft_ms = outcome->ttft_ms,
-            .decode_ms = outcome->decode_ms,
+            .queue_ms = figures->queue_ms,
+            .restore_ms = figures->restore_ms,
+            .prefill_ms = figures->prefill_ms,
+            .ttft_ms = figures->ttft_ms,
+            .decode_ms = figures->decode_ms,
         },
     };
 
@@ -319,25 +348,20 @@ static hearth_result result_of(const hth_frame_outcome *outcome)
 
 static void add_to_summary(hth_job *job, uint32_t reply, const hearth_result *result)
 {
-    const hearth_stats *stats = &result->stats;
-    hth_frame_summary *summary = &job->summary;
+    hth_frame_figures figures = figures_of(&result->stats), *sum = &job->summary.figures;
 
-    summary->n_reply_tokens += stats->completion_tokens;
+    sum->n_reply_tokens += figures.n_reply_tokens;
     if (reply % job->task.request->options.n == 0) {
-        summary->n_prompt_tokens += stats->prompt_tokens;
-        summary->n_cached_tokens += stats->cached_tokens;
+        sum->n_prompt_tokens += figures.n_prompt_tokens;
+        sum->n_cached_tokens += figures.n_cached_tokens;
     }
     if (reply > 0)
         return;
-    summary->hit = stats->hit;
-    summary->tier = stats->tier;
-    summary->miss = stats->miss;
-    summary->finish = result->finish_reason;
-    summary->queue_ms = stats->queue_ms;
-    summary->restore_ms = stats->restore_ms;
-    summary->prefill_ms = stats->prefill_ms;
-    summary->ttft_ms = stats->ttft_ms;
-    summary->decode_ms = stats->decode_ms;
+    figures.n_prompt_tokens = sum->n_prompt_tokens;
+    figures.n_cached_tokens = sum->n_cached_tokens;
+    figures.n_reply_tokens = sum->n_reply_tokens;
+    *sum = figures;
+    job->summary.finish = result->finish_reason;
 }
 
 static void take_end(hth_job *job, const hth_news *news)
@@ -351,6 +375,8 @@ static void take_end(hth_job *job, const hth_news *news)
     /* It had ended before, and all that came of it is here. */
     if (outcome && job->replies[news->reply].n_tokens == hth_known_n(known, news->reply))
         result = result_of(outcome);
+    result.prompt_logprobs = news->result->prompt_logprobs;
+    result.n_top_logprobs = news->result->n_top_logprobs;
     add_to_summary(job, news->reply, &result);
     hth_api_reply_done(job->task.reply, news->reply, &result, &job->jobs->piece);
     if (!job->is_framed || hth_known_has_ended(known, news->reply) || hth_api_reply_failure(job->task.reply) != 0)
@@ -378,6 +404,7 @@ static void take_news(hth_job *job, const hth_news *news)
     case HTH_NEWS_PROGRESS:
         hth_api_reply_progress(reply, news->reply, HEARTH_PHASE_RESTORE, job->replies[news->reply].n_cached);
         break;
+    case HTH_NEWS_PREFILL: take_prefill(job, news); break;
     case HTH_NEWS_TEXT: hth_api_reply_text(reply, news->reply, news->event.text, news->event.n_bytes, piece); break;
     case HTH_NEWS_TOKEN: take_token(job, news); break;
     case HTH_NEWS_DONE:
@@ -412,11 +439,14 @@ static void write_wire(hth_job *job, int status, const char *type, bool is_over)
         status = 200;
         type = HTH_FRAMES_CONTENT_TYPE;
     }
+    if (!job->has_begun)
+        hth_job_add_notes(job);
     if (wire->failed) {
         hth_http_abort(take_exchange(job));
     } else if (is_over && !job->has_begun) {
         hth_http_reply(take_exchange(job), status, type, hth_buffer_text(wire), wire->n);
     } else if (is_over || wire->n > 0) {
+        job->said_ns = hth_os_monotonic_ns();
         if (!job->has_begun)
             hth_http_stream_begin(job->exchange, status, type);
         job->has_begun = true;
@@ -425,6 +455,33 @@ static void write_wire(hth_job *job, int status, const char *type, bool is_over)
             hth_http_stream_end(take_exchange(job));
     }
     hth_buffer_clear(wire);
+}
+
+/* What is to be kept of a reply that has ended well, for the front. */
+static void add_record(hth_job *job)
+{
+    hth_buffer *wire = &job->jobs->wire;
+    hth_buffer record = { .text = NULL };
+
+    hth_api_reply_record(job->task.reply, &record);
+    if (!record.failed) /* without memory it is not kept */
+        hth_frame_add_record(wire, 0, hth_buffer_text(&record), record.n);
+    hth_buffer_deinit(&record);
+}
+
+void hth_job_tell_begun(hth_job *job)
+{
+    hth_buffer *wire = &job->jobs->wire;
+    hth_buffer record = { .text = NULL };
+
+    if (job->is_framed)
+        hth_api_reply_record_begun(job->task.reply, &record);
+    hth_buffer_clear(wire);
+    if (!record.failed)
+        hth_frame_add_record(wire, HTH_RECORD_BEGUN, hth_buffer_text(&record), record.n);
+    hth_buffer_deinit(&record);
+    if (wire->n > 0)
+        write_wire(job, 200, body_type, false);
 }
 
 /* The next piece of the body, and what ends it. True: that was all. */
@@ -441,8 +498,10 @@ static bool add_body_piece(hth_job *job)
         if (!job->has_head)
             add_head(job, 200, false, 0);
         hth_frame_add_bytes(wire, hth_buffer_text(piece), piece->n);
-        if (is_over)
+        if (is_over) {
+            add_record(job);
             add_end(job, 200);
+        }
     }
     wire->failed |= piece->failed;
     return is_over;
@@ -487,9 +546,11 @@ static void write_news(hth_job *job)
     if (job->is_framed && has_ended) {
         if (!job->has_head)
             add_head(job, status, is_stream, 0);
+        if (!failure)
+            add_record(job);
         add_end(job, failure ? failure : status);
     }
-    write_wire(job, status, is_stream ? stream_type : body_type, has_ended);
+    write_wire(job, status, is_stream ? hth_api_stream_type(job->dialect) : body_type, has_ended);
     if (job->exchange && job->has_begun)
         hold_back(job);
     if (!job->exchange && job->n_ended < job->task.n_submitted)
@@ -529,21 +590,33 @@ bool hth_job_begin_replies(hth_job *job)
         reply->has_cached = hth_known_cached(&task->known, i, &reply->n_cached);
         if (reply->has_cached)
             hth_api_reply_progress(task->reply, i, HEARTH_PHASE_RESTORE, reply->n_cached);
+        if (hth_known_has_begun(&task->known, i))
+            hth_api_reply_note_reply_begun(task->reply, i);
     }
     return true;
 }
 
-void hth_job_begin_stream(hth_job *job)
+void hth_job_say_idle(hth_job *job)
 {
-    hth_buffer *wire = &job->jobs->wire;
+    hth_buffer *wire = &job->jobs->wire, *piece = &job->jobs->piece;
+    hth_api_reply *reply = job->task.reply;
+    bool begins;
 
-    hth_buffer_clear(wire);
-    if (job->is_framed)
-        add_head(job, 200, true, 0);
-    else
-        hth_sse_add_comment(wire);
-    if (wire->failed)
+    if (hth_api_reply_has_ended(reply) || (job->has_begun && hth_http_stream_backlog(job->exchange) > 0))
         return;
-    hth_api_reply_note_begun(job->task.reply);
-    write_wire(job, 200, stream_type, false);
+    hth_buffer_clear(wire);
+    hth_buffer_clear(piece);
+    if (!job->replies[0].has_cached) /* what was told of it by now: the first token says it for good */
+        hth_api_reply_progress(reply, 0, HEARTH_PHASE_RESTORE, hth_box_n_restored(job->task.box, 0));
+    begins = hth_api_reply_idle(reply, piece);
+    if (!job->is_framed) {
+        hth_buffer_add(wire, hth_buffer_text(piece), piece->n);
+    } else {
+        if (!job->has_head)
+            add_head(job, 200, true, 0);
+        hth_frame_add_step(wire, 0, begins ? HTH_STEP_BEGINS : 0, NULL, hth_buffer_text(piece), piece->n);
+    }
+    wire->failed |= piece->failed;
+    hth_buffer_clear(piece);
+    write_wire(job, 200, hth_api_stream_type(job->dialect), false);
 }

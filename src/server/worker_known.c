@@ -85,6 +85,7 @@ static bool add_step(hth_known_reply *reply, const hth_frame *frame)
     }
     for (uint32_t i = 0; i < frame->n_tokens; i++)
         reply->tokens[reply->n++] = hth_frame_token(frame, i);
+    reply->has_begun |= frame->reply_has_begun || frame->n_tokens > 0;
     reply->has_ended |= frame->reply_has_ended;
     return true;
 }
@@ -160,6 +161,11 @@ uint32_t hth_known_n(const hth_known *known, uint32_t i)
 bool hth_known_has_ended(const hth_known *known, uint32_t i)
 {
     return i < known->n_replies && known->replies[i].has_ended;
+}
+
+bool hth_known_has_begun(const hth_known *known, uint32_t i)
+{
+    return i < known->n_replies && known->replies[i].has_begun;
 }
 
 bool hth_known_cached(const hth_known *known, uint32_t i, uint32_t *n_out)

@@ -17,6 +17,7 @@ typedef struct hth_known_reply {
     uint32_t n_logprobs; /* 0: none were told of any */
     hearth_logprob *logprobs;
     uint32_t logprobs_capacity; /* of tokens */
+    bool has_begun;             /* the beginning of its stream has left */
     bool has_ended;
     bool has_outcome;
     hth_frame_outcome outcome; /* of its end */
@@ -42,6 +43,8 @@ void hth_known_deinit(hth_known *known); /* zeros afterwards */
 /* Tokens of reply i; has it ended? */
 uint32_t hth_known_n(const hth_known *known, uint32_t i);
 bool hth_known_has_ended(const hth_known *known, uint32_t i);
+/* Has the beginning of its stream left, with tokens or before them? */
+bool hth_known_has_begun(const hth_known *known, uint32_t i);
 /* Its prompt's cached tokens into *n_out; false where that was not told. */
 bool hth_known_cached(const hth_known *known, uint32_t i, uint32_t *n_out);
 /* The log probabilities of token i of a reply, as many as *n_out; NULL: they are not known. */

@@ -40,10 +40,11 @@ static_assert(sizeof(news_head) % ALIGNMENT == 0 && sizeof(hearth_logprob) == AL
 typedef struct box_reply box_reply;
 struct box_reply {
     /* The scheduler's. */
-    hth_buffer text; /* by itself, not told yet; what is left of it at the end is told with the end */
-    size_t n_due;    /* bytes of text of the last token, which on_text is about to repeat */
-    uint32_t n_done; /* of a restore; 0: nothing new */
-    bool lost_news;  /* there was no memory for them */
+    hth_buffer text;             /* by itself, not told yet; what is left of it at the end is told with the end */
+    size_t n_due;                /* bytes of text of the last token, which on_text is about to repeat */
+    uint32_t n_done;             /* of a restore; 0: nothing new */
+    bool lost_news;              /* there was no memory for them */
+    _Atomic uint32_t n_restored; /* as it was told last; read by the loop */
 
     /* The scheduler's until it is in the box's list of ended ones, then the loop's. */
     hearth_result result;
@@ -57,6 +58,7 @@ struct hth_box {
     void *owner;
     uint32_t n_replies;
     bool tells_stats; /* with each token */
+    bool tells_prefill;
 
     /* Under the post's lock. */
     hth_box *next;
@@ -139,6 +141,16 @@ hth_box *hth_box_new(hth_post *post, uint32_t n_replies, void *owner)
 void hth_box_tell_stats(hth_box *box)
 {
     box->tells_stats = true;
+}
+
+void hth_box_tell_prefill(hth_box *box)
+{
+    box->tells_prefill = true;
+}
+
+uint32_t hth_box_n_restored(const hth_box *box, uint32_t i)
+{
+    return atomic_load_explicit(&box->replies[i].n_restored, memory_order_relaxed);
 }
 
 void *hth_box_owner(const hth_box *box)
@@ -300,10 +312,40 @@ static bool on_text(uint64_t id, const char *text, size_t n_bytes, void *user_da
 static void on_progress(uint64_t id, hearth_phase phase, uint32_t n_done, uint32_t n_total, void *user_data)
 {
     const hth_box_part *part = user_data;
+    hth_box *box = part->box;
+    uint32_t i = reply_of(part, id);
+    box_reply *reply = &box->replies[i];
+    bool is_put;
 
     (void)n_total;
-    if (phase == HEARTH_PHASE_RESTORE)
-        part->box->replies[reply_of(part, id)].n_done = n_done;
+    if (phase == HEARTH_PHASE_RESTORE) {
+        reply->n_done = n_done;
+        atomic_store_explicit(&reply->n_restored, n_done, memory_order_relaxed);
+        return;
+    }
+    if (!box->tells_prefill)
+        return;
+    pthread_mutex_lock(&box->post->lock);
+    is_put = put_progress_locked(box, i) &&
+             put_locked(box, &(news_head){ .kind = HTH_NEWS_PREFILL, .reply = i, .n_done = n_done }, NULL, NULL, NULL);
+    if (is_put)
+        list_locked(box);
+    pthread_mutex_unlock(&box->post->lock);
+    reply->lost_news |= !is_put;
+    atomic_store_explicit(&box->post->has_news, true, memory_order_relaxed);
+}
+
+static bool keep_prompt_logprobs(hearth_result *to, const hearth_result *result)
+{
+    size_t n_bytes =
+        result->stats.prompt_tokens * (1 + (size_t)result->n_top_logprobs) * sizeof(*result->prompt_logprobs);
+
+    if (!result->prompt_logprobs)
+        return true;
+    to->prompt_logprobs = malloc(n_bytes);
+    if (to->prompt_logprobs)
+        memcpy(to->prompt_logprobs, result->prompt_logprobs, n_bytes);
+    return to->prompt_logprobs != NULL;
 }
 
 /* What the loop needs of a result. */
@@ -315,7 +357,9 @@ static void keep_result(box_reply *reply, const hearth_result *result)
         .stats = result->stats,
         .error = result->error,
         .stop_number = result->stop_number,
+        .n_top_logprobs = result->n_top_logprobs,
     };
+    reply->lost_news |= !keep_prompt_logprobs(&reply->result, result);
     if (!reply->lost_news)
         return;
     reply->result.status = hth_fail(&reply->result.error, HEARTH_NO_MEMORY, "no memory for the reply");

@@ -24,6 +24,7 @@ enum { HTH_BOX_BYTES_MAX = 64 << 20 };
 
 typedef enum hth_news_kind {
     HTH_NEWS_PROGRESS, /* of a restore */
+    HTH_NEWS_PREFILL,  /* where it is to be told: the prompt is read so far */
     HTH_NEWS_TEXT,     /* text by itself, right before the token or the end that it belongs to */
     HTH_NEWS_TOKEN,
     HTH_NEWS_DONE, /* the reply's last */
@@ -32,7 +33,7 @@ typedef enum hth_news_kind {
 typedef struct hth_news {
     hth_news_kind kind;
     uint32_t reply;
-    uint32_t n_done;             /* PROGRESS */
+    uint32_t n_done;             /* PROGRESS, PREFILL */
     hearth_token_event event;    /* TOKEN; of TEXT its text and n_bytes */
     const hearth_result *result; /* DONE: without text and tokens; until the box is freed */
 } hth_news;
@@ -50,6 +51,8 @@ void hth_box_free(hth_box *box);
 void *hth_box_owner(const hth_box *box);
 /* News of tokens have their statistics, too, which are large. Before a request is submitted. */
 void hth_box_tell_stats(hth_box *box);
+/* How far prompts were read is news, each time. Before a request is submitted. */
+void hth_box_tell_prefill(hth_box *box);
 
 /* The replies first .. first + n - 1 of a box are those of one submission; a request's user_data. */
 typedef struct hth_box_part {
@@ -76,6 +79,9 @@ void hth_post_pass_on(hth_post *post);
 void hth_post_wake(hth_post *post);
 
 /* ---- event loop ---- */
+
+/* How much of reply i's prompt was restored, as far as it was told by now, whether or not that is news yet. */
+uint32_t hth_box_n_restored(const hth_box *box, uint32_t i);
 
 /* Becomes readable when the loop is to take what has come. */
 int hth_post_fd(const hth_post *post);

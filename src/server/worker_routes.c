@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "api/answers.h"
+#include "api/ollama_answers.h"
 #include "server/frames.h"
 #include "server/routes.h"
 
@@ -70,8 +70,11 @@ static void show(const hth_worker_self *self, hth_http_exchange *exchange, hth_r
         (void)hearth_model_info_get(self->model, &info, NULL); /* the model is there */
     switch (kind) {
     case HTH_ROUTE_MODELS: hth_api_models_write(&listed, 1, &body); break;
+    case HTH_ROUTE_OLLAMA_TAGS: hth_api_ollama_tags_write(&listed, 1, &body); break;
+    case HTH_ROUTE_OLLAMA_PS: hth_api_ollama_ps_write(&listed, 1, &body); break;
+    case HTH_ROUTE_OLLAMA_VERSION: hth_api_ollama_version_write(&body); break;
     case HTH_ROUTE_MODEL: hth_api_model_write(&listed, &body); break;
-    case HTH_ROUTE_PROPS: hth_api_props_write(&info, &body); break;
+    case HTH_ROUTE_PROPS: hth_api_props_write(&info, self->file, &body); break;
     case HTH_ROUTE_SLOTS: hth_api_slots_write(&info, &body); break;
     default: status = hth_api_health_write(self->problem, &body); break;
     }
@@ -89,7 +92,8 @@ static bool begins_with(const char *text, const char *prefix)
 static bool may_be_json(hth_http_exchange *exchange)
 {
     const char *type = hth_http_header(exchange, "Content-Type"), *known = hth_http_header(exchange, HTH_HEADER_KNOWN);
-    size_t n, i = known ? strtoul(known, NULL, 10) : 0; /* frames before it */
+    const char *past = hth_http_header(exchange, HTH_HEADER_PAST);
+    size_t n, i = (known ? strtoul(known, NULL, 10) : 0) + (past ? strtoul(past, NULL, 10) : 0); /* what is before it */
     const char *body = hth_http_body(exchange, &n);
 
     if (!type || !(begins_with(type, "multipart/") || begins_with(type, "application/x-www-form-urlencoded")))
@@ -101,6 +105,14 @@ static bool may_be_json(hth_http_exchange *exchange)
     return i < n && body[i] == '{'; /* curl calls everything a form that is not said to be something else */
 }
 
+/* Is it answered by the front alone? */
+static bool is_fronts(const hth_route *route)
+{
+    return route->kind == HTH_ROUTE_ADMIN || route->kind == HTH_ROUTE_STREAM || route->kind == HTH_ROUTE_STORED ||
+           route->kind == HTH_ROUTE_ROOT || route->kind == HTH_ROUTE_OLLAMA_PULL ||
+           route->kind == HTH_ROUTE_OLLAMA_FILES || route->kind == HTH_ROUTE_OLLAMA_EMBED;
+}
+
 /* Can it be answered at all? Otherwise it was refused. */
 static bool check(const hth_worker_self *self, hth_http_exchange *exchange, const hth_route *route)
 {
@@ -108,18 +120,20 @@ static bool check(const hth_worker_self *self, hth_http_exchange *exchange, cons
     hth_api_dialect dialect = hth_path_dialect(path);
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
 
-    if (!route || route->kind == HTH_ROUTE_ADMIN) { /* those are the front's */
+    if (!route || is_fronts(route)) {
         refuse_unknown(exchange, dialect, "endpoint", path);
     } else if (!hth_method_is(route->method, hth_http_method(exchange))) {
         bool is_get = strcmp(route->method, "GET") == 0;
+        char text[64];
 
+        (void)snprintf(text, sizeof(text), "this endpoint takes %s", route->method); /* fits */
         hth_http_header_add(exchange, "Allow", is_get ? "GET, HEAD" : route->method);
-        refuse(exchange, dialect, 405, is_get ? "this endpoint takes GET" : "this endpoint takes POST");
+        refuse(exchange, dialect, 405, text);
     } else if (self->problem && route->kind != HTH_ROUTE_HEALTH) {
         hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "%s", self->problem);
         error.retry_after_s = 1;
         hth_job_reply_error(exchange, dialect, &error);
-    } else if (strcmp(route->method, "POST") == 0 && !may_be_json(exchange)) {
+    } else if (hth_method_is(route->method, "POST") && !may_be_json(exchange)) {
         refuse(exchange, dialect, 415, "the body is a form; it must be JSON (Content-Type: application/json)");
     } else if (hth_http_encoding(exchange)) {
         char text[128];

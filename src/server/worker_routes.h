@@ -11,6 +11,7 @@ typedef struct hth_worker_self {
     hth_jobs *jobs;
     hearth_model *model;  /* NULL: not loaded yet */
     const char *name;     /* of the model */
+    const char *file;     /* that it is loaded from */
     const char *problem;  /* why there is no model, or soon none; NULL: all is well */
     json_int_t created_s; /* since when there is one */
 } hth_worker_self;

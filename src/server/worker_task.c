@@ -12,6 +12,7 @@
 
 enum {
     REPLIES_QUICK_MAX = 16, /* more are submitted beside the loop */
+    WORTH_TOKENS_MIN = 512, /* a guess: less is read within seconds on anything */
 };
 
 void hth_task_deinit(hth_task *task)
@@ -32,15 +33,20 @@ void hth_task_deinit(hth_task *task)
 
 bool hth_task_read(hth_task *task)
 {
+    size_t n_before = task->n_known + task->n_past;
+    hth_api_past past = { .bytes = task->bytes ? task->bytes + task->n_known : NULL, .n_bytes = task->n_past };
+
     task->error = (hth_api_error){ .kind = HTH_API_NO_ERROR };
-    if (task->n_known > task->n_bytes)
+    if (task->n_known > task->n_bytes || task->n_past > task->n_bytes - task->n_known)
         hth_api_fail(&task->error, HTH_API_INVALID_VALUE, NULL, "the body is shorter than what should be before it");
     else if (hth_known_read(task->bytes, task->n_known, HTH_API_REPLIES_MAX, &task->known, &task->error))
-        task->request = hth_api_request_parse(task->api, task->bytes ? task->bytes + task->n_known : "",
-                                              task->n_bytes - task->n_known, task->limits, &task->error);
+        task->request = hth_api_request_parse_past(task->api, task->bytes ? task->bytes + n_before : "",
+                                                   task->n_bytes - n_before, &past, task->limits, &task->error);
     task->bytes = NULL;
     free(task->bytes_copy);
     task->bytes_copy = NULL;
+    if (task->request && task->request->is_load)
+        task->kind = HTH_TASK_ANSWER;
     if (task->error.kind == HTH_API_NO_ERROR && task->known.has_model &&
         memcmp(task->known.model, task->model_digest, sizeof(task->known.model)) != 0)
         hth_api_fail(&task->error, HTH_API_INTERNAL, NULL,
@@ -99,10 +105,21 @@ static bool join_salts(hth_task *task)
     return true;
 }
 
+/* What the template or a grammar could not take is told as what the parser could not. */
+static void join_notes(hth_task *task)
+{
+    for (size_t i = 0; i < task->prepared.n_requests; i++)
+        if (task->prepared.prompts[i])
+            hth_api_notes_join(&task->request->notes, &task->prepared.prompts[i]->notes);
+}
+
 static bool prepare(hth_task *task)
 {
-    return join_salts(task) &&
-           hth_api_prepare(task->model, task->request, task->seed, task->prompts, &task->prepared, &task->error);
+    if (!join_salts(task) ||
+        !hth_api_prepare(task->model, task->request, task->seed, task->prompts, &task->prepared, &task->error))
+        return false;
+    join_notes(task);
+    return true;
 }
 
 /* ---- submitting ---- */
@@ -159,7 +176,12 @@ static bool submit(hth_task *task)
 
 static bool make_reply(hth_task *task)
 {
-    const hth_api_reply_options options = { .model = task->model_name, .id = task->id, .created_s = task->created_s };
+    const char *named = task->request->model; /* clients compare it with what they asked for */
+    const hth_api_reply_options options = {
+        .model = named && *named ? named : task->model_name,
+        .id = task->id,
+        .created_s = task->created_s,
+    };
 
     task->reply = hth_api_reply_new(task->model, task->request, &task->prepared, &options, &task->error);
     if (!task->reply)
@@ -172,6 +194,8 @@ static bool make_reply(hth_task *task)
     task->box = hth_box_new(task->post, task->n_replies, task->owner);
     if (task->box && task->request->wants_timings && task->request->stream)
         hth_box_tell_stats(task->box);
+    if (task->box && task->request->wants_progress && task->request->stream)
+        hth_box_tell_prefill(task->box);
     task->parts = calloc(task->n_replies, sizeof(*task->parts));
     if (!task->box || !task->parts)
         hth_api_fail(&task->error, HTH_API_OVERLOADED, NULL, "no memory for the request");
@@ -189,6 +213,7 @@ static void generate(hth_task *task)
 static void explain(hth_task *task)
 {
     hearth_explanation about = { .struct_size = sizeof(about) };
+    json_t *normalized;
     hearth_error err;
 
     if (!prepare(task))
@@ -197,12 +222,16 @@ static void explain(hth_task *task)
         hth_api_fail_status(&task->error, &err);
         return;
     }
+    normalized = json_array();
+    for (size_t i = 0; i < task->request->n_normalized; i++)
+        json_array_append_new(normalized, json_string(task->request->normalized[i]));
     hth_buffer_add_json_take(&task->answer,
-                             json_pack("{s:I, s:I, s:b, s:s, s:s, s:I, s:s, s:s}", "prompt_tokens",
+                             json_pack("{s:I, s:I, s:b, s:s, s:s, s:I, s:s, s:s, s:s, s:o}", "prompt_tokens",
                                        (json_int_t)about.prompt_tokens, "known_tokens", (json_int_t)about.known_tokens,
                                        "knows_logits", about.knows_logits, "tier", hearth_tier_name(about.tier), "miss",
                                        hearth_miss_name(about.miss), "left_at", (json_int_t)about.left_at, "left_text",
-                                       about.left_text, "detail", about.detail));
+                                       about.left_text, "left_kind", about.left_kind, "detail", about.detail,
+                                       "normalized", normalized));
 }
 
 void hth_task_run(hth_task *task)
@@ -226,6 +255,29 @@ void hth_task_cancel(const hth_task *task)
     for (uint32_t i = 0; i < task->n_parts; i++)
         for (uint32_t k = 0; k < (task->known.n_replies > 0 ? 1 : task->request->options.n); k++)
             (void)hearth_cancel(task->model, task->parts[i].id + k, NULL); /* not found: it has ended */
+}
+
+/* Is a prompt long, or has something like it been here before, so that it is worth reading for who asks once more? */
+static bool is_worth_reading(const hth_task *task)
+{
+    for (uint32_t i = 0; i < task->n_replies; i++)
+        if (hth_box_n_restored(task->box, i) > 0)
+            return true;
+    for (size_t i = 0; i < task->prepared.n_requests; i++)
+        if (task->prepared.requests[i].n_tokens >= WORTH_TOKENS_MIN)
+            return true;
+    return false;
+}
+
+void hth_task_linger(const hth_task *task, uint32_t ms)
+{
+    if (ms == 0 || !is_worth_reading(task)) {
+        hth_task_cancel(task);
+        return;
+    }
+    for (uint32_t i = 0; i < task->n_parts; i++)
+        for (uint32_t k = 0; k < (task->known.n_replies > 0 ? 1 : task->request->options.n); k++)
+            (void)hearth_linger(task->model, task->parts[i].id + k, ms, NULL); /* not found: it has ended */
 }
 
 void hth_task_pause(const hth_task *task, bool pause)

@@ -41,6 +41,7 @@ typedef struct hth_task {
     const char *bytes; /* [n_bytes], of which the first n_known are frames; needed until it was read */
     size_t n_bytes;
     size_t n_known;
+    size_t n_past; /* of those behind them, records of earlier responses */
     bool goes_on;     /* another worker had it: it has its place in the queue */
     char *bytes_copy; /* owned: bytes, where they have to outlive the exchange */
     char id[HTH_TASK_ID_BYTES];
@@ -80,6 +81,8 @@ void hth_task_run(hth_task *task);
 
 /* End what was submitted and has not ended, or have it wait. Event loop, after hth_task_run. */
 void hth_task_cancel(const hth_task *task);
+/* The client has gone: read its prompts on for ms at most (hearth_linger), where that is worth it; cancel otherwise. */
+void hth_task_linger(const hth_task *task, uint32_t ms);
 void hth_task_pause(const hth_task *task, bool pause);
 
 #endif

@@ -21,7 +21,7 @@ const replace = [
 
 export const withoutChance = (text) => {
   const found = id.exec(text)
-  let plain = (found ? text.replaceAll(found[1], 'REPLY') : text).replace(/(^|\n\n)(?::\n\n)+/g, '$1')
+  let plain = (found ? text.replaceAll(found[1], 'REPLY') : text).replace(/(^|\n\n)(?:(?::|event: ping\ndata: {"type":"ping"})\n\n)+/g, '$1')
   for (const [pattern, by] of replace) plain = plain.replace(pattern, by)
   return plain
 }

@@ -3,12 +3,11 @@
 #
 # Usage: install.sh [--print] [DIRECTORY]
 #
-# DIRECTORY holds another package.json and package-lock.json, such as ../schemas; default: the one that this lies in.
-#
-# Prints the directory that holds node_modules as the only line on standard output. npm fetches from the registry that it
-# is set up for (the lock file names none) and checks each package against the digest in the lock file. The result lies
-# in the cache directory under the lock file's digest and appears by one rename, so that it is there whole or not at all;
-# several at once may install, and one wins. With --print, nothing is installed.
+# DIRECTORY holds the lock file, ../agents for example (default: this one). Prints the directory that holds node_modules as
+# the only line on standard output. npm fetches from the registry that it is set up for (the lock file names none) and checks
+# each package against the digest in the lock file. The result lies in the cache directory under the lock file's digest and
+# appears by one rename, so that it is there whole or not at all; several at once may install, and one wins. With --print,
+# nothing is installed.
 #
 # Environment: HEARTH_CLIENTS_CACHE, where to keep them (default: $XDG_CACHE_HOME/hearth/clients or ~/.cache/hearth/clients).
 set -eu
@@ -36,7 +35,7 @@ cp "$here/package.json" "$here/package-lock.json" "$stage/"
 printf 'clients: installing what %s names into %s\n' "$here/package-lock.json" "$final" >&2
 if ! (cd "$stage" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error) >"$stage/log" 2>&1; then
   cat "$stage/log" >&2
-  die "npm could not install what $here/package-lock.json names; the tests that need it need the npm registry" \
+  die "npm could not install what $here/package-lock.json names; the tests with official clients need the npm registry" \
     "once, or a filled HEARTH_CLIENTS_CACHE"
 fi
 chmod 755 "$stage"

@@ -87,7 +87,7 @@ post /v1/chat/completions "{\"model\":\"tiny\",$hello}"; is 200; expect "the rep
 # What is wrong.
 post /v1/chat/completions '{"model":"tiny",'; is 400; expect code "$(value r.error.code)" invalid_json
 post /v1/chat/completions '{"model":"tiny"}'; is 400; expect param "$(value r.error.param)" messages
-post /v1/chat/completions "{\"model\":\"none\",$hello}"; is 404
+post /v1/chat/completions "{\"model\":\"other\",$hello}"; is 200; expect model "$(value r.model)" other
 post /v1/messages '{"model":"tiny","messages":[]}'; is 400; expect type "$(value r.type)" error
 post /completion '{"prompt":"a","temperature":-1}'; is 400; expect code "$(value r.error.code)" 400
 get /nowhere; is 404; json
@@ -105,6 +105,8 @@ get /v1/chat/completions -T "$work/request" -X POST -H 'Transfer-Encoding: chunk
 get /v1/chat/completions -H 'Content-Type: application/json' -H 'Expect: 100-continue' -d @"$work/request"; is 200
 get /v1/chat/completions -X OPTIONS -H 'Origin: https://a.example' -H 'Access-Control-Request-Method: POST'
 ! grep -qi '^access-control-allow-origin' "$work/head" || fail "CORS is on by itself"
+is 403; has '--cors-origin https://a.example'
+post /v1/chat/completions "{\"model\":\"tiny\",$hello}" -H 'Origin: http://localhost:5173'; is 403; has 'all pages of this machine'
 get /health -H 'X-Request-Id: mine-42' -H 'traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'; is 200; header 'x-request-id: mine-42'
 serve_stop
 
@@ -113,7 +115,7 @@ set --
 if [ -s /proc/net/if_inet6 ]; then set -- --listen '[::1]:0'; fi
 openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext 'subjectAltName=DNS:localhost,IP:127.0.0.1' \
   -keyout "$work/tls.key" -out "$work/tls.crt" 2>/dev/null || fail "openssl makes no certificate"
-serve -m "tiny=$tiny" --cache "$work/kv" --ram 32M --listen "unix:$work/hearth.sock" "$@" --cors-origin https://a.example
+serve -m "tiny=$tiny" --cache "$work/kv" --ram 32M --listen "unix:$work/hearth.sock" "$@" --cors-origin https://a.example --cors-origin localhost --cors-origin tauri://
 expect "the socket's mode" "$(stat -c %a "$work/hearth.sock" 2>/dev/null || stat -f %Lp "$work/hearth.sock")" 600
 get /v1/models --unix-socket "$work/hearth.sock"; is 200; has tiny
 if [ $# -gt 0 ]; then
@@ -123,7 +125,15 @@ if [ $# -gt 0 ]; then
 fi
 get /v1/chat/completions -X OPTIONS -H 'Origin: https://a.example' -H 'Access-Control-Request-Method: POST' \
   -H 'Access-Control-Request-Headers: content-type,authorization'
-header 'access-control-allow-origin: https://a.example'
+is 204; header 'access-control-allow-origin: https://a.example'; header 'access-control-allow-headers: content-type,authorization'
+for origin in http://localhost:5173 https://127.0.0.1:3000 'http://[::1]:1420' http://tauri.localhost tauri://localhost; do
+  post /v1/chat/completions "{\"model\":\"tiny\",$hello}" -H "Origin: $origin"; is 200
+  grep -qiF "access-control-allow-origin: $origin" "$work/head" || fail "a page of $origin may not read: $(cat "$work/head")"
+done
+for origin in http://localhost.evil.example http://192.168.1.5 app://x null; do
+  post /v1/chat/completions "{\"model\":\"tiny\",$hello}" -H "Origin: $origin"; is 403
+  ! grep -qi '^access-control-allow-origin' "$work/head" || fail "a page of $origin may read"
+done
 post /v1/chat/completions "{\"model\":\"tiny\",$hello}" -H 'Origin: https://a.example'; is 200; header 'access-control-allow-origin: https://a.example'
 post /v1/chat/completions "{\"model\":\"tiny\",$hello}" -H 'Origin: https://b.example'
 is 403

@@ -73,8 +73,10 @@ if [ -r "/proc/$worker/cmdline" ]; then
   ! tr '\0' ' ' <"/proc/$worker/cmdline" | grep -q hush || fail "the worker's command line shows the salt"
   tr '\0' ' ' <"/proc/$worker/environ" | grep -q hush || fail "the worker did not get its salt"
 fi
-# Without a page's origin any name will do; with one only names that lead to nobody else.
-ask 200 -H 'Host: evil.example' "$url/v1/models"
+# Without keys only names that lead to nobody else are asked, with a page's origin and without.
+ask 403 -H 'Host: evil.example' "$url/v1/models"
+grep -q -e '--cors-origin https://evil.example' "$work/reply" || fail "the refusal does not say how to allow the name: $(cat "$work/reply")"
+ask 200 -H 'Host: evil.example' "$url/health"
 ask 403 -H 'Host: evil.example' -H 'Origin: http://evil.example' "$url/v1/models"
 ask 200 -H 'Host: localhost:5' -H 'Origin: http://localhost:5' "$url/v1/models"
 # Who holds all connections does not keep operators out.

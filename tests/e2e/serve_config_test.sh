@@ -128,13 +128,13 @@ if command -v openssl >/dev/null; then
   printf 'listen = "127.0.0.1:0"\nadmin = "unix:%s"\ntls { certificate = "%s"; key = "%s" }\nmodel m { path = "%s" }\n' \
     "$work/admin.sock" "$work/etc/cert.pem" "$work/etc/key.pem" "$tiny" >"$work/etc/tls.conf"
   serve_listening --config "$work/etc/tls.conf"
-  expect "TLS" "$(curl -s -m 60 -o /dev/null -w '%{http_code}' --cacert "$work/etc/cert.pem" "https://localhost:$port/health")" 200
+  expect "TLS" "$(curl -s -m 60 -o /dev/null -w '%{http_code}' --cacert "$work/etc/cert.pem" "https://localhost:$port/v1/models")" 200
   cp "$work/etc/cert.pem" "$work/etc/good.pem"
   echo garbage >"$work/etc/cert.pem"
   expect "a reload with a certificate that is none" "$(curl -s -m 60 -o "$work/out" -w '%{http_code}' -X POST \
     --unix-socket "$work/admin.sock" http://admin/admin/reload)" 400
   grep -q 'cert.pem' "$work/out" || fail "the reload says: $(cat "$work/out")"
-  expect "TLS after it" "$(curl -s -m 60 -o /dev/null -w '%{http_code}' --cacert "$work/etc/good.pem" "https://localhost:$port/health")" 200
+  expect "TLS after it" "$(curl -s -m 60 -o /dev/null -w '%{http_code}' --cacert "$work/etc/good.pem" "https://localhost:$port/v1/models")" 200
   cp "$work/etc/good.pem" "$work/etc/cert.pem"
   serve_stop
 fi

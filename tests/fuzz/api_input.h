@@ -54,13 +54,13 @@ static void read_events(char *text, hth_buffer *said)
     for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
         json_t *event, *choice, *content;
 
-        if (strncmp(line, "data: ", 6) != 0) {
+        if (*line != '{' && strncmp(line, "data: ", 6) != 0) {
             require(strncmp(line, "event: ", 7) == 0);
             continue;
         }
         if (strcmp(line, "data: [DONE]") == 0)
             continue;
-        event = json_loads(line + 6, 0, NULL);
+        event = json_loads(*line == '{' ? line : line + 6, 0, NULL); /* Ollama's are lines */
         require(event != NULL);
         choice = json_array_get(json_object_get(event, "choices"), 0);
         content = json_object_get(json_object_get(choice, "delta"), "content");
@@ -70,6 +70,10 @@ static void read_events(char *text, hth_buffer *said)
             content = json_object_get(json_object_get(event, "delta"), "text");
         if (!content)
             content = json_object_get(event, "content");
+        if (!content)
+            content = json_object_get(json_object_get(event, "message"), "content");
+        if (!content)
+            content = json_object_get(event, "response");
         if (json_is_string(content))
             hth_buffer_add(said, json_string_value(content), json_string_length(content));
         json_decref(event);
@@ -90,6 +94,10 @@ static void read_body(const char *text, hth_buffer *said)
         content = json_object_get(choice, "text");
     if (!content)
         content = json_object_get(first, "content");
+    if (!content)
+        content = json_object_get(json_object_get(first, "message"), "content");
+    if (!content)
+        content = json_object_get(first, "response");
     json_array_foreach(content, i, block) if (json_object_get(block, "text"))
         hth_buffer_add_text(said, json_string_value(json_object_get(block, "text")));
     if (json_is_string(content))
@@ -165,7 +173,8 @@ static void fuzz_api(hth_api_kind kind, const uint8_t *bytes, size_t n_bytes)
     }
     require(error.kind == HTH_API_NO_ERROR);
     if (kind == HTH_API_TOKENIZE || kind == HTH_API_DETOKENIZE || kind == HTH_API_APPLY_TEMPLATE ||
-        kind == HTH_API_COUNT_TOKENS) {
+        kind == HTH_API_COUNT_TOKENS || kind == HTH_API_RESPONSES_TOKENS || kind == HTH_API_OLLAMA_SHOW ||
+        request->is_load) {
         if (!hth_api_answer(fuzz_model(), request, NULL, &out, &error))
             check_error(kind, &error);
         hth_buffer_deinit(&out);

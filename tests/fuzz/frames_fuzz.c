@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "api/request.h"
+#include "api/notes.h"
 #include "server/frames.h"
 #include "server/worker_known.h"
 
@@ -41,11 +42,14 @@ static void rewrite_step(const hth_frame *frame, hth_buffer *out)
 static void check_rewritten(const hth_frame *frame, size_t n_used)
 {
     hth_buffer out = { .text = NULL };
+    char notes[HTH_API_NOTES_BYTES + 1] = "";
     hth_frame again;
     size_t n_again = 0;
 
     if (frame->kind == HTH_FRAME_HEAD) {
-        hth_frame_add_head(&out, frame->status, frame->is_stream, frame->retry_after_s, frame->content_type);
+        if (frame->n_notes > 0)
+            memcpy(notes, frame->notes, frame->n_notes);
+        hth_frame_add_head(&out, frame->status, frame->is_stream, frame->retry_after_s, frame->content_type, notes);
     } else if (frame->kind == HTH_FRAME_END) {
         hth_frame_add_end(&out, &frame->summary);
     } else if (frame->kind == HTH_FRAME_CACHED) {
@@ -56,6 +60,9 @@ static void check_rewritten(const hth_frame *frame, size_t n_used)
         hth_frame_add_outcome(&out, frame->reply, &frame->outcome);
     } else if (frame->kind == HTH_FRAME_BYTES) {
         hth_frame_add_bytes(&out, frame->bytes, frame->n_bytes);
+    } else if (frame->kind == HTH_FRAME_RECORD) {
+        if (frame->is_last) /* others are followed by more */
+            hth_frame_add_record(&out, frame->has_begun ? HTH_RECORD_BEGUN : 0, frame->bytes, frame->n_bytes);
     } else {
         rewrite_step(frame, &out);
     }

@@ -31,11 +31,27 @@ static void compare(const json_t *body, const hth_api_peeked *peeked)
     require(peeked->stream == json_is_true(stream));
 }
 
+/* The response that a body goes on from is the one that the parser finds, where it can be one of ours. */
+static void compare_past(const json_t *body, const hth_api_peeked_past *past)
+{
+    const char *id = json_string_value(json_object_get(body, "previous_response_id"));
+    bool is_found = false;
+
+    for (size_t i = 0; i < past->n; i++) {
+        require(strncmp(past->ids[i], "resp_", 5) == 0 && strlen(past->ids[i]) < HTH_API_PEEK_ID_BYTES);
+        is_found = is_found || (id && strcmp(past->ids[i], id) == 0);
+    }
+    if (id && strncmp(id, "resp_", 5) == 0 && strlen(id) > 5 && strlen(id) < HTH_API_PEEK_ID_BYTES)
+        require(is_found || past->n == HTH_API_PEEK_PAST_MAX);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 {
     const char *text = (const char *)bytes;
     hth_api_peeked peeked;
+    hth_api_peeked_past past;
     bool is_object = hth_api_peek(text, n_bytes, &peeked);
+    bool is_whole = hth_api_peek_past(text, n_bytes, &past);
     json_t *body = NULL;
 
     require(strlen(peeked.model) <= HTH_API_PEEK_MODEL_BYTES_MAX);
@@ -45,6 +61,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
     if (json_is_object(body)) {
         require(is_object);
         compare(body, &peeked);
+        require(is_whole);
+        compare_past(body, &past);
     }
     json_decref(body);
     return 0;

@@ -78,7 +78,7 @@ const serve = (name, more = []) => {
 
 const front = { server: null, generation: 0, isDown: true, kills: 0, resumed: 0, deaths: 0, hangs: 0, preempted: 0, evicted: 0, get pid() { return this.server.pid } }
 const startFront = async () => {
-  front.server = await serve('soak', ['--hang-ms', String(options['hang-ms']), '--healthy-ms', '2000', '--retries-max', '10', '--wait-timeout-ms', '60000'])
+  front.server = await serve('soak', ['--hang-ms', String(options['hang-ms']), '--start-timeout-ms', '20000', '--unknown-fields', 'refuse', '--default-model', 'none', '--healthy-ms', '2000', '--retries-max', '10', '--wait-timeout-ms', '60000'])
   front.isDown = false
 }
 const killFront = async () => {

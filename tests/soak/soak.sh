@@ -10,7 +10,11 @@
 seconds=${SECONDS_TO_RUN:-$((${MINUTES:-$((${HOURS:-2} * 60))} * 60))}
 directory=${KEEP:-$work/soak}
 hang_ms=3000
-if is_instrumented; then hang_ms=10000; fi
+if is_instrumented; then
+  hang_ms=10000
+  # What is made to crash dies of the signal, as it does elsewhere; a sanitizer would end it with exit status 1.
+  export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}handle_segv=0" TSAN_OPTIONS="${TSAN_OPTIONS:+$TSAN_OPTIONS }handle_segv=0"
+fi
 ulimit -c 0 # what is made to crash leaves no core
 mkdir -p "$directory"
 nice -n 15 node "$source/tests/soak/soak.mjs" --hearth "$hearth" --model "$tiny" --work "$directory" --seconds "$seconds" \

@@ -22,6 +22,8 @@ typedef struct hth_test_stub {
     hearth_model *model; /* "stub:" */
 } hth_test_stub;
 int hth_test_stub_set_up(void **state);
+/* The same without a model, which the test may load there. */
+int hth_test_runtime_set_up(void **state);
 int hth_test_stub_tear_down(void **state);
 
 /* The likeliest n_predict tokens, whatever they are. */

@@ -4,6 +4,7 @@
  * Callbacks run on the scheduler's thread, which may not ask the model anything: what they tell is put into a queue, and
  * the test's thread writes the reply.
  */
+#include "models/result_copy.h"
 #include "support/api_run.h"
 
 #include <pthread.h>
@@ -112,15 +113,8 @@ static void on_progress(uint64_t id, hearth_phase phase, uint32_t n_done, uint32
 static void on_done(uint64_t id, const hearth_result *result, void *user_data)
 {
     happening *h = happening_new(DONE, id);
-    size_t n = result->stats.completion_tokens;
 
-    h->result = *result;
-    h->result.text = calloc(1, result->n_bytes + 1);
-    memcpy(h->result.text, result->text, result->n_bytes);
-    h->result.tokens = calloc(n + 1, sizeof(*h->result.tokens));
-    if (n > 0)
-        memcpy(h->result.tokens, result->tokens, n * sizeof(*h->result.tokens));
-    h->result.logprobs = NULL;
+    hth_result_copy(&h->result, result);
     put(user_data, h);
 }
 
@@ -137,8 +131,7 @@ static void tell(hth_api_reply *reply, size_t i, const happening *h, hth_buffer 
 static void happening_free(happening *h)
 {
     free(h->text);
-    free(h->result.text);
-    free(h->result.tokens);
+    hearth_result_free(&h->result);
     free(h);
 }
 

@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "api/buffer.h"
 #include "server/http.h"
@@ -15,10 +16,12 @@
 struct hth_http_exchange {
     const char *method;
     const char *path;
+    const char *peer;
+    const char *const *request_headers; /* name, value, ..., NULL; NULL: none */
     int n_replies;
     int status;
     char content_type[128];
-    char headers[512]; /* "Name: value\n" each */
+    char headers[2048]; /* "Name: value\n" each */
     hth_buffer body;
 };
 
@@ -34,6 +37,19 @@ const char *hth_http_method(const hth_http_exchange *exchange)
 const char *hth_http_path(const hth_http_exchange *exchange)
 {
     return exchange->path;
+}
+
+const char *hth_http_peer(const hth_http_exchange *exchange)
+{
+    return exchange->peer ? exchange->peer : "127.0.0.1";
+}
+
+const char *hth_http_header(const hth_http_exchange *exchange, const char *name)
+{
+    for (const char *const *at = exchange->request_headers; at && *at; at += 2)
+        if (strcasecmp(at[0], name) == 0)
+            return at[1];
+    return NULL;
 }
 
 void hth_http_header_add(hth_http_exchange *exchange, const char *name, const char *value)

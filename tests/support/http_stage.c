@@ -191,6 +191,7 @@ void hth_test_client_close(hth_test_client *client)
     assert_int_equal(close(client->fd), 0);
     free(client->heard);
     client->heard = NULL;
+    client->heard_capacity = 0;
 }
 
 static ssize_t send_some(hth_test_client *client, const char *bytes, size_t n)
@@ -250,36 +251,56 @@ static ssize_t receive_some(hth_test_client *client, char *bytes, size_t n)
     return -1;
 }
 
+/* Room for n more bytes and a NUL. It doubles: a reply of megabytes is not to be copied with each of its pieces. */
+static void reserve_heard(hth_test_client *client, size_t n)
+{
+    size_t needed = client->n_heard + n + 1;
+
+    if (needed <= client->heard_capacity)
+        return;
+    client->heard_capacity = 2 * client->heard_capacity > needed ? 2 * client->heard_capacity : needed;
+    client->heard = realloc(client->heard, client->heard_capacity);
+    assert_non_null(client->heard);
+}
+
 void hth_test_client_listen(hth_test_client *client)
 {
     char bytes[65536];
     ssize_t n;
 
     while (!client->is_at_end && (n = receive_some(client, bytes, sizeof(bytes))) != 0) {
-        char *heard;
-
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return;
         if (n < 0) {
             client->is_at_end = client->was_reset = true;
             return;
         }
-        heard = realloc(client->heard, client->n_heard + (size_t)n + 1);
-        assert_non_null(heard);
-        memcpy(heard + client->n_heard, bytes, (size_t)n);
-        client->heard = heard;
+        reserve_heard(client, (size_t)n);
+        memcpy(client->heard + client->n_heard, bytes, (size_t)n);
         client->n_heard += (size_t)n;
-        heard[client->n_heard] = '\0';
+        client->heard[client->n_heard] = '\0';
     }
     client->is_at_end = true;
+}
+
+/* Has the text come? It begins at *from or later, which moves on, so that megabytes are looked through once. */
+static const char *find_heard(hth_test_client *client, const char *text, size_t *from)
+{
+    const char *found;
+
+    hth_test_client_listen(client);
+    found = strstr(client->heard + *from, text);
+    if (client->n_heard > strlen(text))
+        *from = client->n_heard - strlen(text);
+    return found;
 }
 
 const char *hth_test_client_hear(hth_test_client *client, const char *text)
 {
     const char *found;
+    size_t from = 0;
 
-    hth_test_http_until(client->stage,
-                        (hth_test_client_listen(client), (found = strstr(client->heard, text)) || client->is_at_end));
+    hth_test_http_until(client->stage, (found = find_heard(client, text, &from)) || client->is_at_end);
     if (!found)
         fail_msg("the connection ended without '%s', but with '%s'", text, client->heard);
     return found;
@@ -324,5 +345,6 @@ void hth_test_client_forget(hth_test_client *client)
     free(client->heard);
     client->heard = calloc(1, 1);
     assert_non_null(client->heard);
+    client->heard_capacity = 1;
     client->n_heard = 0;
 }

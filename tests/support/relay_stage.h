@@ -15,6 +15,7 @@
 
 #include "base/status.h"
 #include "server/frames.h"
+#include "server/front_stream.h"
 #include "server/proxy.h"
 #include "server/waiters.h"
 #include "support/cmocka_all.h"
@@ -192,11 +193,14 @@ typedef struct relay_stage {
     hth_supervisor supervisor;
     hth_proxy *proxy;
     hth_proxy_options options;
+    hth_kept_streams *kept; /* NULL: relay_stage_keep was not called */
 
     /* Of the next request. */
     const char *model;
     hth_api_dialect dialect;
     bool generates;
+    bool wants_events;
+    bool wants_kept; /* where streams are kept at all */
 
     /* What came of it. */
     unsigned n_relayed, n_over;
@@ -284,11 +288,13 @@ static void script_write(const reply_script *script, const char *frames, size_t 
     script_known known = { .has_ended = { false } };
     size_t at[8] = { 0 };
     hth_buffer frame = { .text = NULL };
-    const hth_frame_summary summary = { .status = 200, .n_prompt_tokens = 7, .n_reply_tokens = 9, .ttft_ms = 1.5 };
+    const hth_frame_summary summary = {
+        .status = (uint32_t)script->status, .figures = { .n_prompt_tokens = 7, .n_reply_tokens = 9, .ttft_ms = 1.5 }
+    };
 
     known_read(frames, n_frames, &known);
     script_head(out, HTH_FRAMES_CONTENT_TYPE);
-    hth_frame_add_head(&frame, script->status, script->is_stream, 0, script->content_type);
+    hth_frame_add_head(&frame, script->status, script->is_stream, 0, script->content_type, NULL);
     script_chunk(out, &frame);
     for (size_t i = 0; i < script->n_steps; i++) {
         const script_step *step = &script->steps[i];
@@ -374,11 +380,38 @@ static void on_over(const hth_record *record, void *user_data)
     stage->record = *record;
 }
 
+/* What the clients of the stage show. */
+static const uint8_t relay_stage_key[HTH_KEPT_KEY_BYTES] = { 1, 2, 3 };
+
+/* GET and DELETE of a stream, as the front has them; with the query "stranger" by somebody else. */
+static void serve_kept(relay_stage *stage, hth_http_exchange *exchange, const char *id)
+{
+    static const uint8_t other[HTH_KEPT_KEY_BYTES] = { 3, 2, 1 };
+    const uint8_t *key = hth_http_query(exchange, "stranger") ? other : relay_stage_key;
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    if (strcmp(hth_http_method(exchange), "DELETE") == 0) {
+        if (hth_front_stream_drop(stage->kept, id, key, &error)) {
+            hth_http_reply(exchange, 204, NULL, NULL, 0);
+            return;
+        }
+    } else if (hth_front_stream_read(stage->kept, exchange, id, key, &error)) {
+        return;
+    }
+    hth_http_reply(exchange, hth_api_error_http_status(HTH_API_OPENAI, &error), NULL, error.message,
+                   strlen(error.message));
+}
+
 static void relay(hth_http_exchange *exchange, void *user_data)
 {
+    static const char streams[] = "/v1/streams/";
     relay_stage *stage = user_data;
+    const char *path = hth_http_path(exchange);
     char id[32];
     const hth_relay_request request = {
+        .wants_events = stage->wants_events,
+        .wants_kept = stage->wants_kept,
+        .key = relay_stage_key,
         .model = stage->model,
         .method = hth_http_method(exchange),
         .target = hth_http_path(exchange),
@@ -392,6 +425,10 @@ static void relay(hth_http_exchange *exchange, void *user_data)
         .user_data = stage,
     };
 
+    if (stage->kept && strncmp(path, streams, sizeof(streams) - 1) == 0) {
+        serve_kept(stage, exchange, path + sizeof(streams) - 1);
+        return;
+    }
     (void)snprintf(id, sizeof(id), "id%u", stage->n_relayed++);
     hth_proxy_relay(stage->proxy, exchange, &request);
 }
@@ -425,6 +462,16 @@ static void relay_stage_open(relay_stage *stage)
     assert_int_equal(hth_proxy_new(&stage->options, &stage->proxy, NULL), HEARTH_OK);
 }
 
+/* From now on streams are kept, of clients who want it. */
+static inline void relay_stage_keep(relay_stage *stage, const hth_kept_options *options)
+{
+    assert_int_equal(hth_kept_streams_new(stage->http.base, options, &stage->kept, NULL), HEARTH_OK);
+    hth_proxy_free(stage->proxy);
+    stage->options.kept = stage->kept;
+    assert_int_equal(hth_proxy_new(&stage->options, &stage->proxy, NULL), HEARTH_OK);
+    stage->wants_kept = true;
+}
+
 static void relay_stage_close(relay_stage *stage)
 {
     hth_test_http_until(&stage->http, hth_http_server_numbers(stage->server).n_connections == 0);
@@ -432,6 +479,7 @@ static void relay_stage_close(relay_stage *stage)
     assert_int_equal(stage->n_over, stage->n_relayed);
     hth_http_server_free(stage->server);
     hth_proxy_free(stage->proxy);
+    hth_kept_streams_free(stage->kept);
     hth_upstream_free(stage->upstream);
     fake_worker_free(stage->supervisor.worker);
     assert_null(stage->supervisor.waiters.first);

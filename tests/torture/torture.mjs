@@ -76,7 +76,7 @@ const read = (socket, enough = () => false, ms = 60000) =>
   })
 const body = (object) => JSON.stringify(object)
 const request = (method, path, content = '') =>
-  `${method} ${path} HTTP/1.1\r\nHost: x\r\n${content ? `Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(content)}\r\n` : ''}\r\n${content}`
+  `${method} ${path} HTTP/1.1\r\nHost: localhost\r\n${content ? `Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(content)}\r\n` : ''}\r\n${content}`
 const status = (text) => Number(/^HTTP\/1\.[01] (\d+)/.exec(text)?.[1] ?? 0)
 
 const story = { model: 'tiny', messages: [{ role: 'user', content: 'Tell me a story about a fox.' }], temperature: 0, max_tokens: 8 }
@@ -173,11 +173,11 @@ await check('bodies come in chunks, and a client may wait to be told to send', a
   const socket = await connect()
   const content = body(story)
   const chunks = content.match(/[\s\S]{1,17}/g).map((piece) => `${piece.length.toString(16)};x=y\r\n${piece}\r\n`).join('')
-  socket.write(`POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n${chunks}0\r\nTrailer: x\r\n\r\n`)
+  socket.write(`POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n${chunks}0\r\nTrailer: x\r\n\r\n`)
   assert.equal(status(await read(socket, (it) => it.trimEnd().endsWith('}'))), 200)
   socket.destroy()
   const patient = await connect()
-  patient.write(`POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: ${content.length}\r\n\r\n`)
+  patient.write(`POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: ${content.length}\r\n\r\n`)
   assert.equal(status(await read(patient, (it) => it.endsWith('\r\n\r\n'))), 100)
   patient.write(content)
   assert.equal(status(await read(patient, (it) => it.trimEnd().endsWith('}'))), 200)
@@ -190,22 +190,22 @@ const nonsense = {
   'no HTTP at all': ['hello\r\n\r\n', [400, 0]],
   'the beginning of TLS': ['\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03' + 'x'.repeat(200) + '\r\n\r\n', [400, 0]],
   'HTTP/2': ['PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', [400, 505, 0]],
-  'a head without end': [`GET /health HTTP/1.1\r\nHost: x\r\nX: ${'y'.repeat(100000)}`, [431, 400, 413]],
-  'very many headers': [`GET /health HTTP/1.1\r\nHost: x\r\n${'A: b\r\n'.repeat(20000)}\r\n`, [431, 400]],
-  'a path without end': [`GET /${'a'.repeat(100000)} HTTP/1.1\r\nHost: x\r\n\r\n`, [414, 431, 400]],
-  'a body too large': ['POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n', [413]],
-  'a length that is none': ['POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n', [400]],
-  'two lengths': ['POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}', [400]],
-  'a length and chunks': ['POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n', [400]],
-  'a chunk of no size': ['POST /tokenize HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n', [400]],
-  'a chunk of all memory': ['POST /tokenize HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n{}', [400, 413]],
-  'an unknown coding': ['POST /tokenize HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, x\r\n\r\n{}', [400, 501]],
-  'an unknown method': ['BREW /tokenize HTTP/1.1\r\nHost: x\r\n\r\n', [405, 501, 400]],
-  'a NUL in the head': ['GET /health HTTP/1.1\r\nHost: x\r\nX: a\0b\r\n\r\n', [400]],
-  'a header without a colon': ['GET /health HTTP/1.1\r\nHost: x\r\nnonsense\r\n\r\n', [400]],
-  'a space before the colon': ['POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length : 2\r\n\r\n{}', [400]],
-  'a folded header': ['GET /health HTTP/1.1\r\nHost: x\r\nX: a\r\n b\r\n\r\n', [400, 200]],
-  'a path out of the tree': ['GET /../../etc/passwd HTTP/1.1\r\nHost: x\r\n\r\n', [400, 404]],
+  'a head without end': [`GET /health HTTP/1.1\r\nHost: localhost\r\nX: ${'y'.repeat(100000)}`, [431, 400, 413]],
+  'very many headers': [`GET /health HTTP/1.1\r\nHost: localhost\r\n${'A: b\r\n'.repeat(20000)}\r\n`, [431, 400]],
+  'a path without end': [`GET /${'a'.repeat(100000)} HTTP/1.1\r\nHost: localhost\r\n\r\n`, [414, 431, 400]],
+  'a body too large': ['POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n', [413]],
+  'a length that is none': ['POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n', [400]],
+  'two lengths': ['POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}', [400]],
+  'a length and chunks': ['POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n', [400]],
+  'a chunk of no size': ['POST /tokenize HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n', [400]],
+  'a chunk of all memory': ['POST /tokenize HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n{}', [400, 413]],
+  'an unknown coding': ['POST /tokenize HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip, x\r\n\r\n{}', [400, 501]],
+  'an unknown method': ['BREW /tokenize HTTP/1.1\r\nHost: localhost\r\n\r\n', [405, 501, 400]],
+  'a NUL in the head': ['GET /health HTTP/1.1\r\nHost: localhost\r\nX: a\0b\r\n\r\n', [400]],
+  'a header without a colon': ['GET /health HTTP/1.1\r\nHost: localhost\r\nnonsense\r\n\r\n', [400]],
+  'a space before the colon': ['POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length : 2\r\n\r\n{}', [400]],
+  'a folded header': ['GET /health HTTP/1.1\r\nHost: localhost\r\nX: a\r\n b\r\n\r\n', [400, 200]],
+  'a path out of the tree': ['GET /../../etc/passwd HTTP/1.1\r\nHost: localhost\r\n\r\n', [400, 404]],
 }
 
 await check('nonsense is refused or cut, and nothing comes of it', async () => {

@@ -121,18 +121,18 @@ static hth_record record_of_chat(void)
         .is_stream = true,
         .has_summary = true,
         .summary = { .status = 200,
-                     .n_prompt_tokens = 1024,
-                     .n_cached_tokens = 768,
-                     .n_reply_tokens = 64,
-                     .hit = HEARTH_HIT_PREFIX,
-                     .tier = HEARTH_TIER_DISK,
-                     .miss = HEARTH_MISS_EVICTED,
+                     .figures.n_prompt_tokens = 1024,
+                     .figures.n_cached_tokens = 768,
+                     .figures.n_reply_tokens = 64,
+                     .figures.hit = HEARTH_HIT_PREFIX,
+                     .figures.tier = HEARTH_TIER_DISK,
+                     .figures.miss = HEARTH_MISS_EVICTED,
                      .finish = HEARTH_FINISH_STOP,
-                     .queue_ms = 0.25,
-                     .restore_ms = 1.5,
-                     .prefill_ms = 12.125,
-                     .ttft_ms = 20,
-                     .decode_ms = 250.5 },
+                     .figures.queue_ms = 0.25,
+                     .figures.restore_ms = 1.5,
+                     .figures.prefill_ms = 12.125,
+                     .figures.ttft_ms = 20,
+                     .figures.decode_ms = 250.5 },
         .bytes_in = 4000,
         .bytes_out = 9000,
         .duration_ms = 300.125,
@@ -255,6 +255,34 @@ static void a_request_for_people_is_one_short_line(void **state)
     hth_server_log_free(log);
 }
 
+static void a_refusal_says_its_reason(void **state)
+{
+    fixture *f = *state;
+    hth_server_log *log = log_open(f, HTH_LOG_JSON, HEARTH_LOG_INFO);
+    hth_record record = { .request_id = "req-1",
+                          .key = "alice",
+                          .method = "GET",
+                          .path = "/v1/models",
+                          .status = 401,
+                          .reason = "expired",
+                          .why = "the API key 'alice' is expired" };
+    json_t *line;
+
+    hth_server_log_request(log, &record);
+    line = read_object(f);
+    assert_text(line, "reason", "expired");
+    assert_text(line, "why", "the API key 'alice' is expired");
+    assert_text(line, "outcome", "client_error");
+    json_decref(line);
+    hth_server_log_free(log);
+    assert_int_equal(unlink(f->path), 0);
+
+    log = log_open(f, HTH_LOG_TEXT, HEARTH_LOG_INFO);
+    hth_server_log_request(log, &record);
+    assert_non_null(strstr(read_all(f), "  key alice  id req-1  why: the API key 'alice' is expired\n"));
+    hth_server_log_free(log);
+}
+
 static void a_line_never_shows_a_query(void **state)
 {
     static const hth_log_format formats[] = { HTH_LOG_JSON, HTH_LOG_TEXT };
@@ -309,12 +337,15 @@ static void a_line_is_whole_and_bounded_whatever_is_in_it(void **state)
         json_t *line;
 
         record.key = record.peer = record.method = record.path = record.endpoint = record.model = text;
+        record.reason = record.why = text;
         memset(record.request_id, 'x', sizeof(record.request_id) - 1);
         record.bytes_in = record.bytes_out = INT64_MAX;
-        summary->n_prompt_tokens = summary->n_cached_tokens = summary->n_reply_tokens = UINT32_MAX;
-        summary->hit = summary->tier = summary->miss = summary->finish = record.n_resumed = UINT32_MAX;
-        summary->queue_ms = summary->restore_ms = summary->prefill_ms = 1e15;
-        summary->ttft_ms = summary->decode_ms = record.duration_ms = record.first_byte_ms = 1e15;
+        summary->figures.n_prompt_tokens = summary->figures.n_cached_tokens = summary->figures.n_reply_tokens =
+            UINT32_MAX;
+        summary->figures.hit = summary->figures.tier = summary->figures.miss = summary->finish = record.n_resumed =
+            UINT32_MAX;
+        summary->figures.queue_ms = summary->figures.restore_ms = summary->figures.prefill_ms = 1e15;
+        summary->figures.ttft_ms = summary->figures.decode_ms = record.duration_ms = record.first_byte_ms = 1e15;
         hth_server_log_request(log, &record);
         line = read_object(f);
         assert_in_range(strlen(f->text), 1000, HTH_SERVER_LOG_LINE_MAX);
@@ -594,6 +625,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_a_request_did_not_have_is_left_out, set_up, tear_down),
         cmocka_unit_test_setup_teardown(each_kind_of_status_has_an_outcome, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_request_for_people_is_one_short_line, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_refusal_says_its_reason, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_line_never_shows_a_query, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_line_is_whole_and_bounded_whatever_is_in_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_text_cannot_pretend_to_be_the_next_field, set_up, tear_down),

@@ -136,6 +136,28 @@ static void health_is_ok_while_every_model_can_be_had(void **state)
     assert_string_equal(ask(f, "HEAD", "/v1/health", 200), "{\"status\":\"ok\"}\n");
 }
 
+static void health_waits_for_the_first_model_of_the_start(void **state)
+{
+    fixture *f = *state;
+    hth_worker_view *chat = &f->supervisor.views[0], *embed = &f->supervisor.views[1];
+
+    chat->was_ready = false;
+    chat->state = HTH_WORKER_STARTING;
+    chat->load_progress = 0.42f;
+    assert_error(f, "GET", "/health", 503, "'chat' is being loaded: 42 %");
+    assert_error(f, "GET", "/v1/health", 503, "'chat' is being loaded: 42 %");
+    chat->state = HTH_WORKER_WAITING;
+    memcpy(chat->last_death, "it is incomplete; /home/me/secret.gguf", 39);
+    assert_error(f, "GET", "/health", 503, "'chat' could not be loaded yet, and is tried again");
+    assert_null(strstr(hth_buffer_text(&f->exchange.body), "secret"));
+    embed->was_ready = true; /* one is there: /ready waits for the others */
+    assert_string_equal(ask(f, "GET", "/health", 200), "{\"status\":\"ok\"}\n");
+    assert_error(f, "GET", "/ready", 503, "'chat' could not be loaded yet");
+    embed->was_ready = false;
+    f->models[0].on_demand = true; /* nothing is loaded at start */
+    assert_string_equal(ask(f, "GET", "/health", 200), "{\"status\":\"ok\"}\n");
+}
+
 static void health_names_models_that_are_broken(void **state)
 {
     fixture *f = *state;
@@ -356,6 +378,8 @@ static void the_configuration_is_shown_without_secrets(void **state)
                         "https://a.example");
     assert_int_equal(integer_at(page, "limits", "schema_bytes_max"), 256 << 10);
     assert_int_equal(integer_at(page, "supervision", "retries_max"), 3);
+    assert_int_equal(integer_at(page, "streams", "keep_alive_ms"), 5000);
+    assert_int_equal(integer_at(page, "streams", "linger_ms"), 60000);
     assert_string_equal(json_string_value(json_object_get(json_object_get(page, "log"), "level")), "info");
     json_decref(page);
     assert_null(strstr(f->exchange.body.text, "pepper"));
@@ -455,6 +479,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(health_is_ok_while_every_model_can_be_had, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(health_waits_for_the_first_model_of_the_start, set_up, tear_down),
         cmocka_unit_test_setup_teardown(health_names_models_that_are_broken, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_server_is_ready_once_its_models_were_loaded, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_server_that_stops_or_has_no_working_model_is_not_ready, set_up, tear_down),

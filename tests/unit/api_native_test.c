@@ -66,7 +66,7 @@ static void what_is_wrong_is_an_error_of_llama_cpps_shape(void **state)
         { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"a\",\"temperature\":-1}", "invalid_request_error", 400 },
         { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"a\",\"stream\":1}", "invalid_request_error", 400 },
         { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"a\",\"logit_bias\":[[1]]}", "invalid_request_error", 400 },
-        { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"a\",\"mirostat\":2}", "not_supported_error", 501 },
+        { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"a\",\"mirostat\":3}", "invalid_request_error", 400 },
         { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"a\",\"grammar\":\"g\",\"json_schema\":{\"a\":1}}",
           "invalid_request_error", 400 },
         { HTH_API_TOKENIZE, "{}", "invalid_request_error", 400 },
@@ -425,7 +425,7 @@ static void texts_become_tokens_and_tokens_texts(void **state)
     got = ask(f, HTH_API_TOKENIZE, "{\"content\":\"a\xc3\xa9\",\"add_special\":true,\"with_pieces\":true}");
     assert_int_equal(json_array_size(hth_test_at(got, "tokens")), 4);
     assert_string_equal(hth_test_text_at(got, "tokens.1.piece"), "a");
-    assert_true(json_is_null(hth_test_at(got, "tokens.2.piece")));
+    assert_int_equal(json_integer_value(hth_test_at(got, "tokens.2.piece.0")), 0xc3);
     json_decref(got);
     got = ask(f, HTH_API_DETOKENIZE, "{\"tokens\":[97,195,169]}");
     assert_string_equal(hth_test_text_at(got, "content"), "a\xc3\xa9");
@@ -490,7 +490,11 @@ static void a_model_is_described_by_models_props_slots_and_health(void **state)
 {
     const hth_test_stub *f = *state;
     hearth_model_info info = { .struct_size = sizeof(info) };
-    hth_api_listed_model listed[] = { { .name = "a", .created_s = 5, .info = &info }, { .name = "b" } };
+    static const char *const aliases[] = { "gpt-4o", "claude-*" }, *const tags[] = { "fast" };
+    hth_api_listed_model listed[] = {
+        { .name = "a", .created_s = 5, .info = &info, .aliases = aliases, .n_aliases = 2, .tags = tags, .n_tags = 1 },
+        { .name = "b" },
+    };
     hth_buffer out = { .text = NULL };
     json_t *got;
 
@@ -500,13 +504,35 @@ static void a_model_is_described_by_models_props_slots_and_health(void **state)
     assert_string_equal(hth_test_text_at(got, "object"), "list");
     assert_string_equal(hth_test_text_at(got, "data.1.id"), "b");
     assert_int_equal(json_integer_value(hth_test_at(got, "data.0.meta.n_ctx")), info.n_ctx);
+    assert_int_equal(json_integer_value(hth_test_at(got, "data.0.context_length")), info.n_ctx);
+    assert_string_equal(hth_test_text_at(got, "data.0.kind"), "chat");
+    assert_string_equal(hth_test_text_at(got, "data.0.aliases.1"), "claude-*");
+    assert_string_equal(hth_test_text_at(got, "data.0.tags.0"), "fast");
+    assert_null(hth_test_at(got, "data.0.root"));
+    assert_int_equal(json_array_size(hth_test_at(got, "data.1.aliases")), 0);
+    assert_null(hth_test_at(got, "data.1.kind")); /* it is not known before it is loaded */
     json_decref(got);
     hth_buffer_clear(&out);
-    hth_api_props_write(&info, &out);
+    listed[0].asked = "gpt-4o";
+    (void)strcpy(info.chat_template_kind, "none");
+    hth_api_model_write(&listed[0], &out);
     got = hth_test_json(hth_buffer_text(&out));
+    assert_string_equal(hth_test_text_at(got, "id"), "gpt-4o");
+    assert_string_equal(hth_test_text_at(got, "root"), "a");
+    assert_string_equal(hth_test_text_at(got, "kind"), "completion");
+    json_decref(got);
+    hth_buffer_clear(&out);
+    hth_api_props_write(&info, "/home/me/models/tiny-Q4.gguf", &out);
+    got = hth_test_json(hth_buffer_text(&out));
+    assert_string_equal(hth_test_text_at(got, "model_path"), "tiny-Q4.gguf");
+    assert_string_equal(hth_test_text_at(got, "model_alias"), info.name);
+    assert_null(strstr(hth_buffer_text(&out), "/home"));
     assert_int_equal(json_integer_value(hth_test_at(got, "total_slots")), info.n_parallel);
     assert_int_equal(json_integer_value(hth_test_at(got, "default_generation_settings.params.top_k")), 40);
     json_decref(got);
+    hth_buffer_clear(&out);
+    hth_api_props_write(&info, "tiny.gguf", &out);
+    assert_non_null(strstr(hth_buffer_text(&out), "\"tiny.gguf\""));
     hth_buffer_clear(&out);
     hth_api_slots_write(&info, &out);
     got = hth_test_json(hth_buffer_text(&out));

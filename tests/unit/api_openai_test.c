@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/answers.h"
 #include "support/api.h"
 #include "support/api_run.h"
 #include "support/cmocka_all.h"
@@ -111,7 +112,7 @@ static void integers_of_any_size_are_read_where_they_are_not_counts(void **state
     assert_non_null(strstr(r->conversation.json_schema, "1.8446744073709552e19"));
     assert_non_null(strstr(r->conversation.json_schema, "-9223372036854775808"));
     hth_api_request_free(r);
-    r = hth_api_request_parse(HTH_API_CHAT, "{\"a\":\"\\u0000\"}", 14, NULL, &error);
+    r = hth_api_request_parse(HTH_API_CHAT, "{\"\\u0000\":\"a\"}", 14, NULL, &error);
     assert_null(r);
     assert_non_null(strstr(error.message, "the character \\u0000"));
     assert_null(strstr(error.message, "JSON_ALLOW_NUL"));
@@ -129,7 +130,6 @@ static void what_is_wrong_is_named_with_its_field_and_code(void **state)
         { "null", "", "invalid_type", 400 },
         { " \"x\"\n", "", "invalid_type", 400 },
         { "nul", "", "invalid_json", 400 },
-        { "{\"messages\":[{\"role\":\"user\",\"content\":\"\\u0000\"}]}", "", "invalid_json", 400 },
         { "{\"messages\":[{\"role\":\"user\",\"content\":\"\xff\"}]}", "", "invalid_json", 400 },
         { "{" MESSAGES "," MESSAGES "}", "", "invalid_json", 400 },
         { "{\"\\\\\xc7\xbd", "", "invalid_json", 400 }, /* the parser's message ends inside a character */
@@ -146,36 +146,27 @@ static void what_is_wrong_is_named_with_its_field_and_code(void **state)
           "unsupported_parameter", 400 },
         { "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\"}]}]}", "messages[0].content[0].text",
           "missing_required_parameter", 400 },
-        { "{\"messages\":[{\"role\":\"user\",\"content\":\"a\",\"x\":1}]}", "messages[0].x", "unknown_parameter", 400 },
-        { "{\"messages\":[{\"role\":\"tool\",\"content\":\"a\"}]}", "messages[0].tool_call_id",
-          "missing_required_parameter", 400 },
         { "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"function\":{}}]}]}",
           "messages[0].tool_calls[0].function.name", "missing_required_parameter", 400 },
-        { "{" MESSAGES ",\"foo\":1}", "foo", "unknown_parameter", 400 },
-        { "{" MESSAGES ",\"functions\":[]}", "functions", "unsupported_parameter", 400 },
+        { "{" MESSAGES ",\"functions\":{}}", "functions", "invalid_type", 400 },
+        { "{" MESSAGES ",\"function_call\":\"x\"}", "function_call", "invalid_value", 400 },
         { "{" MESSAGES ",\"stream\":\"yes\"}", "stream", "invalid_type", 400 },
-        { "{" MESSAGES ",\"stream_options\":{\"include_usage\":true}}", "stream_options", "invalid_value", 400 },
         { "{" MESSAGES ",\"temperature\":\"hot\"}", "temperature", "invalid_type", 400 },
         { "{" MESSAGES ",\"temperature\":2.1}", "temperature", "invalid_value", 400 },
         { "{" MESSAGES ",\"temperature\":1e999}", "", "invalid_json", 400 },
         { "{" MESSAGES ",\"seed\":18446744073709551615}", "seed", "invalid_value", 400 },
         { "{" MESSAGES ",\"seed\":-9223372036854775809}", "seed", "invalid_value", 400 },
         { "{" MESSAGES ",\"temperature\":9223372036854775808}", "temperature", "invalid_value", 400 },
-        { "{" MESSAGES ",\"foo\":[1e-99999999999999999999,99999999999999999999]}", "foo", "unknown_parameter", 400 },
-        { "{" MESSAGES ",\"max_tokens\":0}", "max_tokens", "invalid_value", 400 },
+        { "{" MESSAGES ",\"max_tokens\":-3}", "max_tokens", "invalid_value", 400 },
         { "{" MESSAGES ",\"max_tokens\":1.5}", "max_tokens", "invalid_type", 400 },
         { "{" MESSAGES ",\"n\":129}", "n", "invalid_value", 400 },
         { "{" MESSAGES ",\"stop\":[1]}", "stop", "invalid_type", 400 },
-        { "{" MESSAGES ",\"stop\":\"\"}", "stop", "invalid_value", 400 },
-        { "{" MESSAGES ",\"top_logprobs\":2}", "top_logprobs", "invalid_value", 400 },
         { "{" MESSAGES ",\"logit_bias\":{\"a\":1}}", "logit_bias", "invalid_value", 400 },
-        { "{" MESSAGES ",\"logit_bias\":{\"1\":101}}", "logit_bias.1", "invalid_value", 400 },
-        { "{" MESSAGES ",\"tools\":[{\"type\":\"web\"}]}", "tools[0].type", "unsupported_parameter", 400 },
+        { "{" MESSAGES ",\"logit_bias\":{\"1\":101}}", "logit_bias", "invalid_value", 400 },
         { "{" MESSAGES ",\"tool_choice\":\"required\"}", "tool_choice", "invalid_value", 400 },
         { "{" MESSAGES "," TOOLS ",\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"x\"}}}",
           "tool_choice", "invalid_value", 400 },
         { "{" MESSAGES ",\"response_format\":{\"type\":\"xml\"}}", "response_format.type", "invalid_value", 400 },
-        { "{" MESSAGES ",\"modalities\":[\"audio\"]}", "modalities", "unsupported_parameter", 400 },
         { "{" MESSAGES ",\"parent_key\":\"abc\"}", "parent_key", "invalid_value", 400 },
         { "{" MESSAGES ",\"session_id\":\"\"}", "session_id", "invalid_value", 400 },
         { "{" MESSAGES ",\"priority\":101}", "priority", "invalid_value", 400 },
@@ -190,13 +181,8 @@ static void what_is_wrong_is_named_with_its_field_and_code(void **state)
         { "{" MESSAGES ",\"chat_template_kwargs\":{\"messages\":[]}}", "chat_template_kwargs", "invalid_value", 400 },
         { "{" MESSAGES ",\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"a b\"}}}",
           "response_format.json_schema.name", "invalid_value", 400 },
-        { "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"refusal\",\"refusal\":\"no\"}]}]}",
-          "messages[0].content", "invalid_value", 400 },
         /* what only the model's side can know */
         { "{" MESSAGES ",\"logit_bias\":{\"999999\":1}}", "logit_bias", "invalid_value", 400 },
-        { "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"b\","
-          "\"function\":{\"name\":\"f\",\"arguments\":\"[1]\"}}]}]}",
-          "messages[1].tool_calls[0].function.arguments", "invalid_value", 400 },
     };
     const hth_test_stub *f = *state;
 
@@ -300,8 +286,9 @@ static void schemas_and_grammars_have_a_limit_in_every_api(void **state)
           "{" MESSAGES ",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"x\",\"parameters\":" SCHEMA "}}]}",
           "tools[0].function.parameters" },
         { HTH_API_MESSAGES,
-          "{\"model\":\"m\",\"max_tokens\":1," MESSAGES ",\"tools\":[{\"name\":\"x\",\"input_schema\":" SCHEMA "}]}",
-          "tools[0].input_schema" },
+          "{\"model\":\"m\",\"max_tokens\":1," MESSAGES
+          ",\"output_config\":{\"format\":{\"type\":\"json_schema\",\"schema\":" SCHEMA "}}}",
+          "output_config.format.schema" },
         { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"x\",\"json_schema\":" SCHEMA "}", "json_schema" },
         { HTH_API_NATIVE_COMPLETION,
           "{\"prompt\":\"x\",\"grammar\":\"root ::= \\\"a long text in here, longer than that\\\"\"}", "grammar" },
@@ -362,6 +349,52 @@ static void a_reply_has_content_reasoning_calls_and_usage_in_their_places(void *
     assert_int_equal(json_integer_value(hth_test_at(body, "usage.total_tokens")), 58);
     assert_int_equal(json_integer_value(hth_test_at(body, "usage.prompt_tokens_details.cached_tokens")), 40);
     assert_int_equal(json_integer_value(hth_test_at(body, "usage.completion_tokens_details.reasoning_tokens")), 4);
+    json_decref(body);
+    hth_buffer_deinit(&answer.text);
+}
+
+static void a_raw_reply_is_what_the_model_wrote(void **state)
+{
+    static const char written[] =
+        "<think>Let me see.</think>I look.<call>weather {\"city\":\"Oslo\"}</call><call>now {}</call>";
+    const hth_test_stub *f = *state;
+    hth_test_answer answer = hth_test_api_script(
+        f->model, HTH_API_CHAT, "{" MESSAGES "," TOOLS ",\"reasoning_format\":\"none\",\"parse_tool_calls\":false}",
+        pieces, HEARTH_FINISH_STOP);
+    json_t *body = hth_test_json(hth_buffer_text(&answer.text));
+
+    assert_string_equal(hth_test_text_at(body, "choices.0.message.content"), written);
+    assert_string_equal(hth_test_text_at(body, "choices.0.finish_reason"), "stop");
+    json_decref(body);
+    hth_buffer_deinit(&answer.text);
+}
+
+static void calls_of_the_older_form_are_functions(void **state)
+{
+    static const char asked[] = "{" MESSAGES ",\"functions\":[{\"name\":\"weather\"},{\"name\":\"now\"}]%s}";
+    const hth_test_stub *f = *state;
+    char body_text[512];
+    hth_test_answer answer;
+    hth_buffer arguments = { .text = NULL };
+    json_t *body, *event;
+    size_t i;
+
+    (void)snprintf(body_text, sizeof(body_text), asked, "");
+    answer = hth_test_api_script(f->model, HTH_API_CHAT, body_text, pieces, HEARTH_FINISH_STOP);
+    body = hth_test_json(hth_buffer_text(&answer.text));
+    assert_string_equal(hth_test_text_at(body, "choices.0.message.function_call.name"), "weather");
+    assert_string_equal(hth_test_text_at(body, "choices.0.message.function_call.arguments"), "{\"city\":\"Oslo\"}");
+    assert_null(hth_test_at(body, "choices.0.message.tool_calls"));
+    assert_string_equal(hth_test_text_at(body, "choices.0.finish_reason"), "function_call");
+    json_decref(body);
+    hth_buffer_deinit(&answer.text);
+    (void)snprintf(body_text, sizeof(body_text), asked, ",\"stream\":true");
+    answer = hth_test_api_script(f->model, HTH_API_CHAT, body_text, pieces, HEARTH_FINISH_STOP);
+    body = hth_test_events(hth_buffer_text(&answer.text));
+    json_array_foreach(body, i, event)
+        hth_buffer_add_text(&arguments, hth_test_text_at(event, "choices.0.delta.function_call.arguments"));
+    assert_string_equal(hth_buffer_text(&arguments), "{\"city\":\"Oslo\"}");
+    hth_buffer_deinit(&arguments);
     json_decref(body);
     hth_buffer_deinit(&answer.text);
 }
@@ -585,6 +618,27 @@ static void prompts_of_completions_have_all_four_forms(void **state)
     hth_api_request_free(r);
 }
 
+static void counted_tokens_are_those_that_a_chat_uses(void **state)
+{
+    const hth_test_stub *f = *state;
+    hth_api_request *request = parsed(HTH_API_CHAT_TOKENS, "{" MESSAGES "," TOOLS "}");
+    hth_test_answer answer = hth_test_api_run(f->model, HTH_API_CHAT, "{\"max_tokens\":1," MESSAGES "," TOOLS "}");
+    json_t *counted, *body = hth_test_json(hth_buffer_text(&answer.text));
+    hth_api_error error;
+    hth_buffer out = { .text = NULL };
+
+    assert_true(hth_api_answer(f->model, request, NULL, &out, &error));
+    counted = hth_test_json(hth_buffer_text(&out));
+    assert_in_range(json_integer_value(hth_test_at(counted, "input_tokens")), 20, 500);
+    assert_int_equal(json_integer_value(hth_test_at(counted, "input_tokens")),
+                     json_integer_value(hth_test_at(body, "usage.prompt_tokens")));
+    json_decref(counted);
+    json_decref(body);
+    hth_buffer_deinit(&out);
+    hth_buffer_deinit(&answer.text);
+    hth_api_request_free(request);
+}
+
 static void what_is_wrong_with_a_completion_is_named(void **state)
 {
     static const struct {
@@ -596,11 +650,8 @@ static void what_is_wrong_with_a_completion_is_named(void **state)
         { "{\"prompt\":[-1]}", "prompt", "invalid_value" },
         { "{\"prompt\":7}", "prompt", "invalid_type" },
         { "{\"prompt\":[\"a\",\"b\"],\"n\":100}", "n", "invalid_value" },
-        { "{\"prompt\":\"a\",\"suffix\":\"b\"}", "suffix", "unsupported_parameter" },
-        { "{\"prompt\":\"a\",\"best_of\":2}", "best_of", "unsupported_parameter" },
-        { "{\"prompt\":\"a\",\"max_tokens\":0}", "max_tokens", "invalid_value" },
+        { "{\"prompt\":\"a\",\"max_tokens\":-3}", "max_tokens", "invalid_value" },
         { "{\"prompt\":\"a\",\"logprobs\":6}", "logprobs", "invalid_value" },
-        { "{\"prompt\":\"a\",\"messages\":[]}", "messages", "unknown_parameter" },
         { "{\"prompt\":[99999]}", "", "invalid_value" },
     };
     const hth_test_stub *f = *state;
@@ -682,6 +733,10 @@ int main(void)
         cmocka_unit_test(schemas_and_grammars_have_a_limit_in_every_api),
         cmocka_unit_test_setup_teardown(a_reply_has_content_reasoning_calls_and_usage_in_their_places,
                                         hth_test_stub_set_up, hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(a_raw_reply_is_what_the_model_wrote, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(calls_of_the_older_form_are_functions, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(a_stream_tells_the_same_in_deltas, hth_test_stub_set_up,
                                         hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(a_stream_begins_with_its_first_token_though_nothing_shows_of_it,
@@ -695,6 +750,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(each_token_has_its_log_probabilities_streamed_or_not, hth_test_stub_set_up,
                                         hth_test_stub_tear_down),
         cmocka_unit_test(prompts_of_completions_have_all_four_forms),
+        cmocka_unit_test_setup_teardown(counted_tokens_are_those_that_a_chat_uses, hth_test_stub_set_up,
+                                        hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(what_is_wrong_with_a_completion_is_named, hth_test_stub_set_up,
                                         hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(completions_of_several_prompts_are_told_apart_by_their_index,

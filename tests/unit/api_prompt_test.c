@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/prompt.h"
+#include "api/prepare.h"
+#include "support/api.h"
 #include "support/cmocka_all.h"
 
 typedef struct key {
@@ -101,13 +102,19 @@ static void keep(hth_memo *prompts, uint8_t number, size_t n_tokens)
     hth_api_prompt_unref(prompt);
 }
 
-static bool has(hth_memo *prompts, uint8_t number)
+static bool has(hth_memo *prompts, const uint8_t bytes[HTH_MEMO_KEY_BYTES])
 {
-    key k = { .bytes = { number } };
-    hth_api_prompt *found = hth_memo_find(prompts, k.bytes);
+    hth_api_prompt *found = hth_memo_find(prompts, bytes);
 
     hth_api_prompt_unref(found);
     return found != NULL;
+}
+
+static bool has_number(hth_memo *prompts, uint8_t number)
+{
+    key k = { .bytes = { number } };
+
+    return has(prompts, k.bytes);
 }
 
 static void the_least_recently_used_makes_room(void **state)
@@ -118,22 +125,59 @@ static void the_least_recently_used_makes_room(void **state)
 
     (void)state;
     for (uint8_t i = 0; i < 9; i++)
-        keep(prompts, i, 2000);   /* about 9 KB */
-    assert_true(has(prompts, 0)); /* now the newest */
+        keep(prompts, i, 2000);          /* about 9 KB */
+    assert_true(has_number(prompts, 0)); /* now the newest */
     held = hth_memo_find(prompts, k.bytes);
     for (uint8_t i = 9; i < 14; i++)
         keep(prompts, i, 2000);
-    assert_true(has(prompts, 0));
-    assert_true(has(prompts, 13));
-    assert_false(has(prompts, 2));
-    assert_false(has(prompts, 3));
+    assert_true(has_number(prompts, 0));
+    assert_true(has_number(prompts, 13));
+    assert_false(has_number(prompts, 2));
+    assert_false(has_number(prompts, 3));
     keep(prompts, 99, 4000); /* larger than an eighth */
-    assert_false(has(prompts, 99));
+    assert_false(has_number(prompts, 99));
     keep(prompts, 13, 1000); /* made a second time */
-    assert_true(has(prompts, 13));
+    assert_true(has_number(prompts, 13));
     hth_memo_free(prompts);
     assert_int_equal(held->n_tokens, 2000); /* it stays for who holds it */
     hth_api_prompt_unref(held);
+}
+
+/* Prepare a completion of so many tokens; is its prompt in the memory then? */
+static bool is_remembered(hearth_model *model, hth_memo *prompts, size_t n_tokens, bool fits)
+{
+    size_t n = 0;
+    char *body = malloc(16 + 2 * n_tokens + 2);
+    hth_api_prepared prepared = { .n_requests = 0 };
+    hth_api_error error;
+    hth_api_request *request;
+    key k;
+
+    for (size_t i = 0; i < n_tokens; i++)
+        n += (size_t)sprintf(body + n, "%s7", i == 0 ? "{\"prompt\":[" : ",");
+    (void)sprintf(body + n, "]}");
+    request = hth_api_request_parse(HTH_API_NATIVE_COMPLETION, body, strlen(body), NULL, &error);
+    assert_non_null(request);
+    assert_int_equal(hth_api_prepare(model, request, 1, prompts, &prepared, &error), fits);
+    assert_true(hth_api_prompt_key(request, 0, k.bytes));
+    hth_api_prepared_deinit(&prepared);
+    hth_api_request_free(request);
+    free(body);
+    return has(prompts, k.bytes);
+}
+
+static void a_prompt_that_the_context_has_no_room_for_takes_no_place(void **state)
+{
+    enum { N_CTX = 64 };
+    hth_test_stub *f = *state;
+    hearth_model_options options = hearth_model_options_default();
+    hth_memo *prompts = hth_api_prompts_new(1 << 20);
+
+    options.n_ctx = N_CTX;
+    f->model = hth_test_model_load(f->runtime, "stub:", &options);
+    assert_true(is_remembered(f->model, prompts, N_CTX, true));
+    assert_false(is_remembered(f->model, prompts, N_CTX + 1, false));
+    hth_memo_free(prompts);
 }
 
 int main(void)
@@ -142,6 +186,8 @@ int main(void)
         cmocka_unit_test(every_part_of_a_conversation_is_in_its_key),
         cmocka_unit_test(texts_and_tokens_have_keys_of_their_own),
         cmocka_unit_test(the_least_recently_used_makes_room),
+        cmocka_unit_test_setup_teardown(a_prompt_that_the_context_has_no_room_for_takes_no_place,
+                                        hth_test_runtime_set_up, hth_test_stub_tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -128,6 +128,26 @@ static void where_a_prompt_leaves_is_told_with_its_text(void **state)
     assert_non_null(strstr(e.detail, "the first 601 of 701 tokens are known (ram)"));
     assert_non_null(strstr(e.detail, "token 602, '\\n', is where the prompt leaves"));
     assert_null(strchr(e.detail, '\n'));
+    assert_string_equal(e.left_kind, "");
+    free(other);
+    hearth_model_unref(model);
+}
+
+static void a_prompt_that_leaves_in_a_date_is_told_so(void **state)
+{
+    fixture *f = *state;
+    hearth_model *model = hth_test_model_load(f->runtime, "stub:", NULL);
+    char *other = strdup(f->prompt);
+    hearth_explanation e;
+
+    memcpy(f->prompt + 592, " 2026-11-22 ", 12);
+    memcpy(other + 592, " 2026-11-23 ", 12);
+    run(model, f->prompt);
+    e = explain_prompt(model, other);
+    assert_int_equal(e.left_at, 603);
+    assert_string_equal(e.left_text, "3");
+    assert_string_equal(e.left_kind, "a date");
+    assert_non_null(strstr(e.detail, "leaves what was seen before, in a date: '2026-11-23'"));
     free(other);
     hearth_model_unref(model);
 }
@@ -230,6 +250,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_prompt_is_explained_as_it_then_runs),
         TEST(where_a_prompt_leaves_is_told_with_its_text),
+        TEST(a_prompt_that_leaves_in_a_date_is_told_so),
         TEST(a_salt_of_a_model_is_told_to_the_operator),
         TEST(a_request_that_does_not_read_is_told_so),
         TEST(a_runtime_without_a_cache_knows_nothing),

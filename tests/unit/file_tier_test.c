@@ -741,21 +741,44 @@ static void foreign_files_are_left_alone_with_one_warning(void **state)
     test_row_free(&other);
 }
 
-static void an_unreadable_row_is_no_row_of_the_rebuilt_index(void **state)
+/* Else it would lie there, counted by no quota, until somebody verifies the directory. */
+static void a_row_whose_head_is_damaged_is_set_aside_when_the_index_is_made_anew(void **state)
+{
+    fixture *f = *state;
+    test_row row = test_row_make(1, 0, PAYLOAD_BYTES), cut = test_row_make(2, 0, PAYLOAD_BYTES);
+
+    assert_published(f, &row);
+    assert_published(f, &cut);
+    overwrite(row_path(f, &row), 0, "XXX", 3);
+    assert_int_equal(truncate(row_path(f, &cut), 20), 0);
+    close_tier(f);
+    lose_index(f);
+    open_tier(f);
+    assert_int_equal(index_rows(f), 0);
+    assert_int_equal(f->n_warnings, 0);
+    assert_false(hth_file_tier_has(f->tier, &row.meta.id, NULL));
+    assert_int_equal(access(row_path(f, &row), F_OK), -1);
+    assert_int_equal(access(row_path(f, &cut), F_OK), -1);
+    assert_int_equal(hth_quarantine_count(hth_fs_system(), below(f, "quarantine")), 2);
+    assert_published(f, &row);
+    assert_reads_back(f, &row);
+    test_row_free(&row);
+    test_row_free(&cut);
+}
+
+static void a_row_of_another_version_of_the_format_is_left_to_it(void **state)
 {
     fixture *f = *state;
     test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
 
     assert_published(f, &row);
-    overwrite(row_path(f, &row), 0, "XXX", 3);
+    overwrite(row_path(f, &row), 3, "\x7f", 1);
     close_tier(f);
     lose_index(f);
     open_tier(f);
     assert_int_equal(index_rows(f), 0);
     assert_int_equal(f->n_warnings, 1);
-    assert_false(hth_file_tier_has(f->tier, &row.meta.id, NULL));
-    assert_published(f, &row); /* which replaces it */
-    assert_reads_back(f, &row);
+    assert_int_equal(access(row_path(f, &row), F_OK), 0);
     test_row_free(&row);
 }
 
@@ -775,6 +798,33 @@ static void leftover_temporary_files_are_removed_and_files_of_others_are_not(voi
 }
 
 /* ---- directories ---- */
+
+/* As by `rm -r DIRECTORY/...`, which must not keep a server from storing until its next start. */
+static void a_cache_that_was_removed_while_it_is_in_use_begins_anew(void **state)
+{
+    static const char *const parts[] = { "rows", "temporary", "quarantine", "index", "owners" };
+    fixture *f = *state;
+    test_row row = test_row_make(1, 0, PAYLOAD_BYTES), other = test_row_make(2, 0, PAYLOAD_BYTES);
+    char removed[8192];
+
+    assert_published(f, &row);
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        (void)snprintf(removed, sizeof(removed), "%s-%zu", f->cache, i);
+        assert_int_equal(rename(below(f, parts[i]), removed), 0);
+    }
+    hth_file_tier_maintain(f->tier);
+    hth_file_tier_settle(f->tier);
+    assert_int_equal(f->n_warnings, 1);
+    assert_non_null(strstr(f->last_warning, "begins anew"));
+    assert_false(hth_file_tier_has(f->tier, &row.meta.id, NULL));
+    assert_published(f, &other);
+    assert_reads_back(f, &other);
+    assert_int_equal(index_rows(f), 1);
+    hth_file_tier_maintain(f->tier);
+    assert_int_equal(f->n_warnings, 1);
+    test_row_free(&row);
+    test_row_free(&other);
+}
 
 static void what_is_made_belongs_to_its_owner_only(void **state)
 {
@@ -1402,8 +1452,10 @@ int main(void)
         OPEN(a_row_that_failed_its_checks_is_set_aside),
         OPEN(the_quarantine_keeps_its_64_newest_files),
         OPEN(foreign_files_are_left_alone_with_one_warning),
-        OPEN(an_unreadable_row_is_no_row_of_the_rebuilt_index),
+        OPEN(a_row_whose_head_is_damaged_is_set_aside_when_the_index_is_made_anew),
+        OPEN(a_row_of_another_version_of_the_format_is_left_to_it),
         OPEN(leftover_temporary_files_are_removed_and_files_of_others_are_not),
+        OPEN(a_cache_that_was_removed_while_it_is_in_use_begins_anew),
         OPEN(what_is_made_belongs_to_its_owner_only),
         CLOSED(a_directory_that_others_can_write_to_is_refused_with_a_remedy),
         OPEN(a_folder_of_rows_that_others_can_write_to_is_refused),

@@ -198,7 +198,7 @@ static void log_probabilities_are_known_of_the_tokens_that_they_were_told_of(voi
 /* It came before the tokens that did not come, and belongs to an end that was another. */
 static void the_outcome_of_a_reply_counts_once_it_has_ended(void **state)
 {
-    const hth_frame outcome = { .kind = HTH_FRAME_OUTCOME, .reply = 0, .outcome = { .n_reply_tokens = 12 } };
+    const hth_frame outcome = { .kind = HTH_FRAME_OUTCOME, .reply = 0, .outcome = { .figures.n_reply_tokens = 12 } };
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
     hth_buffer out = { .text = NULL };
     hth_known known;
@@ -213,7 +213,7 @@ static void the_outcome_of_a_reply_counts_once_it_has_ended(void **state)
     add_known(&out, &last, 0, true, 3, 1);
     assert_true(hth_known_read(out.text, out.n, 1, &known, &error));
     assert_non_null(hth_known_outcome(&known, 0));
-    assert_int_equal(hth_known_outcome(&known, 0)->n_reply_tokens, 12);
+    assert_int_equal(hth_known_outcome(&known, 0)->figures.n_reply_tokens, 12);
     assert_null(hth_known_outcome(&known, 1));
     hth_known_deinit(&known);
     hth_buffer_deinit(&out);

@@ -17,18 +17,18 @@ static const hearth_logprob logprobs[] = {
 static const hth_frame_outcome outcome = {
     .finish = 1,
     .stop_number = 2,
-    .n_prompt_tokens = 3,
-    .n_cached_tokens = 4,
-    .n_reply_tokens = 5,
-    .hit = 6,
-    .tier = 7,
-    .miss = 8,
+    .figures.n_prompt_tokens = 3,
+    .figures.n_cached_tokens = 4,
+    .figures.n_reply_tokens = 5,
+    .figures.hit = 6,
+    .figures.tier = 7,
+    .figures.miss = 8,
     .n_finish_tokens = UINT32_MAX,
-    .queue_ms = 1.5,
-    .restore_ms = -2.5,
-    .prefill_ms = 1e300,
-    .ttft_ms = 1e-300,
-    .decode_ms = 4,
+    .figures.queue_ms = 1.5,
+    .figures.restore_ms = -2.5,
+    .figures.prefill_ms = 1e300,
+    .figures.ttft_ms = 1e-300,
+    .figures.decode_ms = 4,
     .finish_key = { 1, 2, [31] = 255 },
 };
 
@@ -37,22 +37,22 @@ static hth_buffer sample(void)
 {
     const hth_frame_summary summary = {
         .status = 200,
-        .n_prompt_tokens = 1,
-        .n_cached_tokens = 2,
-        .n_reply_tokens = 3,
-        .hit = 4,
-        .tier = 5,
-        .miss = 6,
+        .figures.n_prompt_tokens = 1,
+        .figures.n_cached_tokens = 2,
+        .figures.n_reply_tokens = 3,
+        .figures.hit = 4,
+        .figures.tier = 5,
+        .figures.miss = 6,
         .finish = 7,
-        .queue_ms = 0.5,
-        .restore_ms = -1e300,
-        .prefill_ms = 1e-300,
-        .ttft_ms = 3.25,
-        .decode_ms = 1e9,
+        .figures.queue_ms = 0.5,
+        .figures.restore_ms = -1e300,
+        .figures.prefill_ms = 1e-300,
+        .figures.ttft_ms = 3.25,
+        .figures.decode_ms = 1e9,
     };
     hth_buffer out = { .text = NULL };
 
-    hth_frame_add_head(&out, 503, true, 17, "text/event-stream");
+    hth_frame_add_head(&out, 503, true, 17, "text/event-stream", NULL);
     hth_frame_add_step(&out, 127, 0, &(hth_frame_tokens){ .ids = tokens, .n = 5 }, "data: \0x\n\n", 10);
     hth_frame_add_step(&out, 0, HTH_STEP_ENDS, NULL, NULL, 0);
     hth_frame_add_step(&out, 0, HTH_STEP_FAILS, NULL, "error", 5);
@@ -60,6 +60,7 @@ static hth_buffer sample(void)
     hth_frame_add_step(&out, 3, 0, &(hth_frame_tokens){ .ids = tokens, .n = 2, .logprobs = logprobs, .n_logprobs = 3 },
                        "x", 1);
     hth_frame_add_bytes(&out, "some\0bytes", 10);
+    hth_frame_add_record(&out, HTH_RECORD_BEGUN, "kept", 4);
     hth_frame_add_outcome(&out, 125, &outcome);
     hth_frame_add_end(&out, &summary);
     assert_false(out.failed);
@@ -128,6 +129,11 @@ static void what_was_written_is_read(void **state)
     at += n_used;
     n -= n_used;
     assert_int_equal(hth_frame_read(at, n, &frame, &n_used), HTH_FRAME_OK);
+    assert_int_equal(frame.kind, HTH_FRAME_RECORD);
+    assert_true(frame.is_last && frame.has_begun && frame.n_bytes == 4 && memcmp(frame.bytes, "kept", 4) == 0);
+    at += n_used;
+    n -= n_used;
+    assert_int_equal(hth_frame_read(at, n, &frame, &n_used), HTH_FRAME_OK);
     assert_int_equal(frame.kind, HTH_FRAME_OUTCOME);
     assert_int_equal(frame.reply, 125);
     assert_memory_equal(&frame.outcome, &outcome, sizeof(outcome));
@@ -137,9 +143,9 @@ static void what_was_written_is_read(void **state)
     assert_int_equal(frame.kind, HTH_FRAME_END);
     assert_int_equal(n_used, n);
     assert_int_equal(frame.summary.finish, 7);
-    assert_int_equal(frame.summary.n_reply_tokens, 3);
-    assert_true(frame.summary.restore_ms == -1e300 && frame.summary.prefill_ms == 1e-300);
-    assert_true(frame.summary.decode_ms == 1e9);
+    assert_int_equal(frame.summary.figures.n_reply_tokens, 3);
+    assert_true(frame.summary.figures.restore_ms == -1e300 && frame.summary.figures.prefill_ms == 1e-300);
+    assert_true(frame.summary.figures.decode_ms == 1e9);
     hth_buffer_deinit(&out);
 }
 
@@ -195,7 +201,9 @@ static void what_is_no_frame_is_refused(void **state)
     expect_bad("\0\0\0\0\4", 5);
     expect_bad("\1\0\20\0\2", 5); /* longer than any */
     expect_bad("\0\0\0\0\7", 5);
-    expect_bad("\0\0\0\0\10", 5); /* no such kind, either */
+    expect_bad("\0\0\0\0\10", 5);
+    expect_bad("\1\0\0\0\10\4", 6); /* no such flag */
+    expect_bad("\0\0\0\0\11", 5);   /* no such kind, either */
     expect_bad("\377\377\377\377\1", 5);
     expect_bad("\0\0\0\0\1", 5); /* shorter than its kind */
     expect_bad("\0\0\0\0\2", 5);
@@ -212,13 +220,36 @@ static void what_is_no_frame_is_refused(void **state)
     out.text[HTH_FRAME_HEAD_BYTES + 5] = HTH_FRAME_LOGPROBS_MAX + 1;
     expect_bad(out.text, out.n);
     hth_buffer_clear(&out);
-    hth_frame_add_head(&out, 200, false, 0, "text/plain");
+    hth_frame_add_head(&out, 200, false, 0, "text/plain", NULL);
     out.text[HTH_FRAME_HEAD_BYTES] = 0; /* status 0 */
     expect_bad(out.text, out.n);
     hth_buffer_clear(&out);
-    hth_frame_add_head(&out, 200, false, 0, "text/plain");
-    out.text[out.n - 3] = '\0'; /* within the content type */
+    hth_frame_add_head(&out, 200, false, 0, "text/plain", NULL);
+    out.text[out.n - 1] = '\0'; /* notes that are empty */
     expect_bad(out.text, out.n);
+    hth_buffer_clear(&out);
+    hth_frame_add_head(&out, 200, false, 0, "text/plain", "a, b");
+    out.text[out.n - 2] = '\0'; /* within the notes */
+    expect_bad(out.text, out.n);
+    hth_buffer_deinit(&out);
+}
+
+static void a_head_carries_what_was_passed_over(void **state)
+{
+    hth_buffer out = { .text = NULL };
+    hth_frame frame;
+    size_t n_used;
+
+    (void)state;
+    hth_frame_add_head(&out, 200, true, 0, "text/plain", "a, b.c[]");
+    assert_int_equal(hth_frame_read(out.text, out.n, &frame, &n_used), HTH_FRAME_OK);
+    assert_string_equal(frame.content_type, "text/plain");
+    assert_int_equal(frame.n_notes, 8);
+    assert_memory_equal(frame.notes, "a, b.c[]", 8);
+    hth_buffer_clear(&out);
+    hth_frame_add_head(&out, 200, true, 0, "text/plain", "");
+    assert_int_equal(hth_frame_read(out.text, out.n, &frame, &n_used), HTH_FRAME_OK);
+    assert_int_equal(frame.n_notes, 0);
     hth_buffer_deinit(&out);
 }
 
@@ -232,7 +263,7 @@ static void long_content_types_are_cut(void **state)
     (void)state;
     memset(type, 'x', sizeof(type) - 1);
     type[sizeof(type) - 1] = '\0';
-    hth_frame_add_head(&out, 200, false, 0, type);
+    hth_frame_add_head(&out, 200, false, 0, type, NULL);
     assert_int_equal(hth_frame_read(out.text, out.n, &frame, &n_used), HTH_FRAME_OK);
     assert_int_equal(strlen(frame.content_type), 63);
     hth_buffer_deinit(&out);
@@ -297,6 +328,7 @@ int main(void)
         cmocka_unit_test(what_was_written_is_read),
         cmocka_unit_test(a_frame_that_is_not_whole_wants_more),
         cmocka_unit_test(what_is_no_frame_is_refused),
+        cmocka_unit_test(a_head_carries_what_was_passed_over),
         cmocka_unit_test(long_content_types_are_cut),
         cmocka_unit_test(what_is_too_long_for_a_frame_comes_in_several),
         cmocka_unit_test(bytes_that_were_changed_never_read_beyond_their_end),

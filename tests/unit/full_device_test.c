@@ -8,6 +8,7 @@
 #include <sys/mount.h>
 #endif
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -314,6 +315,47 @@ static void fill_device(void *context)
     hth_file_tier_close(tier);
 }
 
+/* Files that are written through a map would end the process on such a device. */
+static void open_without_a_free_byte(void *context)
+{
+    static const uint8_t zeros[4096];
+    const char *directory = context;
+    hth_file_tier_options options = { .directory = directory, .bytes_max = UINT64_C(1) << 30 };
+    test_row row = test_row_make(1, 0, (size_t)ROW_MB << 20);
+    bool published = false;
+    hth_file_tier *tier;
+    char filler[4096];
+    int fd;
+
+    mount_device(directory);
+    (void)snprintf(filler, sizeof(filler), "%s/filler", directory);
+    fd = open(filler, O_WRONLY | O_CREAT, 0600);
+    require(fd >= 0);
+    while (write(fd, zeros, sizeof(zeros)) == (ssize_t)sizeof(zeros))
+        continue;
+    require(errno == ENOSPC);
+    require(hth_file_tier_open(&options, &tier, NULL) == HEARTH_OK);
+    hth_file_tier_settle(tier);
+    require(hth_file_tier_publish(tier, &row.meta, row.bytes, row.n_bytes, &published, NULL) != HEARTH_OK);
+    require(!published && !hth_file_tier_has(tier, &row.meta.id, NULL));
+
+    require(ftruncate(fd, 0) == 0);
+    hth_file_tier_maintain(tier);
+    hth_file_tier_settle(tier);
+    require(hth_file_tier_publish(tier, &row.meta, row.bytes, row.n_bytes, &published, NULL) == HEARTH_OK);
+    require(published && hth_file_tier_has(tier, &row.meta.id, NULL));
+    hth_file_tier_close(tier);
+    (void)close(fd);
+    test_row_free(&row);
+}
+
+static void a_tier_opens_on_a_device_without_a_free_byte(void **state)
+{
+    fixture *f = *state;
+
+    hth_test_in_child(open_without_a_free_byte, f->directory);
+}
+
 static void a_tier_on_a_small_file_system_goes_on_taking_rows(void **state)
 {
     fixture *f = *state;
@@ -340,6 +382,7 @@ int main(void)
                                         teardown),
 #ifdef __linux__
         cmocka_unit_test_setup_teardown(a_tier_on_a_small_file_system_goes_on_taking_rows, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_tier_opens_on_a_device_without_a_free_byte, setup, teardown),
 #endif
     };
 

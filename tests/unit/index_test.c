@@ -351,6 +351,45 @@ static void only_rows_without_children_are_evicted_the_oldest_first(void **state
     hth_index_close(index);
 }
 
+static uint64_t last_use(hth_index *index, const hth_row_meta *meta)
+{
+    hth_row_meta found = { .last_used_time = 0 };
+    bool is_there = false;
+
+    assert_int_equal(hth_index_get(index, &meta->id, &found, &is_there, NULL), HEARTH_OK);
+    assert_true(is_there);
+    return found.last_used_time;
+}
+
+static void rows_of_a_clock_that_was_ahead_do_not_outlast_those_used_since(void **state)
+{
+    hth_index *index = open_complete(*state);
+    uint64_t now = hth_os_unix_seconds();
+    hth_row_meta ahead[3], recent = row_at(2, 0);
+    hth_index_use use = { .id = recent.id,
+                          .last_used_time = now + 30 }; /* by another process, whose clock is its own */
+    hth_row_id ids[8];
+    size_t n = 0;
+
+    for (uint32_t i = 0; i < 3; i++) {
+        ahead[i] = row_at(1, i);
+        ahead[i].last_used_time = now + 1000000 * (i + 1);
+        publish(index, &ahead[i]);
+    }
+    publish(index, &recent);
+    assert_int_equal(evict(index, 4000, ids, 8, &n), HEARTH_OK);
+    assert_int_equal(n, 0);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_in_range(last_use(index, &ahead[i]), now, hth_os_unix_seconds());
+    assert_int_equal(last_use(index, &recent), 100); /* the past stays as it was */
+    assert_int_equal(hth_index_touch(index, &use, 1, NULL), HEARTH_OK);
+    assert_int_equal(evict(index, 1000, ids, 8, &n), HEARTH_OK);
+    assert_int_equal(n, 3);
+    assert_true(has(index, &recent));
+    assert_int_equal(last_use(index, &recent), now + 30);
+    hth_index_close(index);
+}
+
 static void an_evicted_row_cannot_be_published_until_its_file_is_gone(void **state)
 {
     hth_index *index = open_complete(*state);
@@ -998,6 +1037,7 @@ int main(void)
         IN_FIXTURE(a_use_of_a_leaf_is_a_use_of_what_it_stands_on),
         IN_FIXTURE(a_use_never_makes_a_row_older),
         IN_FIXTURE(only_rows_without_children_are_evicted_the_oldest_first),
+        IN_FIXTURE(rows_of_a_clock_that_was_ahead_do_not_outlast_those_used_since),
         IN_FIXTURE(an_evicted_row_cannot_be_published_until_its_file_is_gone),
         IN_FIXTURE(an_incomplete_index_evicts_nothing),
         IN_FIXTURE(rows_that_name_each_other_as_parents_can_still_be_evicted),

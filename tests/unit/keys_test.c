@@ -94,6 +94,18 @@ static void a_key_without_models_may_use_all(void **state)
     assert_false(hth_key_allows_model(&key, "codex"));
 }
 
+static void a_key_is_refused_from_its_last_second_on(void **state)
+{
+    hth_server_key key = { .name = "x" };
+
+    (void)state;
+    assert_false(hth_key_is_expired(&key, INT64_MAX));
+    key.expires_s = 1000;
+    assert_false(hth_key_is_expired(&key, 999));
+    assert_true(hth_key_is_expired(&key, 1000));
+    assert_true(hth_key_is_expired(&key, 5000));
+}
+
 static hth_key_verdict begin(hth_key_use *use, uint64_t now_ns, uint32_t *retry_after_s)
 {
     *retry_after_s = 0;
@@ -229,6 +241,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_key_is_known_in_either_header, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_no_key_is_nobody, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_key_without_models_may_use_all, set_up, tear_down),
+        cmocka_unit_test(a_key_is_refused_from_its_last_second_on),
         cmocka_unit_test_setup_teardown(requests_come_back_one_by_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_idle_key_saves_no_more_than_a_minute, set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_took_too_many_tokens_waits_for_them, set_up, tear_down),

@@ -5,61 +5,24 @@
  * one that waits for it.
  */
 #include <pthread.h>
-#include <stdlib.h>
 
 #include "hearth.h"
+#include "support/api.h"
 #include "support/cmocka_all.h"
-#include "support/support.h"
 
 enum { N_TOKENS = 40 };
 
-typedef struct fixture {
-    char *directory;
-    hearth_runtime *runtime;
-} fixture;
-
-static hearth_runtime *open_runtime(const fixture *f)
-{
-    hearth_runtime_options options = hearth_runtime_options_default();
-    hearth_runtime *runtime;
-    hearth_error err;
-
-    options.cache_directory = f->directory;
-    options.ram_bytes_max = 64 << 20;
-    options.disk_free_min = 0;
-    if (hearth_runtime_open(&options, &runtime, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
-    return runtime;
-}
-
-static int set_up(void **state)
-{
-    fixture *f = calloc(1, sizeof(*f));
-
-    f->directory = hth_test_directory_new();
-    f->runtime = open_runtime(f);
-    *state = f;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    fixture *f = *state;
-
-    hearth_runtime_close(f->runtime);
-    hth_test_directory_remove(f->directory);
-    free(f);
-    return 0;
-}
-
 static hearth_model *load(hearth_runtime *runtime)
 {
-    hearth_model *model;
-    hearth_error err;
+    return hth_test_model_load(runtime, "stub:", NULL);
+}
 
-    if (hearth_model_load(runtime, "stub:", NULL, &model, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
-    return model;
+/* After the first one was closed. */
+static void open_again(hth_test_stub *f)
+{
+    hearth_runtime_options options = hth_test_runtime_options(f->directory);
+
+    f->runtime = hth_test_runtime_open(&options);
 }
 
 /* Who holds a reference that a callback gives back, and what the callback was told. */
@@ -113,13 +76,9 @@ static void give_back_at_end(uint64_t id, const hearth_result *result, void *use
 
 static void submit(hearth_model *model, holder *h, hearth_text_fn on_text, hearth_done_fn on_done)
 {
-    hearth_request request = hearth_request_default();
+    hearth_request request = hth_test_greedy("There was a miller's son who had three wishes and no shoes.", N_TOKENS);
     hearth_error err;
 
-    request.prompt = "There was a miller's son who had three wishes and no shoes.";
-    request.n_predict = N_TOKENS;
-    request.ignore_eos = true;
-    request.sampling.temperature = 0;
     request.on_text = on_text;
     request.on_done = on_done;
     request.user_data = h;
@@ -146,8 +105,7 @@ static void holder_deinit(holder *h)
 
 static void the_last_reference_may_be_given_back_when_a_reply_ends(void **state)
 {
-    fixture *f = *state;
-    hearth_counters counters = { .struct_size = sizeof(counters) };
+    hth_test_stub *f = *state;
     holder h;
 
     holder_init(&h, load(f->runtime));
@@ -158,15 +116,14 @@ static void the_last_reference_may_be_given_back_when_a_reply_ends(void **state)
     hearth_runtime_close(f->runtime); /* waits for the model's end */
 
     /* What its context held was saved. */
-    f->runtime = open_runtime(f);
-    assert_int_equal(hearth_runtime_counters(f->runtime, &counters, NULL), HEARTH_OK);
-    assert_true(counters.disk_rows > 0);
+    open_again(f);
+    assert_true(hth_test_counters(f->runtime).disk_rows > 0);
     holder_deinit(&h);
 }
 
 static void given_back_in_the_middle_of_a_reply_it_cancels_the_reply(void **state)
 {
-    fixture *f = *state;
+    hth_test_stub *f = *state;
     holder h;
 
     holder_init(&h, load(f->runtime));
@@ -180,7 +137,7 @@ static void given_back_in_the_middle_of_a_reply_it_cancels_the_reply(void **stat
 static void its_other_requests_end_too(void **state)
 {
     enum { N_OTHERS = 3 };
-    fixture *f = *state;
+    hth_test_stub *f = *state;
     hearth_model *model = load(f->runtime);
     holder first, others[N_OTHERS];
 
@@ -200,7 +157,7 @@ static void its_other_requests_end_too(void **state)
 
 static void a_model_that_is_unloaded_may_be_given_back_there_too(void **state)
 {
-    fixture *f = *state;
+    hth_test_stub *f = *state;
     hearth_model *model = load(f->runtime);
     holder h;
 
@@ -219,7 +176,7 @@ static void a_model_that_is_unloaded_may_be_given_back_there_too(void **state)
 static void two_models_may_give_each_other_back(void **state)
 {
     enum { ROUNDS = 20 };
-    fixture *f = *state;
+    hth_test_stub *f = *state;
 
     for (int i = 0; i < ROUNDS; i++) {
         hearth_model *first = load(f->runtime), *second = load(f->runtime);
@@ -243,7 +200,7 @@ static void two_models_may_give_each_other_back(void **state)
 static void closing_the_runtime_waits_for_models_that_were_given_back_in_callbacks(void **state)
 {
     enum { N = 8 };
-    fixture *f = *state;
+    hth_test_stub *f = *state;
     holder holders[N];
 
     for (int i = 0; i < N; i++) {
@@ -255,19 +212,23 @@ static void closing_the_runtime_waits_for_models_that_were_given_back_in_callbac
     hearth_runtime_close(f->runtime); /* some have gone, some go, and some are ended by this */
     for (int i = 0; i < N; i++)
         holder_deinit(&holders[i]);
-    f->runtime = open_runtime(f);
+    open_again(f);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_last_reference_may_be_given_back_when_a_reply_ends, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(given_back_in_the_middle_of_a_reply_it_cancels_the_reply, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(its_other_requests_end_too, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_model_that_is_unloaded_may_be_given_back_there_too, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(two_models_may_give_each_other_back, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(closing_the_runtime_waits_for_models_that_were_given_back_in_callbacks, set_up,
-                                        tear_down),
+        cmocka_unit_test_setup_teardown(the_last_reference_may_be_given_back_when_a_reply_ends, hth_test_runtime_set_up,
+                                        hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(given_back_in_the_middle_of_a_reply_it_cancels_the_reply,
+                                        hth_test_runtime_set_up, hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(its_other_requests_end_too, hth_test_runtime_set_up, hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(a_model_that_is_unloaded_may_be_given_back_there_too, hth_test_runtime_set_up,
+                                        hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(two_models_may_give_each_other_back, hth_test_runtime_set_up,
+                                        hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(closing_the_runtime_waits_for_models_that_were_given_back_in_callbacks,
+                                        hth_test_runtime_set_up, hth_test_stub_tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -500,6 +500,31 @@ static void parameters_name_what_changes_the_state_and_nothing_else(void **state
     llama->context_free(other);
 }
 
+static void only_cells_that_others_look_at_cost_them_anything(void **state)
+{
+    static const char *const shapes[] = { "tiny-llama", "tiny-recurrent", "tiny-hybrid" };
+    hth_engine_context_params params = context_params();
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+        hth_engine_context *other = NULL;
+        hth_engine_context_info other_info;
+        hth_engine_model *shape;
+        char path[4096];
+        hearth_error err;
+
+        hth_test_model(shapes[i], path, sizeof(path));
+        if (load(path, &shape, &err) != HEARTH_OK || llama->context_new(shape, &params, &other, &err) != HEARTH_OK)
+            fail_msg("%s", err.message);
+        llama->context_info(other, &other_info);
+        assert_int_equal(other_info.idle_cost.cells_max == UINT32_MAX, strcmp(shapes[i], "tiny-recurrent") == 0);
+        if (other_info.idle_cost.cells_max == UINT32_MAX)
+            assert_int_equal(other_info.idle_cost.row_ps + other_info.idle_cost.sequence_ps, 0);
+        llama->context_free(other);
+        llama->model_free(shape);
+    }
+}
+
 static void a_bad_context_parameter_is_a_status(void **state)
 {
     static const struct {
@@ -1047,6 +1072,7 @@ int main(void)
         cmocka_unit_test_setup(a_state_of_another_type_is_refused_by_a_context_that_has_seen_none, empty_sequences),
         cmocka_unit_test(the_model_describes_itself),
         cmocka_unit_test(parameters_name_what_changes_the_state_and_nothing_else),
+        cmocka_unit_test(only_cells_that_others_look_at_cost_them_anything),
         cmocka_unit_test(a_bad_context_parameter_is_a_status),
         cmocka_unit_test(text_comes_back_from_its_tokens),
         cmocka_unit_test(too_many_tokens_are_counted),

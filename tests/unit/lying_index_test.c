@@ -14,32 +14,6 @@
 /* The other prompt is longer than what the index says that it shares. */
 enum { PROMPT_BYTES = 700, OTHER_BYTES = 740, PART_AT = 600, BLOCKS = 2 * (int)HTH_BLOCK_TOKENS, REPLY_TOKENS = 20 };
 
-typedef struct fixture {
-    char *directory;
-    char *other_directory;
-} fixture;
-
-static int set_up(void **state)
-{
-    fixture *f = calloc(1, sizeof(*f));
-
-    assert_non_null(f);
-    f->directory = hth_test_directory_new();
-    f->other_directory = hth_test_directory_new();
-    *state = f;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    fixture *f = *state;
-
-    hth_test_directory_remove(f->directory);
-    hth_test_directory_remove(f->other_directory);
-    free(f);
-    return 0;
-}
-
 /* One request in a runtime of its own. */
 static hearth_result ask(const char *directory, const char *prompt)
 {
@@ -112,35 +86,38 @@ static void let_it_lie(const char *directory, const char *other_directory)
 
 static void a_row_that_the_index_describes_wrongly_is_not_used(void **state)
 {
-    fixture *f = *state;
+    char *directory = hth_test_directory_new(), *other_directory = hth_test_directory_new();
     char *prompt = hth_test_prompt(PROMPT_BYTES, 0), *other = hth_test_prompt(OTHER_BYTES, 0);
     hearth_result cold, warm, result;
 
+    (void)state;
     for (size_t i = PART_AT; i < OTHER_BYTES; i++)
         other[i] = other[i] == 'x' ? 'y' : 'x';
-    result = ask(f->directory, prompt);
+    result = ask(directory, prompt);
     hearth_result_free(&result);
-    cold = ask(f->other_directory, other);
-    let_it_lie(f->directory, f->other_directory);
+    cold = ask(other_directory, other);
+    let_it_lie(directory, other_directory);
 
-    warm = ask(f->directory, other);
+    warm = ask(directory, other);
     assert_string_equal(warm.text, cold.text);
     assert_int_equal(warm.stats.cached_tokens, BLOCKS);
     assert_true(warm.stats.hit != HEARTH_HIT_EXACT);
     hearth_result_free(&warm);
-    warm = ask(f->directory, other); /* what was computed instead is kept */
+    warm = ask(directory, other); /* what was computed instead is kept */
     assert_string_equal(warm.text, cold.text);
     assert_int_equal(warm.stats.hit, HEARTH_HIT_EXACT);
     hearth_result_free(&warm);
     hearth_result_free(&cold);
     free(prompt);
     free(other);
+    hth_test_directory_remove(directory);
+    hth_test_directory_remove(other_directory);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_row_that_the_index_describes_wrongly_is_not_used, set_up, tear_down),
+        cmocka_unit_test(a_row_that_the_index_describes_wrongly_is_not_used),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -78,14 +78,14 @@ static hth_record chat_record(void)
     record.duration_ms = 300;
     record.summary = (hth_frame_summary){
         .status = 200,
-        .n_prompt_tokens = 1024,
-        .n_cached_tokens = 768,
-        .n_reply_tokens = 64,
-        .hit = HEARTH_HIT_PREFIX,
-        .tier = HEARTH_TIER_DISK,
-        .miss = HEARTH_MISS_EVICTED,
-        .queue_ms = 2,
-        .ttft_ms = 20,
+        .figures.n_prompt_tokens = 1024,
+        .figures.n_cached_tokens = 768,
+        .figures.n_reply_tokens = 64,
+        .figures.hit = HEARTH_HIT_PREFIX,
+        .figures.tier = HEARTH_TIER_DISK,
+        .figures.miss = HEARTH_MISS_EVICTED,
+        .figures.queue_ms = 2,
+        .figures.ttft_ms = 20,
     };
     return record;
 }
@@ -150,10 +150,10 @@ static void what_a_model_did_counts_by_tokens_hits_and_misses(void **state)
     hth_record record = chat_record();
 
     hth_metrics_note(f->metrics, &record);
-    record.summary.hit = HEARTH_HIT_EXACT;
-    record.summary.tier = HEARTH_TIER_RAM;
-    record.summary.miss = HEARTH_MISS_NONE;
-    record.summary.n_cached_tokens = 1024;
+    record.summary.figures.hit = HEARTH_HIT_EXACT;
+    record.summary.figures.tier = HEARTH_TIER_RAM;
+    record.summary.figures.miss = HEARTH_MISS_NONE;
+    record.summary.figures.n_cached_tokens = 1024;
     hth_metrics_note(f->metrics, &record);
     assert_sample(f, "hearth_prompt_tokens_total{model=\"chat\"}", 2048);
     assert_sample(f, "hearth_cached_prompt_tokens_total{model=\"chat\"}", 1792);
@@ -179,7 +179,7 @@ static void the_first_token_of_a_stream_is_late_when_its_worker_was_waited_for(v
 
     record.first_byte_ms = 30; /* then the worker died, and the next one had its first token 90 ms after being asked */
     record.n_resumed = 1;
-    record.summary.ttft_ms = 90;
+    record.summary.figures.ttft_ms = 90;
     hth_metrics_note(f->metrics, &record);
     assert_sample(f, "hearth_time_to_first_token_seconds_sum{model=\"chat\"}", 5.03);
     assert_sample(f, "hearth_resumed_requests_total{model=\"chat\"}", 1);
@@ -188,7 +188,7 @@ static void the_first_token_of_a_stream_is_late_when_its_worker_was_waited_for(v
     record.first_byte_ms = 280;
     hth_metrics_note(f->metrics, &record);
     assert_sample(f, "hearth_time_to_first_token_seconds_sum{model=\"chat\"}", 5.05);
-    record.summary.ttft_ms = 0; /* there was no token */
+    record.summary.figures.ttft_ms = 0; /* there was no token */
     hth_metrics_note(f->metrics, &record);
     assert_sample(f, "hearth_time_to_first_token_seconds_count{model=\"chat\"}", 3);
 }
@@ -365,7 +365,7 @@ static void endpoints_reasons_and_statuses_beyond_a_bound_are_others(void **stat
         hth_metrics_note(f->metrics, &record);
         hth_metrics_note_refused(f->metrics, name);
     }
-    assert_sample(f, "hearth_requests_total{endpoint=\"other\",model=\"chat\",status=\"404\"}", 1 + 200 - 30);
+    assert_sample(f, "hearth_requests_total{endpoint=\"other\",model=\"chat\",status=\"404\"}", 1 + 200 - 62);
     assert_sample(f, "hearth_requests_refused_total{reason=\"other\"}", 1 + 200 - 31);
 }
 
@@ -374,9 +374,9 @@ static void nonsense_from_a_worker_is_bounded(void **state)
     fixture *f = *state;
     hth_record record = chat_record();
 
-    record.summary.hit = record.summary.tier = record.summary.miss = 77777;
-    record.summary.queue_ms = (double)NAN;
-    record.summary.ttft_ms = (double)INFINITY;
+    record.summary.figures.hit = record.summary.figures.tier = record.summary.figures.miss = 77777;
+    record.summary.figures.queue_ms = (double)NAN;
+    record.summary.figures.ttft_ms = (double)INFINITY;
     record.duration_ms = -3;
     hth_metrics_note(f->metrics, &record);
     hth_metrics_note_tokens(f->metrics, "chat", -1, 3);

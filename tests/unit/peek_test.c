@@ -97,6 +97,18 @@ static void stream_is_true_or_false(void **state)
     assert_true(!out.has_stream && out.has_model);
 }
 
+static void another_key_may_name_the_model(void **state)
+{
+    static const char body[] = "{\"model\":\"a\",\"name\":\"b\",\"stream\":true}";
+    hth_api_peeked out;
+
+    (void)state;
+    assert_true(hth_api_peek_as(body, strlen(body), "name", &out));
+    assert_string_equal(out.model, "b");
+    assert_true(hth_api_peek(body, strlen(body), &out));
+    assert_string_equal(out.model, "a");
+}
+
 static void an_object_that_was_read_is_told_from_what_is_none(void **state)
 {
     hth_api_peeked out;
@@ -170,6 +182,61 @@ static void hostile_bodies_cost_one_pass(void **state)
     free(body);
 }
 
+static bool peek_past(const char *body, hth_api_peeked_past *out)
+{
+    return hth_api_peek_past(body, strlen(body), out);
+}
+
+static void responses_that_are_named_are_found_once(void **state)
+{
+    static const char body[] =
+        "{\"input\":[{\"role\":\"user\",\"content\":[{\"type\":\"item_reference\",\"id\":\"msg_no_0\"}]},"
+        "{\"type\":\"item_reference\",\"id\":\"msg_a_0\"},7,{},{\"id\":\"rs_b_12\"},{\"id\":\"fc_c_1\",\"type\":"
+        "\"function_call\"},{\"id\":\"none\",\"type\":\"item_reference\"},{\"id\":\"x_\",\"type\":\"item_reference\"}],"
+        "\"previous_response_id\":\"resp_a\",\"model\":\"m\"}";
+    hth_api_peeked_past past;
+
+    (void)state;
+    assert_true(hth_api_peek_past(body, sizeof(body) - 1, &past));
+    assert_int_equal(past.n, 2);
+    assert_string_equal(past.ids[0], "resp_a");
+    assert_string_equal(past.ids[1], "resp_b");
+    assert_true(peek_past("{\"previous_response_id\":null,\"input\":\"[\"}", &past));
+    assert_int_equal(past.n, 0);
+    assert_true(peek_past("{\"previous_response_id\":\"../../x\"}", &past));
+    assert_int_equal(past.n, 0);
+}
+
+static void no_end_of_a_body_is_read_beyond_for_responses(void **state)
+{
+    static const char body[] = "{\"a\":[{}],\"input\":[\"x\",{\"type\":\"item_reference\",\"id\":\"msg_a_0\"}],"
+                               "\"previous_response_id\":\"resp_\\u0061\"}";
+    hth_api_peeked_past past;
+
+    (void)state;
+    for (size_t n = 0; n < sizeof(body); n++) {
+        char *copy = malloc(n ? n : 1);
+
+        memcpy(copy, body, n);
+        assert_int_equal(hth_api_peek_past(copy, n, &past), n == sizeof(body) - 1);
+        free(copy);
+    }
+}
+
+static void not_more_responses_are_looked_for_than_there_is_room_for(void **state)
+{
+    char body[8192] = "{\"input\":[{}";
+    hth_api_peeked_past past;
+
+    (void)state;
+    for (int i = 0; i < 40; i++)
+        (void)snprintf(body + strlen(body), sizeof(body) - strlen(body), ",{\"id\":\"msg_%d_0\"}", i);
+    (void)snprintf(body + strlen(body), sizeof(body) - strlen(body), ",{\"id\":\"msg_%0100d_0\"}]}", 7);
+    assert_true(hth_api_peek_past(body, strlen(body), &past));
+    assert_int_equal(past.n, HTH_API_PEEK_PAST_MAX);
+    assert_string_equal(past.ids[15], "resp_15");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -179,10 +246,14 @@ int main(void)
         cmocka_unit_test(of_two_the_first_counts),
         cmocka_unit_test(nothing_is_found_behind_what_is_no_json),
         cmocka_unit_test(stream_is_true_or_false),
+        cmocka_unit_test(another_key_may_name_the_model),
         cmocka_unit_test(an_object_that_was_read_is_told_from_what_is_none),
         cmocka_unit_test(a_name_too_long_is_cut_and_said_to_be),
         cmocka_unit_test(no_end_of_a_body_is_read_beyond),
         cmocka_unit_test(hostile_bodies_cost_one_pass),
+        cmocka_unit_test(responses_that_are_named_are_found_once),
+        cmocka_unit_test(no_end_of_a_body_is_read_beyond_for_responses),
+        cmocka_unit_test(not_more_responses_are_looked_for_than_there_is_room_for),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -106,7 +106,7 @@ static void a_stream_is_what_its_steps_release(void **state)
     hth_test_http_until(&stage->http, stage->n_over == 1);
     assert_int_equal(stage->record.status, 200);
     assert_true(stage->record.is_stream && stage->record.has_summary);
-    assert_int_equal(stage->record.summary.n_reply_tokens, 9);
+    assert_int_equal(stage->record.summary.figures.n_reply_tokens, 9);
     assert_int_equal(stage->record.bytes_out, sizeof(stream_text) - 1);
     assert_int_equal(stage->record.n_resumed, 0);
     assert_true(stage->record.first_byte_ms > 0 && stage->record.duration_ms >= stage->record.first_byte_ms);
@@ -317,7 +317,7 @@ static void no_retries_are_none(void **state)
     client_reply reply = { .status = 0 };
 
     begin_with(stage, &whole);
-    hth_proxy_set_limits(stage->proxy, 0, 1000);
+    hth_proxy_set_limits(stage->proxy, 0, 1000, 0);
     stage->runs[0].cut = 200;
     exchange_whole(stage, &reply);
     assert_int_equal(reply.status, 500);
@@ -360,7 +360,7 @@ static void stops_in_order_are_not_held_against_a_request(void **state)
     client_reply reply = { .status = 0 };
 
     begin_with(stage, &stream);
-    hth_proxy_set_limits(stage->proxy, 0, 1000);
+    hth_proxy_set_limits(stage->proxy, 0, 1000, 0);
     stage->supervisor.fate = FATE_STOPPED;
     for (int run = 0; run < 12; run++)
         stage->runs[run].cut = 200;
@@ -412,13 +412,13 @@ static void send_noise(fake_connection *connection, const fake_request *request,
     switch (run % 5) {
     case 0: hth_buffer_add_text(&frame, "\xff\xff\xff\xff\x01 no frame"); break;
     case 1:
-        hth_frame_add_head(&frame, 200, true, 0, events);
+        hth_frame_add_head(&frame, 200, true, 0, events, NULL);
         hth_frame_add_step(&frame, 128, 0, NULL, "x", 1); /* no such reply */
         break;
     case 2: hth_frame_add_step(&frame, 0, 0, NULL, "x", 1); break; /* no head */
     case 3:
-        hth_frame_add_head(&frame, 200, true, 0, events);
-        hth_frame_add_head(&frame, 200, true, 0, events);
+        hth_frame_add_head(&frame, 200, true, 0, events, NULL);
+        hth_frame_add_head(&frame, 200, true, 0, events, NULL);
         break;
     default: hth_frame_add_end(&frame, &summary); break;
     }
@@ -515,7 +515,7 @@ static void refuse_later(fake_connection *connection, const fake_request *reques
     }
     if (note_run(stage, request) == 1 && stage->model[0] == 't') {
         script_head(&out, HTH_FRAMES_CONTENT_TYPE);
-        hth_frame_add_head(&frame, 503, false, 1, json);
+        hth_frame_add_head(&frame, 503, false, 1, json, NULL);
         hth_frame_add_bytes(&frame, body, sizeof(body) - 1);
         hth_frame_add_end(&frame, &summary);
         script_chunk(&out, &frame);
@@ -850,7 +850,7 @@ static void flood(fake_connection *connection, const fake_request *request, void
 
     (void)note_run(stage, request);
     script_head(&out, HTH_FRAMES_CONTENT_TYPE);
-    hth_frame_add_head(&frame, 200, true, 0, events);
+    hth_frame_add_head(&frame, 200, true, 0, events, NULL);
     script_chunk(&out, &frame);
     for (int i = 0; i < FLOOD_STEPS; i++) {
         memset(bytes, 'a' + i % 26, FLOOD_BYTES);
@@ -989,6 +989,57 @@ static void a_silent_stream_gets_comments(void **state)
     assert_string_equal(hth_buffer_text(&text), stream_text);
     hth_test_client_close(&client);
     hth_buffer_deinit(&text);
+    client_reply_deinit(&reply);
+}
+
+/* Its head and a comment, before anybody knows what becomes of it. */
+static void begin_without_worker(relay_stage *stage, hth_test_client *client)
+{
+    stage->options.keep_alive_ms = 20;
+    stage->wants_events = true;
+    set_options(stage);
+    client_ask(client, stage, "{}");
+    (void)hth_test_client_hear(client, "Content-Type: text/event-stream\r\n");
+    (void)hth_test_client_hear(client, ":\n\n\r\n3\r\n:\n\n");
+    assert_int_equal(stage->n_runs, 0);
+}
+
+static void a_stream_that_waits_for_its_worker_begins_with_comments(void **state)
+{
+    relay_stage *stage = *state;
+    hth_test_client client;
+    client_reply reply = { .status = 0 };
+    const char *at;
+
+    stage->script = &stream;
+    begin_without_worker(stage, &client);
+    worker_start(&stage->supervisor);
+    client_hear(&client, &reply);
+    assert_int_equal(reply.status, 200);
+    for (at = hth_buffer_text(&reply.body); strncmp(at, ":\n\n", 3) == 0; at += 3)
+        ;
+    assert_string_equal(at, stream_text);
+    hth_test_client_close(&client);
+    client_reply_deinit(&reply);
+}
+
+static void what_its_worker_refuses_then_is_told_in_an_event(void **state)
+{
+    static const script_step steps[] = { { .bytes = "{\"error\":{\"message\":\"'top_k' is wrong\"}}" } };
+    static const reply_script refusal = {
+        .status = 400, .content_type = "application/json", .steps = steps, .n_steps = 1
+    };
+    relay_stage *stage = *state;
+    hth_test_client client;
+    client_reply reply = { .status = 0 };
+
+    stage->script = &refusal;
+    begin_without_worker(stage, &client);
+    worker_start(&stage->supervisor);
+    client_hear(&client, &reply);
+    assert_non_null(strstr(hth_buffer_text(&reply.body), "data: {\"error\":{\"message\":\"'top_k' is wrong\",\"type\":"
+                                                         "\"invalid_request_error\""));
+    hth_test_client_close(&client);
     client_reply_deinit(&reply);
 }
 
@@ -1272,6 +1323,8 @@ int main(void)
         STAGED(a_worker_that_does_not_come_is_an_error_that_says_when_to_try_again),
         STAGED(a_model_that_is_not_there_is_not_found),
         STAGED(a_silent_stream_gets_comments),
+        STAGED(a_stream_that_waits_for_its_worker_begins_with_comments),
+        STAGED(what_its_worker_refuses_then_is_told_in_an_event),
         STAGED(all_can_be_ended_at_once),
         STAGED(what_generates_nothing_is_passed_on_as_it_is),
         STAGED(a_body_goes_with_post_only),

@@ -54,7 +54,7 @@ static hearth_logprob logprob(uint32_t i, uint32_t k)
 
 static void add_tokens(hth_buffer *out)
 {
-    const hth_frame_outcome outcome = { .finish = 2, .n_reply_tokens = N_TOKENS, .decode_ms = 12.75 };
+    const hth_frame_outcome outcome = { .finish = 2, .figures.n_reply_tokens = N_TOKENS, .figures.decode_ms = 12.75 };
     hearth_token ids[N_TOKENS];
     hearth_logprob logprobs[N_TOKENS * N_LOGPROBS];
 
@@ -80,7 +80,7 @@ static void note_known(body_stage *stage, const char *bytes, size_t n)
 
         assert_int_equal(hth_frame_read(bytes, n, &frame, &n_used), HTH_FRAME_OK);
         if (frame.kind == HTH_FRAME_OUTCOME)
-            stage->knows_outcome = frame.outcome.finish == 2 && frame.outcome.decode_ms == 12.75;
+            stage->knows_outcome = frame.outcome.finish == 2 && frame.outcome.figures.decode_ms == 12.75;
         for (uint32_t i = 0; i < frame.n_tokens; i++) {
             hearth_logprob expected = logprob(i, N_LOGPROBS - 1), told = hth_frame_logprob(&frame, i, N_LOGPROBS - 1);
 
@@ -120,10 +120,10 @@ static void answer(fake_connection *connection, const fake_request *request, voi
     for (uint32_t i = 0; i < (stage->n_token_frames ? stage->n_token_frames : 1) && stage->n_known_tokens == 0; i++)
         add_tokens(&frames);
     if (kind == BODY_REFUSED) {
-        hth_frame_add_head(&frames, 503, false, 1, "application/json");
+        hth_frame_add_head(&frames, 503, false, 1, "application/json", NULL);
         hth_frame_add_bytes(&frames, "{}", 2);
     } else {
-        hth_frame_add_head(&frames, 200, false, 0, "application/json");
+        hth_frame_add_head(&frames, 200, false, 0, "application/json", NULL);
         add_body(&frames, kind);
     }
     hth_frame_add_end(&frames, &summary);
@@ -262,12 +262,12 @@ static void send_nonsense(fake_connection *connection, const fake_request *reque
     switch (run) {
     case 0: hth_frame_add_bytes(&frames, "x", 1); break; /* before the head */
     case 1:
-        hth_frame_add_head(&frames, 200, false, 0, "application/json");
+        hth_frame_add_head(&frames, 200, false, 0, "application/json", NULL);
         hth_frame_add_step(&frames, 0, 0, NULL, "x", 1); /* a body's bytes belong to no step */
         break;
     case 2: hth_frame_add_outcome(&frames, 128, &(hth_frame_outcome){ .finish = 1 }); break; /* no such reply */
     default:
-        hth_frame_add_head(&frames, 200, true, 0, "text/event-stream");
+        hth_frame_add_head(&frames, 200, true, 0, "text/event-stream", NULL);
         hth_frame_add_bytes(&frames, "data: x", 7); /* which no step follows */
         hth_frame_add_end(&frames, &summary);
         stage->relay.supervisor.handler = play;
@@ -293,7 +293,7 @@ static void frames_out_of_place_count_as_a_broken_connection(void **state)
     stage->relay.script = &script;
     stage->relay.supervisor.handler = send_nonsense;
     stage->relay.supervisor.user_data = stage;
-    hth_proxy_set_limits(stage->relay.proxy, 10, 60000);
+    hth_proxy_set_limits(stage->relay.proxy, 10, 60000, 0);
     worker_start(&stage->relay.supervisor);
     exchange_whole(&stage->relay, &reply);
     assert_int_equal(stage->relay.n_runs, 5);
@@ -313,7 +313,7 @@ static void send_long_event(fake_connection *connection, const fake_request *req
     assert_non_null(event);
     memset(event, 'e', BODY_BYTES);
     script_head(&out, HTH_FRAMES_CONTENT_TYPE);
-    hth_frame_add_head(&frames, 200, true, 0, "text/event-stream");
+    hth_frame_add_head(&frames, 200, true, 0, "text/event-stream", NULL);
     hth_frame_add_step(&frames, 0, HTH_STEP_ENDS, &(hth_frame_tokens){ .ids = &(hearth_token){ 1 }, .n = 1 }, event,
                        BODY_BYTES);
     hth_frame_add_end(&frames, &summary);

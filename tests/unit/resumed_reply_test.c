@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "server/proxy.h"
+#include "server/routes.h"
 #include "support/cmocka_all.h"
 #include "support/http_stage.h"
 #include "support/support.h"
@@ -60,7 +61,7 @@ static void relay(hth_http_exchange *exchange, void *user_data)
                         .model = "tiny",
                         .method = "POST",
                         .target = path,
-                        .dialect = strcmp(path, "/v1/messages") == 0 ? HTH_API_ANTHROPIC : HTH_API_OPENAI,
+                        .dialect = hth_path_dialect(path),
                         .generates = true,
                         .id = "always0the0same",
                         .on_over = on_over,
@@ -151,6 +152,14 @@ static void forget_chance(char *text)
 
             memmove(digits, digits + n, strlen(digits + n) + 1);
         }
+    for (from = strstr(text, "_duration\":"); from; from = strstr(from + 1, "_duration\":")) {
+        char *digits = from + strlen("_duration\":");
+        size_t n = strspn(digits, "0123456789");
+
+        memmove(digits, digits + n, strlen(digits + n) + 1);
+    }
+    for (from = strstr(text, "\"created_at\":\""); from; from = strstr(from + 1, "\"created_at\":\""))
+        memset(from + strlen("\"created_at\":\""), '0', strlen("2026-01-31T12:00:00Z"));
     for (from = strstr(text, "\"timings\":{"); from && (to = strchr(from, '}'));
          from = strstr(from + 1, "\"timings\":{"))
         memmove(from + strlen("\"timings\":{"), to, strlen(to) + 1);
@@ -209,7 +218,9 @@ static char *ask(chain *c, const char *path, const char *request, size_t n_event
 
         hth_test_http_turn(&c->http);
         hth_test_client_listen(&client);
-        n_seen = strstr(request, "\"stream\":true") ? count(client.heard, "data: ") : ++n_turns / 20;
+        n_seen = strstr(client.heard, "x-ndjson")   ? count(client.heard, "}\n")
+               : strstr(request, "\"stream\":true") ? count(client.heard, "data: ")
+                                                    : ++n_turns / 20;
         if (n_kills > 0 && n_seen >= n_events) {
             kill_worker(c);
             n_kills--;
@@ -266,7 +277,7 @@ static void compare(chain *c, const char *path, const char *request, bool has_ch
                      c->logged);
         free(broken);
     }
-    assert_true(c->record.has_summary && c->record.summary.n_reply_tokens > 0);
+    assert_true(c->record.has_summary && c->record.summary.figures.n_reply_tokens > 0);
     free(calm);
 }
 
@@ -294,6 +305,19 @@ static void anthropics_events_go_on(void **state)
             false);
 }
 
+static void ollamas_lines_go_on(void **state)
+{
+    compare(*state, "/api/chat",
+            "{\"messages\":[{\"role\":\"user\",\"content\":\"A river\"}],\"stream\":true,\"logprobs\":true,"
+            "\"options\":{\"num_predict\":40,\"temperature\":0.8,\"seed\":7}}",
+            false);
+    /* With the tokens of the whole conversation at the end. */
+    compare(*state, "/api/generate",
+            "{\"prompt\":\"A hill\",\"stream\":true,\"options\":{\"num_predict\":40,\"temperature\":0}}", false);
+    compare(*state, "/api/generate",
+            "{\"prompt\":\"A bird\",\"stream\":false,\"options\":{\"num_predict\":40,\"temperature\":0}}", false);
+}
+
 /* The first worker finds nothing of it in the cache, the second one what the first has left. */
 static void what_was_said_of_the_cache_stays_true(void **state)
 {
@@ -310,7 +334,7 @@ static void what_was_said_of_the_cache_stays_true(void **state)
     text = ask(c, "/v1/messages", request.text, 6, 1);
     assert_int_equal(c->record.n_resumed, 1);
     assert_int_equal(count(text, "\"cache_read_input_tokens\":"), 2); /* ask has compared them */
-    assert_in_range(c->record.summary.n_cached_tokens, 0, 8);
+    assert_in_range(c->record.summary.figures.n_cached_tokens, 0, 8);
     free(text);
     hth_buffer_deinit(&request);
 }
@@ -334,11 +358,9 @@ static void whole_replies_are_whole(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chats_go_on_where_they_were),
-        cmocka_unit_test(several_replies_go_on_each),
-        cmocka_unit_test(anthropics_events_go_on),
-        cmocka_unit_test(seeds_of_the_front_are_kept),
-        cmocka_unit_test(what_was_said_of_the_cache_stays_true),
+        cmocka_unit_test(chats_go_on_where_they_were), cmocka_unit_test(several_replies_go_on_each),
+        cmocka_unit_test(anthropics_events_go_on),     cmocka_unit_test(ollamas_lines_go_on),
+        cmocka_unit_test(seeds_of_the_front_are_kept), cmocka_unit_test(what_was_said_of_the_cache_stays_true),
         cmocka_unit_test(whole_replies_are_whole),
     };
 

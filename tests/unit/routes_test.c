@@ -14,6 +14,8 @@ static void paths_with_and_without_a_version_are_one_endpoint(void **state)
     /* Without a version, this is llama.cpp's. */
     assert_int_equal(hth_route_find("/completions")->api, HTH_API_NATIVE_COMPLETION);
     assert_int_equal(hth_route_find("/v1/completions")->api, HTH_API_COMPLETION);
+    assert_string_equal(hth_route_find("/responses")->endpoint, "/v1/responses");
+    assert_string_equal(hth_route_find("/responses/input_tokens")->endpoint, "/v1/responses/input_tokens");
 }
 
 static void a_model_is_named_behind_the_list_s_path(void **state)
@@ -26,11 +28,34 @@ static void a_model_is_named_behind_the_list_s_path(void **state)
 
 static void what_is_not_in_the_table_is_no_path(void **state)
 {
-    static const char *const others[] = { "", "/", "/v1", "/v1/chat", "/v1/chat/completions/", "/admin", "/healthy" };
+    static const char *const others[] = {
+        "", "//", "/api", "/api/", "/api/nothing", "/v1", "/v1/chat", "/v1/chat/completions/", "/admin", "/healthy"
+    };
 
     (void)state;
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
         assert_null(hth_route_find(others[i]));
+}
+
+static void a_route_takes_its_methods_and_no_others(void **state)
+{
+    static const struct {
+        const char *wanted, *method;
+        bool is_taken;
+    } rows[] = {
+        { "GET", "GET", true },        { "GET", "HEAD", true },        { "GET", "POST", false },
+        { "GET", "G", false },         { "POST", "POST", true },       { "POST", "HEAD", false },
+        { "GET, POST", "POST", true }, { "GET, POST", "GET", true },   { "GET, POST", "HEAD", true },
+        { "GET, POST", "", false },    { "GET, POST", "PO", false },   { "GET, POST", "DELETE", false },
+        { "DELETE", "DELETE", true },  { "POST", "GET, POST", false },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (hth_method_is(rows[i].wanted, rows[i].method) != rows[i].is_taken)
+            fail_msg("%s where %s is wanted", rows[i].method, rows[i].wanted);
+    assert_string_equal(hth_route_find("/")->endpoint, "/");
+    assert_string_equal(hth_route_find("/api/embeddings")->endpoint, "/api/embed");
 }
 
 static void errors_have_the_shape_of_the_path_s_api(void **state)
@@ -39,10 +64,13 @@ static void errors_have_the_shape_of_the_path_s_api(void **state)
     assert_int_equal(hth_route_dialect(hth_route_find("/v1/messages")), HTH_API_ANTHROPIC);
     assert_int_equal(hth_route_dialect(hth_route_find("/completion")), HTH_API_NATIVE);
     assert_int_equal(hth_route_dialect(hth_route_find("/v1/models")), HTH_API_OPENAI);
+    assert_int_equal(hth_route_dialect(hth_route_find("/v1/responses")), HTH_API_OPENAI_RESPONSES);
     assert_int_equal(hth_route_dialect(NULL), HTH_API_OPENAI);
     assert_int_equal(hth_path_dialect("/v1/messages/batches"), HTH_API_ANTHROPIC);
     assert_int_equal(hth_path_dialect("/v1/messages/count_tokens"), HTH_API_ANTHROPIC);
     assert_int_equal(hth_path_dialect("/v1/messages-of-others"), HTH_API_OPENAI);
+    assert_int_equal(hth_route_dialect(hth_route_find("/api/tags")), HTH_API_OLLAMA);
+    assert_int_equal(hth_path_dialect("/api/blobs/sha256:0"), HTH_API_OLLAMA);
     assert_int_equal(hth_path_dialect("/nowhere"), HTH_API_OPENAI);
     assert_int_equal(hth_path_dialect(""), HTH_API_OPENAI);
 }
@@ -53,6 +81,7 @@ int main(void)
         cmocka_unit_test(paths_with_and_without_a_version_are_one_endpoint),
         cmocka_unit_test(a_model_is_named_behind_the_list_s_path),
         cmocka_unit_test(what_is_not_in_the_table_is_no_path),
+        cmocka_unit_test(a_route_takes_its_methods_and_no_others),
         cmocka_unit_test(errors_have_the_shape_of_the_path_s_api),
     };
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "hearth.h"
+#include "support/api.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
 
@@ -28,18 +29,11 @@ static void count_warnings(hearth_log_level level, const char *source, const cha
 
 static hearth_runtime *open_runtime(fixture *f)
 {
-    hearth_runtime_options options = hearth_runtime_options_default();
-    hearth_runtime *runtime;
-    hearth_error err;
+    hearth_runtime_options options = hth_test_runtime_options(f->directory);
 
-    options.cache_directory = f->directory;
-    options.ram_bytes_max = 64 << 20;
-    options.disk_free_min = 0;
     options.log = count_warnings;
     options.log_user_data = f;
-    if (hearth_runtime_open(&options, &runtime, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
-    return runtime;
+    return hth_test_runtime_open(&options);
 }
 
 static int set_up(void **state)
@@ -64,52 +58,7 @@ static int tear_down(void **state)
 
 static hearth_model *load(hearth_runtime *runtime, const char *path)
 {
-    hearth_model *model;
-    hearth_error err;
-
-    if (hearth_model_load(runtime, path, NULL, &model, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
-    return model;
-}
-
-static hearth_request greedy(const char *prompt, int32_t n_predict)
-{
-    hearth_request request = hearth_request_default();
-
-    request.prompt = prompt;
-    request.n_predict = n_predict;
-    request.sampling.temperature = 0;
-    request.ignore_eos = true;
-    return request;
-}
-
-static hearth_result complete(hearth_model *model, const hearth_request *request)
-{
-    hearth_result result;
-    hearth_error err;
-
-    if (hearth_complete(model, request, &result, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
-    return result;
-}
-
-/* A prompt of n bytes; the stub has a token for each. */
-static char *long_prompt(size_t n, unsigned variant)
-{
-    char *text = malloc(n + 1);
-
-    for (size_t i = 0; i < n; i++)
-        text[i] = (char)('a' + (i * 7 + i / 11 + variant) % 26);
-    text[n] = '\0';
-    return text;
-}
-
-static hearth_counters counters_of(hearth_runtime *runtime)
-{
-    hearth_counters counters = { .struct_size = sizeof(counters) };
-
-    assert_int_equal(hearth_runtime_counters(runtime, &counters, NULL), HEARTH_OK);
-    return counters;
+    return hth_test_model_load(runtime, path, NULL);
 }
 
 /* ---- what is promised ---- */
@@ -118,10 +67,10 @@ static void a_prompt_is_computed_once(void **state)
 {
     fixture *f = *state;
     hearth_model *model = load(f->runtime, "stub:");
-    char *prompt = long_prompt(700, 0);
-    hearth_request request = greedy(prompt, 20);
-    hearth_result cold = complete(model, &request);
-    hearth_result live = complete(model, &request);
+    char *prompt = hth_test_prompt(700, 0);
+    hearth_request request = hth_test_greedy(prompt, 20);
+    hearth_result cold = hth_test_complete(model, &request);
+    hearth_result live = hth_test_complete(model, &request);
     hearth_result warm;
 
     assert_int_equal(cold.stats.hit, HEARTH_HIT_NONE);
@@ -136,7 +85,7 @@ static void a_prompt_is_computed_once(void **state)
     hearth_runtime_close(f->runtime);
     f->runtime = open_runtime(f);
     model = load(f->runtime, "stub:");
-    warm = complete(model, &request);
+    warm = hth_test_complete(model, &request);
     assert_int_equal(warm.stats.hit, HEARTH_HIT_EXACT);
     assert_int_equal(warm.stats.tier, HEARTH_TIER_DISK);
     assert_int_equal(warm.stats.n_prefill_evaluations, 0);
@@ -154,28 +103,28 @@ static void a_shared_beginning_is_used_to_the_token(void **state)
 {
     fixture *f = *state;
     hearth_model *model = load(f->runtime, "stub:");
-    char *first = long_prompt(1000, 0);
-    char *second = long_prompt(1000, 0);
-    hearth_request request = greedy(first, 5);
-    hearth_result result = complete(model, &request);
+    char *first = hth_test_prompt(1000, 0);
+    char *second = hth_test_prompt(1000, 0);
+    hearth_request request = hth_test_greedy(first, 5);
+    hearth_result result = hth_test_complete(model, &request);
     hearth_counters before, after;
 
     hearth_result_free(&result);
     assert_int_equal(hearth_model_save(model, HEARTH_SAVE_EVICT, 10000, NULL), HEARTH_OK);
-    before = counters_of(f->runtime);
+    before = hth_test_counters(f->runtime);
     memset(second + 650, '#', 350);
     request.prompt = second;
-    result = complete(model, &request);
+    result = hth_test_complete(model, &request);
     assert_int_equal(result.stats.hit, HEARTH_HIT_PREFIX);
     assert_in_range(result.stats.cached_tokens, 650, 652); /* and the token that begins every text */
 
     /* Compute it without anything cached: the same text. */
     request.no_cache_read = true;
-    hearth_result alone = complete(model, &request);
+    hearth_result alone = hth_test_complete(model, &request);
     assert_string_equal(alone.text, result.text);
     assert_int_equal(alone.stats.cached_tokens, 0);
     assert_int_equal(hearth_runtime_flush(f->runtime, 10000, NULL), HEARTH_OK);
-    after = counters_of(f->runtime);
+    after = hth_test_counters(f->runtime);
     assert_true(after.rows_saved - before.rows_saved <= 6); /* new blocks, tails, logits; not the shared ones again */
     hearth_result_free(&result);
     hearth_result_free(&alone);
@@ -189,7 +138,7 @@ static void a_prompt_that_shares_1500_of_2048_tokens_writes_its_own_blocks_only(
     enum { N = 2048, SHARED = 1500, SHARED_BLOCKS = SHARED / 256 };
     fixture *f = *state;
     hearth_model *model = load(f->runtime, "stub:");
-    hearth_request request = greedy(NULL, 1);
+    hearth_request request = hth_test_greedy(NULL, 1);
     hearth_token tokens[N];
     hearth_counters before, after;
     hearth_result first, second;
@@ -198,18 +147,18 @@ static void a_prompt_that_shares_1500_of_2048_tokens_writes_its_own_blocks_only(
         tokens[i] = 'a' + i * 7 % 26;
     request.tokens = tokens;
     request.n_tokens = N;
-    first = complete(model, &request);
+    first = hth_test_complete(model, &request);
     assert_int_equal(hearth_model_save(model, HEARTH_SAVE_EVICT, 10000, NULL), HEARTH_OK);
-    before = counters_of(f->runtime);
+    before = hth_test_counters(f->runtime);
     assert_int_equal(before.rows_written, N / 256 + 1); /* the blocks and the logits */
 
     for (int i = SHARED; i < N; i++)
         tokens[i] = 'A' + i * 5 % 26;
-    second = complete(model, &request);
+    second = hth_test_complete(model, &request);
     assert_int_equal(second.stats.hit, HEARTH_HIT_PREFIX);
     assert_int_equal(second.stats.cached_tokens, SHARED);
     assert_int_equal(hearth_runtime_flush(f->runtime, 10000, NULL), HEARTH_OK);
-    after = counters_of(f->runtime);
+    after = hth_test_counters(f->runtime);
     assert_int_equal(after.rows_written - before.rows_written, N / 256 - SHARED_BLOCKS + 1);
     assert_true(after.bytes_written - before.bytes_written < before.bytes_written / 2);
     hearth_result_free(&first);
@@ -221,9 +170,9 @@ static void a_conversation_goes_on_from_its_finish_key(void **state)
 {
     fixture *f = *state;
     hearth_model *model = load(f->runtime, "stub:");
-    char *prompt = long_prompt(300, 3);
-    hearth_request request = greedy(prompt, 30);
-    hearth_result first = complete(model, &request);
+    char *prompt = hth_test_prompt(300, 3);
+    hearth_request request = hth_test_greedy(prompt, 30);
+    hearth_result first = hth_test_complete(model, &request);
     hearth_token conversation[512];
     hearth_result second;
     size_t n = 0;
@@ -235,11 +184,11 @@ static void a_conversation_goes_on_from_its_finish_key(void **state)
         conversation[n++] = first.tokens[i];
     for (int i = 0; i < 20; i++)
         conversation[n++] = 'a' + i;
-    request = greedy(NULL, 10);
+    request = hth_test_greedy(NULL, 10);
     request.tokens = conversation;
     request.n_tokens = n;
     request.parent_key = first.stats.finish_key;
-    second = complete(model, &request);
+    second = hth_test_complete(model, &request);
     assert_int_equal(second.stats.hit, HEARTH_HIT_RESUME);
     assert_int_equal(second.stats.cached_tokens, first.stats.finish_tokens);
     assert_int_equal(first.stats.finish_tokens, first.stats.prompt_tokens + first.stats.completion_tokens - 1);
@@ -255,14 +204,14 @@ static void models_with_another_salt_share_nothing(void **state)
     hearth_model_options options = hearth_model_options_default();
     hearth_model *ours = load(f->runtime, "stub:");
     hearth_model *theirs;
-    char *prompt = long_prompt(600, 1);
-    hearth_request request = greedy(prompt, 3);
-    hearth_result result = complete(ours, &request);
+    char *prompt = hth_test_prompt(600, 1);
+    hearth_request request = hth_test_greedy(prompt, 3);
+    hearth_result result = hth_test_complete(ours, &request);
 
     hearth_result_free(&result);
     options.cache_salt = "tenant";
     assert_int_equal(hearth_model_load(f->runtime, "stub:", &options, &theirs, NULL), HEARTH_OK);
-    result = complete(theirs, &request);
+    result = hth_test_complete(theirs, &request);
     assert_int_equal(result.stats.hit, HEARTH_HIT_NONE);
     hearth_result_free(&result);
     hearth_model_unref(ours);
@@ -274,27 +223,27 @@ static void kinds_without_blocks_are_restored_whole_or_not_at_all(void **state)
 {
     static const char *const paths[] = { "stub:kind=recurrent", "stub:kind=hybrid", "stub:kind=window" };
     fixture *f = *state;
-    char *prompt = long_prompt(600, 2);
+    char *prompt = hth_test_prompt(600, 2);
     char longer[1024];
 
     (void)snprintf(longer, sizeof(longer), "%s, and more", prompt);
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
         hearth_model *model = load(f->runtime, paths[i]);
-        hearth_request request = greedy(prompt, 10);
-        hearth_result cold = complete(model, &request);
+        hearth_request request = hth_test_greedy(prompt, 10);
+        hearth_result cold = hth_test_complete(model, &request);
         hearth_result warm, more, alone;
 
         assert_int_equal(hearth_model_save(model, HEARTH_SAVE_EVICT, 10000, NULL), HEARTH_OK);
-        warm = complete(model, &request);
+        warm = hth_test_complete(model, &request);
         assert_int_equal(warm.stats.hit, HEARTH_HIT_EXACT);
         assert_string_equal(warm.text, cold.text);
         assert_int_equal(hearth_model_save(model, HEARTH_SAVE_EVICT, 10000, NULL), HEARTH_OK);
         request.prompt = longer;
-        more = complete(model, &request);
+        more = hth_test_complete(model, &request);
         assert_int_equal(more.stats.hit, HEARTH_HIT_PREFIX);
         assert_int_equal(more.stats.cached_tokens, cold.stats.prompt_tokens);
         request.no_cache_read = true;
-        alone = complete(model, &request);
+        alone = hth_test_complete(model, &request);
         assert_string_equal(more.text, alone.text);
         hearth_result_free(&cold);
         hearth_result_free(&warm);
@@ -378,8 +327,8 @@ static void a_cancelled_request_ends_once_and_keeps_what_it_computed(void **stat
     fixture *f = *state;
     hearth_model *model = load(f->runtime, "stub:n_ctx_train=100000");
     hearth_model_info info = { .struct_size = sizeof(info) };
-    char *prompt = long_prompt(600, 4);
-    hearth_request request = greedy(prompt, -1);
+    char *prompt = hth_test_prompt(600, 4);
+    hearth_request request = hth_test_greedy(prompt, -1);
     uint64_t id = 0;
     stream s;
 
@@ -410,8 +359,8 @@ static void a_cancelled_request_ends_once_and_keeps_what_it_computed(void **stat
     await_done(&s, 2);
     assert_int_equal(hearth_cancel(model, 999999, NULL), HEARTH_NOT_FOUND);
 
-    request = greedy(prompt, 1);
-    hearth_result after = complete(model, &request);
+    request = hth_test_greedy(prompt, 1);
+    hearth_result after = hth_test_complete(model, &request);
     assert_int_equal(after.stats.hit, HEARTH_HIT_EXACT);
     hearth_result_free(&after);
     hearth_model_unref(model);
@@ -423,7 +372,7 @@ static void unloading_in_use_takes_effect_when_the_last_request_ended(void **sta
     fixture *f = *state;
     hearth_model *model = load(f->runtime, "stub:n_ctx_train=4000");
     hearth_model_info info = { .struct_size = sizeof(info) };
-    hearth_request request = greedy("hello", 1500);
+    hearth_request request = hth_test_greedy("hello", 1500);
     hearth_error err;
     stream s;
 
@@ -446,7 +395,7 @@ static void closing_the_runtime_cancels_what_runs_and_leaves_handles_valid(void 
 {
     fixture *f = *state;
     hearth_model *model = load(f->runtime, "stub:n_ctx_train=1000000");
-    hearth_request request = greedy("hello", -1);
+    hearth_request request = hth_test_greedy("hello", -1);
     hearth_error err;
     stream s;
 
@@ -465,7 +414,7 @@ static void giving_back_the_last_reference_ends_its_requests(void **state)
 {
     fixture *f = *state;
     hearth_model *model = load(f->runtime, "stub:n_ctx_train=1000000");
-    hearth_request request = greedy("hello", -1);
+    hearth_request request = hth_test_greedy("hello", -1);
     stream s;
 
     stream_init(&s, model, &request);
@@ -506,8 +455,8 @@ typedef struct crowd {
 static void *ask(void *context)
 {
     crowd *c = context;
-    char *prompt = long_prompt(400 + c->number * 37, c->number % 3);
-    hearth_request request = greedy(prompt, 12);
+    char *prompt = hth_test_prompt(400 + c->number * 37, c->number % 3);
+    hearth_request request = hth_test_greedy(prompt, 12);
     hearth_result result;
 
     if (hearth_complete(c->model, &request, &result, NULL) == HEARTH_OK)
@@ -568,8 +517,8 @@ static void a_stop_text_ends_the_reply(void **state)
 {
     fixture *f = *state;
     hearth_model *model = load(f->runtime, "stub:");
-    hearth_request request = greedy("say something long", 200);
-    hearth_result whole = complete(model, &request);
+    hearth_request request = hth_test_greedy("say something long", 200);
+    hearth_result whole = hth_test_complete(model, &request);
     char stop[4] = "";
     const char *stops[1] = { stop };
     hearth_result cut;
@@ -580,7 +529,7 @@ static void a_stop_text_ends_the_reply(void **state)
     at = strstr(whole.text, stop);
     request.stop = stops;
     request.n_stop = 1;
-    cut = complete(model, &request);
+    cut = hth_test_complete(model, &request);
     assert_int_equal(cut.finish_reason, HEARTH_FINISH_STOP);
     assert_int_equal(cut.n_bytes, at - whole.text);
     assert_memory_equal(cut.text, whole.text, cut.n_bytes);
@@ -596,7 +545,7 @@ static void requests_that_cannot_run_are_refused_with_a_reason(void **state)
     fixture *f = *state;
     hearth_model_options options = hearth_model_options_default();
     hearth_model *model;
-    char *prompt = long_prompt(600, 0);
+    char *prompt = hth_test_prompt(600, 0);
     hearth_token bad_tokens[] = { 5, 1 << 20 };
     const char *bad_stops[] = { "\xC3", "" };
     hearth_error err;
@@ -608,7 +557,7 @@ static void requests_that_cannot_run_are_refused_with_a_reason(void **state)
     options.queue_max = 3;
     assert_int_equal(hearth_model_load(f->runtime, "stub:", &options, &model, NULL), HEARTH_OK);
 
-    request = greedy("x", 1);
+    request = hth_test_greedy("x", 1);
     request.n = 6; /* not BUSY: there will never be room for so many */
     assert_int_equal(hearth_submit(model, &request, NULL, &err), HEARTH_MISUSE);
     assert_non_null(strstr(err.message, "at most 5"));
@@ -616,19 +565,19 @@ static void requests_that_cannot_run_are_refused_with_a_reason(void **state)
     assert_int_equal(hearth_complete(model, &request, results, &err), HEARTH_OK);
     for (int i = 0; i < 5; i++)
         hearth_result_free(&results[i]);
-    request = greedy(prompt, 1);
+    request = hth_test_greedy(prompt, 1);
     assert_int_equal(hearth_complete(model, &request, &result, &err), HEARTH_TOO_LONG);
     assert_non_null(strstr(err.message, "512"));
-    request = greedy("\xff\xfe", 1);
+    request = hth_test_greedy("\xff\xfe", 1);
     assert_int_equal(hearth_complete(model, &request, &result, &err), HEARTH_INVALID_TEXT);
-    request = greedy(NULL, 1);
+    request = hth_test_greedy(NULL, 1);
     assert_int_equal(hearth_complete(model, &request, &result, &err), HEARTH_MISUSE);
-    request = greedy("x", 1);
+    request = hth_test_greedy("x", 1);
     request.stop_tokens = bad_tokens;
     request.n_stop_tokens = 2;
     assert_int_equal(hearth_submit(model, &request, NULL, &err), HEARTH_MISUSE);
     assert_non_null(strstr(err.message, "stop_tokens[1] is 1048576"));
-    request = greedy("x", 1);
+    request = hth_test_greedy("x", 1);
     request.stop = bad_stops;
     request.n_stop = 1;
     assert_int_equal(hearth_submit(model, &request, NULL, &err), HEARTH_INVALID_TEXT);
@@ -636,14 +585,14 @@ static void requests_that_cannot_run_are_refused_with_a_reason(void **state)
     bad_stops[0] = "good";
     assert_int_equal(hearth_submit(model, &request, NULL, &err), HEARTH_MISUSE);
     assert_non_null(strstr(err.message, "stop text 1 is empty"));
-    request = greedy("x", -7);
+    request = hth_test_greedy("x", -7);
     assert_int_equal(hearth_complete(model, &request, &result, &err), HEARTH_MISUSE);
     assert_non_null(strstr(err.message, "n_predict"));
-    request = greedy("x", 1);
+    request = hth_test_greedy("x", 1);
     request.sampling.top_p = 2;
     assert_int_equal(hearth_complete(model, &request, &result, &err), HEARTH_MISUSE);
     assert_non_null(strstr(err.message, "top_p"));
-    request = greedy(NULL, 1);
+    request = hth_test_greedy(NULL, 1);
     request.tokens = bad_tokens;
     request.n_tokens = 2;
     assert_int_equal(hearth_complete(model, &request, &result, &err), HEARTH_MISUSE);
@@ -679,7 +628,7 @@ static void a_cache_directory_that_cannot_be_used_costs_a_warning(void **state)
     fixture *f = *state;
     hearth_runtime_options options = hearth_runtime_options_default();
     hearth_runtime *runtime;
-    hearth_request request = greedy("a prompt that is long enough to be kept in the cache", 5);
+    hearth_request request = hth_test_greedy("a prompt that is long enough to be kept in the cache", 5);
     hearth_result result;
     hearth_model *model;
 
@@ -689,9 +638,9 @@ static void a_cache_directory_that_cannot_be_used_costs_a_warning(void **state)
     assert_int_equal(hearth_runtime_open(&options, &runtime, NULL), HEARTH_OK);
     assert_int_equal(atomic_load(&f->n_warnings), 1);
     model = load(runtime, "stub:");
-    result = complete(model, &request);
+    result = hth_test_complete(model, &request);
     hearth_result_free(&result);
-    result = complete(model, &request);
+    result = hth_test_complete(model, &request);
     assert_int_equal(result.stats.hit, HEARTH_HIT_EXACT); /* the RAM tier works alone */
     assert_int_equal(result.stats.tier, HEARTH_TIER_RAM);
     hearth_result_free(&result);

@@ -98,7 +98,9 @@ static const char everything[] =
     "cold_min_tokens = 64 } "
     "\n"
     "        fingerprint = gguf_chunked; save_on_second_use = on; writer_threads = 4 }\n"
-    "model \"chat\" { path = \"models/chat.gguf\"; context = 4096; start = on-demand; ram = 2gb; type_k = q8_0;\n"
+    "default = code:7b\n"
+    "model \"chat\" { path = \"models/chat.gguf\"; aliases = [gpt-4o, \"claude-*\"]; tags = [fast]; context = 4096; "
+    "start = on-demand; ram = 2gb; type_k = q8_0;\n"
     "               n_parallel = 4; prefill_chunk = 128; strategy = balanced; gpu_layers = 0; chat_template = t.jinja "
     "}\n"
     "model code:7b { path = /models/code.gguf; cache { disabled = true; more_directories = [] } }\n";
@@ -157,6 +159,12 @@ static void a_worker_is_told_what_is_not_the_default(void **state)
     assert_int_equal(set->options.n_models, 2);
     assert_string_equal(set->options.models[0].name, "chat");
     assert_true(set->options.models[0].on_demand);
+    assert_int_equal(set->options.models[0].n_aliases, 2);
+    assert_string_equal(set->options.models[0].aliases[1], "claude-*");
+    assert_int_equal(set->options.models[0].n_tags, 1);
+    assert_string_equal(set->options.models[0].tags[0], "fast");
+    assert_int_equal(set->options.models[1].n_aliases, 0);
+    assert_string_equal(set->options.default_model, "code:7b");
     assert_int_equal(set->options.models[0].ram_bytes, UINT64_C(2) << 30);
     assert_string_equal(
         worker_line(&set->options.models[0], line, sizeof(line)),
@@ -491,6 +499,22 @@ static void models_are_sections_with_names(void **state)
     assert_refused("model a { path = 'stub:'; name = b }", "'name' is no key of a model");
 }
 
+static void a_name_means_one_model(void **state)
+{
+    (void)state;
+    assert_refused("model a { path = 'stub:'; aliases = [x, y] }\nmodel b { path = 'stub:'; aliases = y }",
+                   "t.conf:2: the alias 'y' is that of the models 'a' and 'b'");
+    assert_refused("model a { path = 'stub:' }\nmodel b { path = 'stub:'; aliases = a }",
+                   "t.conf:2: the alias 'a' of model 'b' is the name of another model");
+    assert_refused("model a { path = 'stub:'; aliases = b }\nmodel b { path = 'stub:' }",
+                   "t.conf:2: the model's name 'b' is an alias of model 'a'");
+    assert_refused("model a { path = 'stub:'; aliases = 'two words' }",
+                   "t.conf:1: aliases is 'two words'; it must be a name of at most 128");
+    assert_refused("default = b; model a { path = 'stub:' }",
+                   "default (--default-model) is 'b', which is no model here");
+    hth_serve_set_free(&good_set_of("default = none; model m { path = 'stub:'; aliases = '*' }")->options);
+}
+
 /* ---- what does not fit together ---- */
 
 static void a_public_address_needs_keys_or_an_order(void **state)
@@ -734,6 +758,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(every_key_is_one_flag_and_can_be_printed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_unknown_key_is_told_what_it_may_have_meant, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_key_that_comes_twice_is_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_name_means_one_model, set_up, tear_down),
         cmocka_unit_test_setup_teardown(all_that_is_wrong_is_said_at_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(models_are_sections_with_names, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_public_address_needs_keys_or_an_order, set_up, tear_down),

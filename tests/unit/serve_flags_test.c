@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "support/cmocka_all.h"
 #include "support/serve_set.h"
 #include "support/support.h"
@@ -156,6 +157,24 @@ static void models_of_flags_are_called_by_their_files(void **state)
     }
 }
 
+static void an_alias_of_the_flags_is_that_of_one_model(void **state)
+{
+    char one[] = "-m a=stub: --alias gpt-4o --alias claude-* --default-model none",
+         two[] = "-m a=stub: -m b=stub: --alias x";
+    hth_serve_set *set = hth_test_set_of_flags(one, &problems);
+
+    (void)state;
+    assert_int_equal(problems.n_errors, 0);
+    assert_int_equal(set->options.models[0].n_aliases, 2);
+    assert_string_equal(set->options.models[0].aliases[1], "claude-*");
+    assert_string_equal(set->options.default_model, "none");
+    hth_serve_set_free(&set->options);
+    set = hth_test_set_of_flags(two, &problems);
+    assert_int_equal(problems.n_errors, 1);
+    assert_non_null(strstr(hth_problems_first(&problems), "the alias 'x' is that of the models 'a' and 'b'"));
+    hth_serve_set_free(&set->options);
+}
+
 static void host_and_port_stand_in_for_listen(void **state)
 {
     char line[] = "-m stub: --port 0", other[] = "-m stub: --host ::1", both[] = "-m stub: --listen 5 --port 6";
@@ -175,6 +194,114 @@ static void host_and_port_stand_in_for_listen(void **state)
     hth_serve_set_free(&set->options);
 }
 
+static void expect_listen(const hth_serve_set *set, size_t i, const char *host, unsigned port)
+{
+    assert_true(i < set->options.n_listen);
+    assert_string_equal(set->options.listen[i].host, host);
+    assert_int_equal(set->options.listen[i].port, port);
+}
+
+static void hosts_are_as_many_as_are_given(void **state)
+{
+    char several[] = "-m stub: --host 127.0.0.1,::1 --host [::ffff:127.0.0.2],localhost --port 5";
+    char sockets[] = "-m stub: --host /tmp/a.sock,unix:/tmp/b,127.0.0.1";
+    char none[] = "-m stub: --host ,", twice[] = "-m stub: --host ::1,::1", public[] = "-m stub: --host ::1,0.0.0.0";
+    hth_serve_set *set = hth_test_set_of_flags(several, &problems);
+
+    expect_listen(set, 0, "127.0.0.1", 5);
+    expect_listen(set, 1, "::1", 5);
+    expect_listen(set, 2, "::ffff:127.0.0.2", 5);
+    expect_listen(set, 3, "localhost", 5);
+    hth_serve_set_free(&set->options);
+
+    set = hth_test_set_of_flags(sockets, &problems);
+    assert_int_equal(set->options.n_listen, 3);
+    assert_string_equal(set->options.listen[0].path, "/tmp/a.sock");
+    assert_string_equal(set->options.listen[1].path, "/tmp/b");
+    expect_listen(set, 2, "127.0.0.1", 8080);
+    hth_serve_set_free(&set->options);
+
+    set = hth_test_set_of_flags(none, &problems);
+    assert_non_null(strstr(hth_problems_first(&problems), "--host ',' names no host"));
+    hth_serve_set_free(&set->options);
+    set = hth_test_set_of_flags(twice, &problems);
+    assert_non_null(strstr(hth_problems_first(&problems), "is given twice"));
+    hth_serve_set_free(&set->options);
+    set = hth_test_set_of_flags(public, &problems);
+    assert_non_null(strstr(hth_problems_first(&problems), "can be reached from other machines"));
+    hth_serve_set_free(&set->options);
+
+    set = set_of(*state, "listen = [1, 2]\nmodel a { path = 'stub:' }\n", "--host ::1 --port 7");
+    assert_int_equal(set->options.n_listen, 1); /* a flag wins over the file */
+    expect_listen(set, 0, "::1", 7);
+    hth_serve_set_free(&set->options);
+}
+
+static bool is_key_of(const hth_server_key *key, const char *secret)
+{
+    uint8_t digest[HTH_SHA256_BYTES];
+
+    hth_sha256_of(secret, strlen(secret), digest);
+    return memcmp(key->sha256, digest, sizeof(digest)) == 0;
+}
+
+static void keys_come_from_flags_and_their_file(void **state)
+{
+    hth_serve_set *set;
+    char flags[1024];
+
+    hth_test_file_write(*state, "list", "# ours\nthird\n\nfirst\r\nfourth  \n", 0600);
+    hth_test_file_write(
+        *state, "keys.conf",
+        "key api-key-1 { sha256 = \"0000000000000000000000000000000000000000000000000000000000000000\" }\n", 0600);
+    (void)snprintf(flags, sizeof(flags),
+                   "-m stub: --host 0.0.0.0 --api-key first,second --api-key first --api-key-file %s/list",
+                   (const char *)*state);
+    set = set_of(*state, "keys = keys.conf", flags);
+    assert_int_equal(set->options.n_keys, 5);
+    assert_string_equal(set->options.keys[0].name, "api-key-1"); /* of the file of keys; its name is nobody else's */
+    assert_string_equal(set->options.keys[1].name, "api-key-2");
+    assert_true(is_key_of(&set->options.keys[1], "first"));
+    assert_true(is_key_of(&set->options.keys[2], "second"));
+    assert_true(is_key_of(&set->options.keys[3], "third"));
+    assert_true(is_key_of(&set->options.keys[4], "fourth"));
+    assert_false(set->options.keys[1].is_admin);
+    assert_int_equal(problems.n, 1);
+    assert_true(problems.list[0].is_warning);
+    assert_non_null(strstr(problems.list[0].message, "--api-key-file FILE"));
+    hth_serve_set_free(&set->options);
+}
+
+static void refuse_api_keys(const char *directory, const char *text, mode_t mode, const char *flags,
+                            const char *message)
+{
+    char line[1024];
+    hth_serve_set *set;
+
+    hth_test_file_write(directory, "list", text, mode);
+    (void)snprintf(line, sizeof(line), "-m stub: %s %s/list", flags, directory);
+    set = hth_test_set_of_flags(line, &problems);
+    if (problems.n_errors == 0 || !strstr(hth_problems_first(&problems), message))
+        fail_msg("'%s' with %s says: %s", text, flags, problems.n > 0 ? hth_problems_first(&problems) : "nothing");
+    assert_null(strstr(hth_problems_first(&problems), "hush"));
+    hth_serve_set_free(&set->options);
+}
+
+static void keys_that_cannot_be_are_refused_and_not_shown(void **state)
+{
+    char missing[] = "-m stub: --api-key-file /nowhere/list";
+    hth_serve_set *set = hth_test_set_of_flags(missing, &problems);
+
+    assert_non_null(strstr(hth_problems_first(&problems), "cannot open the keys in '/nowhere/list'"));
+    hth_serve_set_free(&set->options);
+    refuse_api_keys(*state, "", 0600, "--api-key-file", "there is no key in");
+    refuse_api_keys(*state, "# hush\n\n", 0600, "--api-key-file", "there is no key in");
+    refuse_api_keys(*state, "hush hush\n", 0600, "--api-key-file", "has a space");
+    refuse_api_keys(*state, "hush\x01\n", 0600, "--api-key-file", "control character");
+    refuse_api_keys(*state, "hush\n", 0602, "--api-key-file", "others may write");
+    refuse_api_keys(*state, "hush\n", 0600, "--api-key , --api-key-file", "--api-key is empty");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -182,7 +309,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(flags_win_over_what_a_model_says_of_itself, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_flag_is_for_all_models, set_up, tear_down),
         cmocka_unit_test_setup_teardown(models_of_flags_are_called_by_their_files, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_alias_of_the_flags_is_that_of_one_model, set_up, tear_down),
         cmocka_unit_test_setup_teardown(host_and_port_stand_in_for_listen, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(hosts_are_as_many_as_are_given, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(keys_come_from_flags_and_their_file, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(keys_that_cannot_be_are_refused_and_not_shown, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

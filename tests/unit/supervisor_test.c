@@ -401,9 +401,10 @@ static void a_worker_that_hangs_while_it_loads_is_killed_when_nothing_goes_on(vo
 {
     fixture *f = *state;
 
-    f->options.start_timeout_ms = 400;
     (void)add(f, "m", WORDS("say=loading 0.5", "hang"));
     start(f);
+    run_until(f, view(f, 0).load_progress >= 0.5F); /* however long its process takes to begin */
+    f->options.start_timeout_ms = 400;
     run_until(f, view(f, 0).n_deaths >= 1);
     assert_string_equal(view(f, 0).last_death, "loading did not go on for 0.4 s (at 50 %)");
 }

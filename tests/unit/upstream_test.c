@@ -53,13 +53,13 @@ static void act_at(call_outcome *outcome, call_point at)
         hth_upstream_release(outcome->call);
 }
 
-static void on_head(int status, const char *content_type, uint32_t retry_after_s, void *user_data)
+static void on_head(const hth_upstream_head *head, void *user_data)
 {
     call_outcome *outcome = user_data;
 
-    outcome->status = status;
-    outcome->retry_after_s = retry_after_s;
-    (void)snprintf(outcome->content_type, sizeof(outcome->content_type), "%s", content_type);
+    outcome->status = head->status;
+    outcome->retry_after_s = head->retry_after_s;
+    (void)snprintf(outcome->content_type, sizeof(outcome->content_type), "%s", head->content_type);
     outcome->n_heads++;
     outcome->has_head = true;
     act_at(outcome, AT_HEAD);

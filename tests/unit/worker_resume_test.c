@@ -72,6 +72,7 @@ static void remember(memory *m, const hth_frame *frame)
         assert_true(m->status > 0);
         hth_buffer_add(m->is_stream ? &m->ahead : &m->bytes, frame->bytes, frame->n_bytes);
         break;
+    case HTH_FRAME_RECORD: fail_msg("nothing of a chat is kept"); break;
     case HTH_FRAME_OUTCOME:
         assert_true(frame->reply < REPLIES_MAX && !m->has_outcome[frame->reply]);
         m->has_outcome[frame->reply] = true;
@@ -233,9 +234,9 @@ static void go_on(const hth_test_worker *worker, const char *target, const char 
                  whole->is_stream && (whole->n_tokens[1] > 0 || strstr(body, "\"n\"")));
     assert_int_equal(after->status, whole->status);
     assert_int_equal(after->summary.status, whole->summary.status);
-    assert_int_equal(after->summary.n_reply_tokens, whole->summary.n_reply_tokens);
+    assert_int_equal(after->summary.figures.n_reply_tokens, whole->summary.figures.n_reply_tokens);
     assert_int_equal(after->summary.finish, whole->summary.finish);
-    assert_int_equal(after->summary.n_cached_tokens, whole->summary.n_cached_tokens);
+    assert_int_equal(after->summary.figures.n_cached_tokens, whole->summary.figures.n_cached_tokens);
     for (uint32_t i = 0; i < REPLIES_MAX; i++) {
         assert_int_equal(before->n_tokens[i] + after->n_tokens[i], whole->n_tokens[i]);
         assert_memory_equal(after->tokens[i], whole->tokens[i] + before->n_tokens[i],
@@ -264,7 +265,7 @@ static void expect_to_go_on_from_anywhere(const hth_test_worker *worker, const c
         n_tokens += m->n_tokens[i];
     }
     assert_true(n_tokens >= 3);
-    assert_int_equal(m->summary.n_reply_tokens, n_tokens);
+    assert_int_equal(m->summary.figures.n_reply_tokens, n_tokens);
     /* All but END; of long replies not every place in the middle. */
     for (size_t n = 0; n<whole.n; n += n> 8 && n + 12 < whole.n ? 4 : 1)
         go_on(worker, target, body, &whole, n, m);
@@ -421,7 +422,7 @@ static void what_was_said_of_the_cache_stays_true(void **state)
         (void)snprintf(body, sizeof(body), cases[i][1], ",\"stream\":true");
         whole = ask(&worker, cases[i][0], body, NULL);
         remember_frames(m, &whole, whole.n);
-        assert_in_range(m->summary.n_cached_tokens, 0, 2); /* a token that all texts begin with */
+        assert_in_range(m->summary.figures.n_cached_tokens, 0, 2); /* a token that all texts begin with */
         for (size_t n = n_until_cached_is_told(&whole, n_replies[i]); n < whole.n; n++)
             go_on(&worker, cases[i][0], body, &whole, n, m);
         hth_test_heard_deinit(&whole.heard);
@@ -565,7 +566,7 @@ static void what_cannot_be_known_of_a_reply_is_refused(void **state)
     hth_frame_add_step(&known, UINT32_MAX, HTH_STEP_ENDS, NULL, NULL, 0);
     expect_refused(&worker, &known, body);
     hth_buffer_clear(&known);
-    hth_frame_add_head(&known, 200, true, 0, "text/plain");
+    hth_frame_add_head(&known, 200, true, 0, "text/plain", NULL);
     expect_refused(&worker, &known, body);
     hth_buffer_clear(&known);
     hth_frame_add_model(&known, other_model); /* whose tokens mean something else */

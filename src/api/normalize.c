@@ -1,0 +1,114 @@
+/*
+ * normalize.c - see normalize.h
+ *
+ * A rule is a function that looks at one place and says whether it changed something there.
+ */
+#include "api/normalize.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* ---- Claude Code ---- */
+
+static const char billing[] = "x-anthropic-billing-header:";
+
+/* A name or a value: no white space, no ';'. */
+static size_t word_bytes(const char *text)
+{
+    return strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-+/");
+}
+
+/*
+ * How long the header's line is, with its end, which is that of the text or a line's: "x-anthropic-billing-header:
+ * cc_version=2.1.197.123; cc_entrypoint=sdk-cli;". 0: the text begins with anything else.
+ */
+static size_t billing_bytes(const char *text)
+{
+    const char *at = text;
+    size_t n_fields = 0;
+
+    if (strncmp(text, billing, strlen(billing)) != 0)
+        return 0;
+    for (at += strlen(billing) + strspn(text + strlen(billing), " "); *at && *at != '\n'; n_fields++) {
+        size_t n_name = word_bytes(at), n_value = at[n_name] == '=' ? word_bytes(at + n_name + 1) : 0;
+
+        at += n_name + 1 + n_value;
+        if (n_name == 0 || n_value == 0 || *at != ';')
+            return 0;
+        at++;
+        at += strspn(at, " ");
+    }
+    if (n_fields == 0)
+        return 0;
+    return (size_t)(at - text) + strspn(at, "\n");
+}
+
+/* The first line of the system message: a block of its own, or the beginning of its text. */
+static bool remove_billing_header(hth_api_parse *parse, hearth_chat_turn *system)
+{
+    const char **parts;
+    size_t n = billing_bytes(system->content ? system->content : system->parts[0]);
+
+    if (n == 0)
+        return false;
+    if (system->content) {
+        system->content += n;
+        return true;
+    }
+    if (system->parts[0][n] == '\0') {
+        system->parts++;
+        system->n_parts--;
+        if (system->n_parts == 0)
+            system->content = "";
+        return true;
+    }
+    parts = hth_api_allocate(parse, system->n_parts, sizeof(*parts));
+    if (!parts)
+        return false; /* which is said */
+    memcpy(parts, system->parts, system->n_parts * sizeof(*parts));
+    parts[0] += n;
+    system->parts = parts;
+    return true;
+}
+
+/* ---- all rules ---- */
+
+static const struct {
+    const char *name;
+    bool (*apply)(hth_api_parse *parse, hearth_chat_turn *system);
+} rules[] = {
+    { "claude-code-billing-header", remove_billing_header },
+};
+
+static_assert(sizeof(rules) / sizeof(rules[0]) <= HTH_API_RULES_MAX, "a request has room for the names of all rules");
+
+void hth_api_normalize(hth_api_parse *parse)
+{
+    hth_api_request *request = parse->request;
+    hearth_conversation *conversation = &request->conversation;
+    hearth_chat_turn first;
+    size_t n_before = request->n_normalized;
+    hearth_chat_turn *turns;
+
+    if (parse->error->kind != HTH_API_NO_ERROR || conversation->n_turns == 0)
+        return;
+    first = conversation->turns[0];
+    if (strcmp(first.role, "system") != 0 || (!first.content && first.n_parts == 0))
+        return;
+    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
+        if (rules[i].apply(parse, &first))
+            request->normalized[request->n_normalized++] = rules[i].name;
+    if (request->n_normalized == n_before)
+        return;
+    if (first.content && !*first.content && conversation->n_turns > 1) { /* it was all of it */
+        conversation->turns++;
+        conversation->n_turns--;
+        return;
+    }
+    turns = hth_api_allocate(parse, conversation->n_turns, sizeof(*turns));
+    if (!turns)
+        return; /* which is said */
+    memcpy(turns, conversation->turns, conversation->n_turns * sizeof(*turns));
+    turns[0] = first;
+    conversation->turns = turns;
+}

@@ -1,0 +1,170 @@
+/*
+ * ollama_options.c - what Ollama's endpoints that generate have in common
+ *
+ * Of the options, those that choose tokens are read as everywhere. Those that say how to load a model have no effect: that is
+ * the server's to decide, and changing it with each request would throw away what the cache holds.
+ */
+#include <string.h>
+
+#include "api/ollama_inside.h"
+
+enum { MODEL_BYTES_MAX = 256, DURATION_BYTES_MAX = 64 };
+
+/* ---- keep_alive ---- */
+
+/* The sign of a duration as Go writes them, "1h30m", "-1s", "0"; false where it is none. */
+static bool read_duration(const char *text, int *sign)
+{
+    static const char *const units[] = { "ns", "us", "\xc2\xb5s", "\xce\xbcs", "ms", "s", "m", "h", NULL };
+    bool is_negative = *text == '-', is_zero = true;
+
+    text += *text == '-' || *text == '+';
+    if (!*text)
+        return false;
+    while (*text) {
+        size_t n_digits = strspn(text, "0123456789."), i = 0;
+
+        if (n_digits == 0)
+            return false;
+        is_zero = is_zero && strspn(text, "0.") >= n_digits;
+        text += n_digits;
+        while (*text && units[i] && strncmp(text, units[i], strlen(units[i])) != 0)
+            i++;
+        if (!units[i])
+            return false;
+        text += *text ? strlen(units[i]) : 0; /* a number alone is seconds */
+    }
+    *sign = is_zero ? 0 : is_negative ? -1 : 1;
+    return true;
+}
+
+/* Models stay loaded. That is what a negative one asks for; any other has no effect. */
+static void parse_keep_alive(hth_api_parse *parse)
+{
+    json_t *value = hth_fields_any(&parse->body, "keep_alive");
+    int sign = -1;
+
+    if (!value)
+        return;
+    if (json_is_number(value))
+        sign = json_number_value(value) < 0 ? -1 : json_number_value(value) > 0;
+    else if (!json_is_string(value))
+        hth_fail_type(parse->error, "keep_alive", "a number of seconds or a duration as \"5m\"", value);
+    else if (json_string_length(value) > DURATION_BYTES_MAX || !read_duration(json_string_value(value), &sign))
+        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "keep_alive",
+                     "'keep_alive' is '%.40s'; it must be a number of seconds or a duration as \"5m\"",
+                     json_string_value(value));
+    parse->request->is_unload = sign == 0;
+    if (sign >= 0)
+        hth_fields_pass_over(&parse->body, "keep_alive");
+}
+
+/* ---- options ---- */
+
+static void parse_options(hth_api_parse *parse)
+{
+    static const char *const known[] = { HTH_API_SAMPLING_FIELDS,
+                                         "seed",
+                                         "stop",
+                                         "num_predict",
+                                         "num_ctx",
+                                         "num_keep",
+                                         "num_batch",
+                                         "num_gpu",
+                                         "main_gpu",
+                                         "num_thread",
+                                         "numa",
+                                         "low_vram",
+                                         "f16_kv",
+                                         "logits_all",
+                                         "vocab_only",
+                                         "use_mmap",
+                                         "use_mlock",
+                                         "embedding_only",
+                                         "penalize_newline",
+                                         "mirostat_tau",
+                                         "mirostat_eta",
+                                         "tfs_z",
+                                         NULL };
+    static const char *const idle[] = { "num_ctx",    "num_keep", "num_batch", "num_gpu",        "main_gpu",
+                                        "num_thread", "numa",     "low_vram",  "f16_kv",         "logits_all",
+                                        "vocab_only", "use_mmap", "use_mlock", "embedding_only", "penalize_newline",
+                                        NULL };
+    hth_api_parse inside = *parse; /* the same request, of which another object is read */
+    json_int_t n = -1;
+    double tail_free = 1;
+
+    inside.body = hth_fields_inside(&parse->body, hth_fields_object(&parse->body, "options"), "options.");
+    if (!inside.body.object)
+        return;
+    hth_fields_rest(&inside.body, known);
+    for (size_t i = 0; idle[i]; i++)
+        hth_fields_pass_over(&inside.body, idle[i]);
+    hth_fields_number(&inside.body, "tfs_z", -1e9, 1e9, &tail_free);
+    if (tail_free < 1 && tail_free > 0) /* elsewhere it is off */
+        hth_fields_pass_over(&inside.body, "tfs_z");
+    hth_api_parse_chain(&inside, 1000);
+    hth_api_parse_logit_bias(&inside, 1e6);
+    hth_api_parse_grammar(&inside);
+    hth_api_parse_native_extras(&inside);
+    hth_api_parse_seed(&inside, -1);
+    hth_api_parse_stop(&inside, "stop");
+    hth_fields_integer(&inside.body, "num_predict", -2, INT32_MAX, &n);
+    hth_api_set_length(&inside, n);
+}
+
+/* "json", or a JSON schema. */
+static void parse_format(hth_api_parse *parse)
+{
+    json_t *format = hth_fields_any(&parse->body, "format");
+    const char *word = json_string_value(format), *schema;
+
+    if (!format || (word && !*word))
+        return;
+    schema = word && strcmp(word, "json") == 0 ? "{\"type\":\"object\"}"
+                                               : hth_api_parse_schema(parse, &parse->body, "format");
+    if (parse->request->is_chat)
+        parse->request->conversation.json_schema = schema;
+    else
+        parse->request->options.sampling.json_schema = schema;
+}
+
+static void parse_logprobs(hth_api_parse *parse)
+{
+    hearth_request *options = &parse->request->options;
+
+    hth_fields_bool(&parse->body, "logprobs", &options->logprobs);
+    hth_fields_u32(&parse->body, "top_logprobs", 0, 20, &options->n_top_logprobs);
+    if (!options->logprobs)
+        options->n_top_logprobs = 0;
+}
+
+/* A prompt that does not fit is an error here, and a context that is full ends the reply. */
+static void parse_overflow(hth_api_parse *parse)
+{
+    static const char *const names[] = { "truncate", "shift" };
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        bool is_wanted = false;
+
+        hth_fields_bool(&parse->body, names[i], &is_wanted);
+        if (is_wanted)
+            hth_fields_pass_over(&parse->body, names[i]);
+    }
+}
+
+void hth_api_parse_ollama_common(hth_api_parse *parse)
+{
+    hth_api_request *request = parse->request;
+
+    request->stream = true;
+    hth_fields_string(&parse->body, "model", MODEL_BYTES_MAX, &request->model);
+    hth_fields_bool(&parse->body, "stream", &request->stream);
+    parse_options(parse);
+    parse_format(parse);
+    parse_logprobs(parse);
+    parse_keep_alive(parse);
+    parse_overflow(parse);
+    hth_api_parse_thinking(parse);
+    hth_api_parse_extras(parse);
+}

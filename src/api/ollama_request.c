@@ -1,0 +1,342 @@
+/*
+ * ollama_request.c - Ollama's /api/chat and /api/generate
+ *
+ * Both stream unless they are told not to. Without messages, or without a prompt, they ask for nothing but that the model be
+ * loaded. Results of tools come without saying which call they belong to, so calls and results are paired here: templates
+ * ask for ids. What is the same in OpenAI's chats is read by the same functions; options are in ollama_options.c.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "api/ollama_inside.h"
+
+enum {
+    TEXT_BYTES_MAX = 32 << 20, /* the body's */
+    NAME_BYTES_MAX = 256,
+    CONTEXT_TOKENS_MAX = 1 << 24,
+    IMAGES_MAX = 1024,
+};
+
+/* ---- images ---- */
+
+/* Refuse images in what is to be answered. */
+static void refuse_images(hth_api_parse *parse, const hth_fields *fields)
+{
+    char path[HTH_PATH_BYTES];
+
+    if (json_array_size(hth_fields_array(fields, "images", IMAGES_MAX)) == 0)
+        return;
+    (void)hth_fields_path(fields, "images", path);
+    hth_api_fail(parse->error, HTH_API_UNSUPPORTED, path,
+                 "'%s' has images, which this server does not read yet; it reads text", path);
+}
+
+/* An old message's images become short texts behind its own. */
+static void replace_images(hth_api_parse *parse, const hth_fields *fields, hearth_chat_turn *turn)
+{
+    size_t n = json_array_size(hth_fields_array(fields, "images", IMAGES_MAX));
+    char path[HTH_PATH_BYTES];
+    const char **parts;
+
+    if (n == 0 || !turn->content)
+        return;
+    parts = hth_api_allocate(parse, n + 1, sizeof(*parts));
+    if (!parts)
+        return;
+    parts[0] = turn->content;
+    (void)snprintf(path, sizeof(path), "%simages[].", fields->path); /* paths of messages are short */
+    for (size_t i = 1; i <= n; i++)
+        parts[i] = hth_api_replaced_part(parse, path, "image");
+    turn->content = NULL;
+    turn->parts = parts;
+    turn->n_parts = n + 1;
+}
+
+/* ---- messages ---- */
+
+static void parse_message(hth_api_parse *parse, const hth_fields *fields, bool is_last, hearth_chat_turn *turn)
+{
+    static const char *const roles[] = { "system", "developer", "user", "assistant", "tool", NULL };
+    static const char *const known[] = { "role",      "content",      "thinking", "images", "tool_calls",
+                                         "tool_name", "tool_call_id", "name",     NULL };
+    char path[HTH_PATH_BYTES];
+    size_t i = 0;
+
+    hth_fields_rest(fields, known);
+    hth_fields_require(fields, "role");
+    hth_fields_string(fields, "role", NAME_BYTES_MAX, &turn->role);
+    if (!turn->role)
+        return;
+    while (roles[i] && strcmp(roles[i], turn->role) != 0)
+        i++;
+    if (!roles[i])
+        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, hth_fields_path(fields, "role", path),
+                     "'%s' is '%.40s'; it must be system, user, assistant or tool", path, turn->role);
+    hth_fields_string(fields, "name", NAME_BYTES_MAX, &turn->name);
+    if (strcmp(turn->role, "assistant") == 0) {
+        hth_api_parse_calls(parse, fields, turn);
+        hth_fields_string(fields, "thinking", TEXT_BYTES_MAX, &turn->reasoning);
+        if (turn->reasoning && !*turn->reasoning)
+            turn->reasoning = NULL;
+    }
+    if (strcmp(turn->role, "tool") == 0) {
+        hth_fields_string(fields, "tool_name", NAME_BYTES_MAX, &turn->name);
+        hth_fields_string(fields, "tool_call_id", NAME_BYTES_MAX, &turn->call_id);
+    }
+    if (hth_fields_has(fields, "content"))
+        hth_api_parse_content(parse, fields, is_last && strcmp(turn->role, "user") == 0, turn);
+    else if (turn->n_calls == 0)
+        turn->content = "";
+    if (is_last)
+        refuse_images(parse, fields);
+    else
+        replace_images(parse, fields, turn);
+}
+
+/* ---- calls and their results ---- */
+
+/* The calls that were made last, as long as results may come. */
+typedef struct open_calls {
+    hearth_chat_call *calls; /* [n] */
+    size_t n;
+    bool *has_result; /* [n] */
+    size_t n_before;  /* calls of the messages before */
+} open_calls;
+
+/* Calls of an assistant. Those without an id get one: of nine letters and digits, as some templates demand. */
+static bool open_calls_of(hth_api_parse *parse, hearth_chat_turn *turn, open_calls *open)
+{
+    size_t n = turn->n_calls;
+    hearth_chat_call *calls = hth_api_allocate(parse, n, sizeof(*calls));
+    bool *has_result = hth_api_allocate(parse, n, sizeof(*has_result));
+
+    if (!calls || !has_result)
+        return false;
+    memcpy(calls, turn->calls, n * sizeof(*calls));
+    for (size_t i = 0; i < n; i++) {
+        char *id = calls[i].id && *calls[i].id ? NULL : hth_api_allocate(parse, 10, 1);
+
+        if (id) {
+            (void)snprintf(id, 10, "call%05zu", (open->n_before + i) % 100000); /* fits */
+            calls[i].id = id;
+        }
+    }
+    turn->calls = calls;
+    open->n_before += n;
+    open->calls = calls;
+    open->n = n;
+    open->has_result = has_result;
+    return true;
+}
+
+/* The call that a result belongs to: by its id, else the first of that name without a result, else the first without. */
+static size_t call_of(const open_calls *open, const hearth_chat_turn *turn)
+{
+    size_t i = 0;
+
+    if (turn->call_id) {
+        while (i < open->n && (!open->calls[i].id || strcmp(open->calls[i].id, turn->call_id) != 0))
+            i++;
+        return i;
+    }
+    while (i < open->n &&
+           (open->has_result[i] || (turn->name && open->calls[i].name && strcmp(open->calls[i].name, turn->name) != 0)))
+        i++;
+    return i;
+}
+
+static void pair_results(hth_api_parse *parse, hearth_chat_turn *turns, size_t n)
+{
+    open_calls open = { .n = 0 };
+
+    for (size_t i = 0; i < n && parse->error->kind == HTH_API_NO_ERROR; i++) {
+        hearth_chat_turn *turn = &turns[i];
+        size_t call;
+
+        if (turn->n_calls > 0 && !open_calls_of(parse, turn, &open))
+            return;
+        if (strcmp(turn->role, "tool") != 0)
+            continue;
+        call = call_of(&open, turn);
+        if (call == open.n)
+            continue;
+        open.has_result[call] = true;
+        if (!turn->call_id)
+            turn->call_id = open.calls[call].id;
+        if (!turn->name)
+            turn->name = open.calls[call].name;
+    }
+}
+
+/* A last message of the assistant is the beginning of the reply, which goes on. One that says nothing is none. */
+static void parse_beginning(hth_api_parse *parse, const hearth_chat_turn *last)
+{
+    parse->request->conversation.continue_last =
+        strcmp(last->role, "assistant") == 0 && last->n_calls == 0 &&
+        (last->reasoning || last->n_parts > 0 || (last->content && *last->content));
+}
+
+static void parse_messages(hth_api_parse *parse)
+{
+    json_t *array = hth_fields_array(&parse->body, "messages", parse->limits->messages_max);
+    size_t n = json_array_size(array);
+    hearth_chat_turn *turns;
+
+    if (n == 0) {
+        parse->request->is_load = true;
+        return;
+    }
+    turns = hth_api_allocate(parse, n, sizeof(*turns));
+    for (size_t i = 0; turns && i < n && parse->error->kind == HTH_API_NO_ERROR; i++) {
+        char path[HTH_PATH_BYTES];
+        hth_fields fields;
+
+        if (!hth_fields_item(&parse->body, "messages", array, i, path, &fields))
+            return;
+        parse_message(parse, &fields, i + 1 == n, &turns[i]);
+    }
+    if (!turns || parse->error->kind != HTH_API_NO_ERROR)
+        return;
+    pair_results(parse, turns, n);
+    parse_beginning(parse, &turns[n - 1]);
+    parse->request->conversation.turns = turns;
+    parse->request->conversation.n_turns = n;
+}
+
+void hth_api_parse_ollama_chat(hth_api_parse *parse)
+{
+    static const char *const known[] = { HTH_API_OLLAMA_FIELDS, "messages", "tools", "tool_choice", NULL };
+
+    parse->request->is_chat = true;
+    hth_fields_rest(&parse->body, known);
+    parse_messages(parse);
+    hth_api_parse_ollama_common(parse);
+    hth_api_parse_tools(parse);
+}
+
+/* ---- /api/generate ---- */
+
+/* The prompt as it is, without a template. */
+static void parse_raw(hth_api_parse *parse, const char *prompt)
+{
+    hth_api_piece *piece = hth_api_allocate(parse, 1, sizeof(*piece));
+    hth_api_text_prompt *one = hth_api_allocate(parse, 1, sizeof(*one));
+
+    if (!piece || !one)
+        return;
+    piece->text = prompt;
+    *one = (hth_api_text_prompt){ .pieces = piece, .n_pieces = 1 };
+    parse->request->prompts = one;
+    parse->request->n_prompts = 1;
+}
+
+/* The prompt as a user's message, perhaps behind what was said before. */
+static void parse_question(hth_api_parse *parse, const char *prompt)
+{
+    hth_api_request *request = parse->request;
+    hearth_chat_turn *turns = hth_api_allocate(parse, 2, sizeof(*turns));
+    json_t *context = hth_fields_array(&parse->body, "context", CONTEXT_TOKENS_MAX);
+    const char *system = NULL;
+    size_t n = 0;
+
+    if (!turns)
+        return;
+    hth_fields_string(&parse->body, "system", TEXT_BYTES_MAX, &system);
+    if (system && *system)
+        turns[n++] = (hearth_chat_turn){ .role = "system", .content = system };
+    turns[n++] = (hearth_chat_turn){ .role = "user", .content = prompt };
+    request->is_chat = true;
+    request->wants_context = true;
+    request->conversation.turns = turns;
+    request->conversation.n_turns = n;
+    if (json_array_size(context) == 0)
+        return;
+    request->context = hth_api_parse_tokens(parse, "context", context);
+    request->n_context = request->context ? json_array_size(context) : 0;
+}
+
+/* Is the template nothing but the prompt's place? The others, in a language of Ollama's own, are passed over. */
+static bool is_bare_template(const char *template)
+{
+    static const char *const words[] = { "{{", ".Prompt", "}}" };
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        template += strspn(template, " \t\r\n");
+        if (strncmp(template, words[i], strlen(words[i])) != 0)
+            return false;
+        template += strlen(words[i]);
+    }
+    return template[strspn(template, " \t\r\n")] == '\0';
+}
+
+/* Is the prompt to go to the model as it is? */
+static bool parse_is_raw(hth_api_parse *parse)
+{
+    const char *template = NULL, *system = NULL;
+    bool is_raw = false;
+
+    hth_fields_bool(&parse->body, "raw", &is_raw);
+    hth_fields_string(&parse->body, "template", TEXT_BYTES_MAX, &template);
+    hth_fields_string(&parse->body, "system", TEXT_BYTES_MAX, &system);
+    if (is_raw && ((template && *template) || (system && *system) || hth_fields_has(&parse->body, "context")))
+        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "raw",
+                     "'raw' is true, so 'template', 'system' and 'context' have no place; take them out");
+    if (is_raw || !template || !*template)
+        return is_raw;
+    if (is_bare_template(template) && !(system && *system) && !hth_fields_has(&parse->body, "context"))
+        return true;
+    hth_fields_pass_over(&parse->body, "template");
+    return false;
+}
+
+void hth_api_parse_ollama_generate(hth_api_parse *parse)
+{
+    static const char *const known[] = { HTH_API_OLLAMA_FIELDS,
+                                         "prompt",
+                                         "suffix",
+                                         "system",
+                                         "template",
+                                         "context",
+                                         "raw",
+                                         "images",
+                                         "width",
+                                         "height",
+                                         "steps",
+                                         NULL };
+    static const char *const drawing[] = { "width", "height", "steps" }; /* of images, which are not made here */
+    const char *prompt = "", *suffix = "";
+    bool is_raw;
+
+    hth_fields_rest(&parse->body, known);
+    for (size_t i = 0; i < sizeof(drawing) / sizeof(drawing[0]); i++)
+        hth_fields_pass_over(&parse->body, drawing[i]);
+    hth_fields_string(&parse->body, "prompt", TEXT_BYTES_MAX, &prompt);
+    hth_fields_string(&parse->body, "suffix", TEXT_BYTES_MAX, &suffix);
+    refuse_images(parse, &parse->body);
+    is_raw = parse_is_raw(parse);
+    if (*suffix) { /* what stands between two texts is no answer to a question */
+        parse->request->suffix = suffix;
+        is_raw = true;
+    }
+    if (!*prompt)
+        parse->request->is_load = true;
+    else if (is_raw)
+        parse_raw(parse, prompt);
+    else
+        parse_question(parse, prompt);
+    hth_api_parse_ollama_common(parse);
+}
+
+/* ---- /api/show ---- */
+
+void hth_api_parse_ollama_show(hth_api_parse *parse)
+{
+    static const char *const known[] = { "model", "name", "verbose", "system", "template", "options", NULL };
+    static const char *const idle[] = { "system", "template", "options" };
+
+    hth_fields_rest(&parse->body, known);
+    for (size_t i = 0; i < sizeof(idle) / sizeof(idle[0]); i++)
+        hth_fields_pass_over(&parse->body, idle[i]);
+    hth_fields_string(&parse->body, "name", NAME_BYTES_MAX, &parse->request->model); /* its older name */
+    hth_fields_string(&parse->body, "model", NAME_BYTES_MAX, &parse->request->model);
+}

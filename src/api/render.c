@@ -1,0 +1,279 @@
+/*
+ * render.c - see render.h
+ */
+#include "api/render.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SAMPLE_BYTES = 64,       /* of a message, by which it is found in the prompt */
+    SCHEMA_BYTES_MAX = 16384 /* longer ones are not told as text */
+};
+
+const char hth_api_any_parameters[] = "{\"type\":\"object\",\"properties\":{},\"additionalProperties\":true}";
+
+/* ---- messages of the system behind the first ---- */
+
+static bool is_system(const hearth_chat_turn *turn)
+{
+    return strcmp(turn->role, "system") == 0 || strcmp(turn->role, "developer") == 0;
+}
+
+static const char *first_text(const hearth_chat_turn *turn)
+{
+    return turn->content ? turn->content : turn->n_parts > 0 ? turn->parts[0] : "";
+}
+
+static bool has_late_system(const hearth_conversation *conversation)
+{
+    for (size_t i = 1; i < conversation->n_turns; i++)
+        if (is_system(&conversation->turns[i]))
+            return true;
+    return false;
+}
+
+/* Does the prompt hold all messages of the system? By how they begin, since templates cut white space. */
+static bool shows_systems(const hearth_conversation *conversation, const hearth_chat_prompt *prompt)
+{
+    for (size_t i = 0; i < conversation->n_turns; i++) {
+        const char *text = first_text(&conversation->turns[i]);
+        char sample[SAMPLE_BYTES + 1];
+        size_t n;
+
+        if (!is_system(&conversation->turns[i]))
+            continue;
+        text += strspn(text, " \t\r\n");
+        n = strcspn(text, "\r\n");
+        (void)snprintf(sample, sizeof(sample), "%.*s", (int)(n < SAMPLE_BYTES ? n : SAMPLE_BYTES), text); /* cut */
+        for (n = strlen(sample); n > 0 && (sample[n - 1] == ' ' || sample[n - 1] == '\t'); n--)
+            sample[n - 1] = '\0';
+        if (!strstr(prompt->text, sample))
+            return false;
+    }
+    return true;
+}
+
+/* Turns that were put together anew. All zeros: none. */
+typedef struct folded {
+    hearth_chat_turn *turns; /* [n] */
+    size_t n;
+    const char **parts; /* of those that were joined */
+} folded;
+
+static void folded_deinit(folded *f)
+{
+    free(f->turns);
+    free((void *)f->parts);
+}
+
+static size_t n_texts(const hearth_chat_turn *turn)
+{
+    return turn->content ? 1 : turn->n_parts;
+}
+
+/* Begin a turn like this one, with no text yet. Its parts will be the last in f->parts. */
+static void begin_turn(folded *f, size_t n_parts, const hearth_chat_turn *like)
+{
+    hearth_chat_turn turn = *like;
+
+    turn.content = NULL;
+    turn.parts = f->parts + n_parts;
+    turn.n_parts = 0;
+    f->turns[f->n++] = turn;
+}
+
+/* Put a turn's texts at the end of the last one, whose parts are the last in f->parts. */
+static void add_texts(folded *f, size_t *n_parts, const hearth_chat_turn *turn, bool wraps)
+{
+    hearth_chat_turn *last = &f->turns[f->n - 1];
+
+    if (wraps)
+        f->parts[(*n_parts)++] = "<system>";
+    for (size_t i = 0; i < n_texts(turn); i++)
+        f->parts[(*n_parts)++] = turn->content ? turn->content : turn->parts[i];
+    if (wraps)
+        f->parts[(*n_parts)++] = "</system>";
+    last->n_parts = (size_t)(f->parts + *n_parts - last->parts);
+}
+
+static bool is_last(const folded *f, const char *role)
+{
+    return f->n > 0 && strcmp(f->turns[f->n - 1].role, role) == 0;
+}
+
+/*
+ * Messages of the system behind the first become text at the end of the message before them, of the user or of a tool, or
+ * one of the user's. Messages of the user that would follow one another are one, as many templates want it.
+ */
+static bool fold(const hearth_conversation *conversation, folded *f)
+{
+    static const hearth_chat_turn user = { .role = "user" };
+    size_t n_parts = 0, capacity = 0;
+
+    for (size_t i = 0; i < conversation->n_turns; i++)
+        capacity += n_texts(&conversation->turns[i]) + 2;
+    f->turns = calloc(conversation->n_turns, sizeof(*f->turns));
+    f->parts = calloc(capacity, sizeof(*f->parts));
+    if (!f->turns || !f->parts)
+        return false;
+    for (size_t i = 0; i < conversation->n_turns; i++) {
+        const hearth_chat_turn *turn = &conversation->turns[i];
+        bool is_late = i > 0 && is_system(turn), is_user = strcmp(turn->role, "user") == 0;
+
+        if (is_user || strcmp(turn->role, "tool") == 0 || is_late) {
+            if (is_late ? !is_last(f, "user") && !is_last(f, "tool") : !is_user || !is_last(f, "user"))
+                begin_turn(f, n_parts, is_late ? &user : turn);
+            add_texts(f, &n_parts, turn, is_late);
+        } else {
+            f->turns[f->n++] = *turn;
+        }
+    }
+    return true;
+}
+
+/* ---- tools without a grammar ---- */
+
+char *hth_api_described_parameters(const char *description, const char *parameters)
+{
+    static const char format[] = "%s%sIts parameters, as a JSON schema: %s";
+    const char *between = description && *description ? "\n\n" : "";
+    size_t capacity;
+    char *text;
+
+    if (!description)
+        description = "";
+    if (!parameters || strlen(parameters) > SCHEMA_BYTES_MAX)
+        return strdup(description);
+    capacity = strlen(description) + sizeof(format) + strlen(between) + strlen(parameters);
+    text = malloc(capacity);
+    if (text)
+        (void)snprintf(text, capacity, format, description, between, parameters); /* fits */
+    return text;
+}
+
+/* Do tools [begin, end) go through, with a conversation that every template takes? */
+static bool goes_through(hearth_model *model, const hearth_conversation *conversation, const hearth_chat_tool *tools,
+                         size_t n_tools)
+{
+    static const hearth_chat_turn hello = { .role = "user", .content = "x" };
+    hearth_conversation probe = *conversation;
+    hearth_chat_prompt prompt = { .text = NULL };
+    hearth_status status;
+
+    probe.turns = &hello;
+    probe.n_turns = 1;
+    probe.continue_last = false;
+    probe.json_schema = NULL;
+    probe.tools = tools;
+    probe.n_tools = n_tools;
+    status = hearth_conversation_render(model, &probe, &prompt, NULL);
+    hearth_chat_prompt_free(&prompt);
+    return status != HEARTH_MISUSE && status != HEARTH_ENGINE;
+}
+
+/* Mark those of n tools that do not go through by themselves, by halving: there are few of them. */
+static void mark_bad(hearth_model *model, const hearth_conversation *conversation, size_t begin, size_t n, bool *is_bad)
+{
+    if (n == 0 || goes_through(model, conversation, conversation->tools + begin, n))
+        return;
+    if (n == 1) {
+        is_bad[begin] = true;
+        return;
+    }
+    mark_bad(model, conversation, begin, n / 2, is_bad);
+    mark_bad(model, conversation, begin + n / 2, n - n / 2, is_bad);
+}
+
+/* A copy of the tools with any parameters for the bad ones, whose schema becomes text, and a note of each. */
+static hearth_chat_tool *loosened(const hearth_conversation *conversation, const bool *is_bad, char **texts,
+                                  hth_api_notes *notes)
+{
+    hearth_chat_tool *tools = calloc(conversation->n_tools, sizeof(*tools));
+
+    for (size_t i = 0; tools && i < conversation->n_tools; i++) {
+        char note[HTH_API_NOTE_BYTES + 1];
+
+        tools[i] = conversation->tools[i];
+        if (!is_bad[i])
+            continue;
+        texts[i] = hth_api_described_parameters(tools[i].description, tools[i].parameters);
+        tools[i].description = texts[i]; /* NULL without memory: then it has none */
+        tools[i].parameters = hth_api_any_parameters;
+        (void)snprintf(note, sizeof(note), "tools.%.60s.parameters", tools[i].name); /* cut where the name is long */
+        hth_api_note(notes, note);
+    }
+    return tools;
+}
+
+static hearth_status render_loosened(hearth_model *model, const hearth_conversation *conversation,
+                                     hearth_chat_prompt *out, hth_api_notes *notes, hearth_status failed)
+{
+    hearth_conversation loose = *conversation;
+    bool *is_bad = calloc(conversation->n_tools, sizeof(*is_bad));
+    char **texts = calloc(conversation->n_tools, sizeof(*texts));
+    hearth_chat_tool *tools = NULL;
+    hearth_status status = failed;
+
+    if (is_bad && texts && !goes_through(model, conversation, conversation->tools, conversation->n_tools)) {
+        hth_api_notes noted = { .n_bytes = 0 };
+        bool any = false;
+
+        mark_bad(model, conversation, 0, conversation->n_tools, is_bad);
+        for (size_t i = 0; i < conversation->n_tools; i++)
+            any = any || is_bad[i];
+        for (size_t i = 0; !any && i < conversation->n_tools; i++)
+            is_bad[i] = true; /* each by itself is good, and all of them are too much */
+        tools = loosened(conversation, is_bad, texts, &noted);
+        loose.tools = tools;
+        if (tools)
+            status = hearth_conversation_render(model, &loose, out, NULL);
+        if (status == HEARTH_OK)
+            hth_api_notes_join(notes, &noted);
+    }
+    for (size_t i = 0; texts && i < conversation->n_tools; i++)
+        free(texts[i]);
+    free(texts);
+    free(tools);
+    free(is_bad);
+    return status;
+}
+
+/* ---- both ---- */
+
+static bool may_be_tools(const hearth_conversation *conversation, hearth_status status)
+{
+    return conversation->n_tools > 0 && (status == HEARTH_MISUSE || status == HEARTH_ENGINE);
+}
+
+hearth_status hth_api_render(hearth_model *model, const hearth_conversation *conversation, hearth_chat_prompt *out,
+                             hth_api_notes *notes, hearth_error *err)
+{
+    hearth_conversation other = *conversation;
+    hearth_chat_prompt prompt = { .text = NULL };
+    hearth_status status = hearth_conversation_render(model, conversation, &prompt, err), again = status;
+    folded f = { .n = 0 };
+
+    if (has_late_system(conversation) &&
+        (status == HEARTH_ENGINE || (status == HEARTH_OK && !shows_systems(conversation, &prompt))) &&
+        fold(conversation, &f)) {
+        hearth_chat_prompt with_folded = { .text = NULL };
+
+        other.turns = f.turns;
+        other.n_turns = f.n;
+        again = hearth_conversation_render(model, &other, &with_folded, NULL);
+        if (again == HEARTH_OK) {
+            hearth_chat_prompt_free(&prompt);
+            prompt = with_folded;
+            status = again;
+        }
+    }
+    if (status != HEARTH_OK && may_be_tools(&other, again))
+        again = render_loosened(model, &other, &prompt, notes, again);
+    folded_deinit(&f);
+    if (status != HEARTH_OK && again != HEARTH_OK)
+        return status; /* and what is wrong with what was given */
+    *out = prompt;
+    return HEARTH_OK;
+}

@@ -1,0 +1,47 @@
+/*
+ * responses_reply.h - what the two halves of the writer of /v1/responses share: the object and the events
+ */
+#ifndef HTH_API_RESPONSES_REPLY_H
+#define HTH_API_RESPONSES_REPLY_H
+
+#include "api/reply_inside.h"
+#include "api/responses.h"
+
+enum { HTH_RESPONSES_ID_BYTES = 80 };
+
+/* ---- responses_reply.c: new JSON values, NULL without memory ---- */
+
+/* The response so far, with this output. */
+json_t *hth_api_responses_object(const hth_api_reply *reply, const char *status, json_t *output_take);
+/* The response at its end, with all of its output. */
+json_t *hth_api_responses_ended(hth_api_reply *reply, const hth_api_choice *choice);
+/* Did something else than the model end it? */
+bool hth_api_responses_is_cut(const hth_api_choice *choice);
+/* The status of an item at the response's end. */
+const char *hth_api_responses_status(const hth_api_choice *choice, size_t i);
+/* Item i as the client sees it; is_empty: at its beginning. */
+json_t *hth_api_responses_item(hth_api_reply *reply, const hth_api_choice *choice, size_t i, const char *status,
+                               bool is_empty);
+const char *hth_api_responses_item_id(const hth_api_reply *reply, const hth_api_choice *choice, size_t i,
+                                      char id[HTH_RESPONSES_ID_BYTES]);
+/* The one part of a message, or of reasoning. */
+json_t *hth_api_responses_part(hth_api_reply *reply, const hth_api_choice *choice, const hth_api_item *item,
+                               bool is_empty);
+json_t *hth_api_responses_text(const hth_api_choice *choice, const hth_api_item *item);
+/* Is the call one of a tool whose input is a text? */
+bool hth_api_responses_is_custom(const hth_api_reply *reply, const hth_api_choice *choice, const hth_api_item *item);
+/* That text. */
+json_t *hth_api_responses_input(const hth_api_call *call);
+/* Of tokens begin .. end - 1. */
+json_t *hth_api_responses_logprobs(hth_api_reply *reply, const hth_api_choice *choice, size_t begin, size_t end);
+
+/* ---- responses_events.c: as in hth_api_writer ---- */
+
+void hth_api_responses_begin(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out);
+void hth_api_responses_idle(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out);
+void hth_api_responses_delta(hth_api_reply *reply, hth_api_choice *choice, const hearth_chat_delta *delta,
+                             hth_buffer *out);
+void hth_api_responses_choice_end(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out);
+void hth_api_responses_fail(hth_api_reply *reply, const hth_api_error *error, hth_buffer *out);
+
+#endif

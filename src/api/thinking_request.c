@@ -1,0 +1,108 @@
+/*
+ * thinking_request.c - how much the model is to think before it answers, and the template's variables
+ *
+ * Servers and clients have many names for one thing: reasoning_effort (OpenAI), enable_thinking and chat_template_kwargs
+ * (vLLM, llama.cpp), think (Ollama), thinking (Anthropic), reasoning (OpenRouter). All of them come to two: does it think,
+ * and how hard. The later of two that contradict each other counts, in the order below.
+ */
+#include <string.h>
+
+#include "api/request_inside.h"
+
+enum { EFFORT_BYTES_MAX = 16 };
+
+typedef struct thinking {
+    const char *effort; /* NULL: as the template has it */
+    bool is_off;
+} thinking;
+
+bool hth_api_is_effort(const char *effort)
+{
+    static const char *const words[] = { "none", "minimal", "low", "medium", "high", "xhigh", "max" };
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (strcmp(effort, words[i]) == 0)
+            return true;
+    return false;
+}
+
+/* A word: an effort, or one that means none. */
+static void take_word(hth_api_parse *parse, const char *path, const char *word, thinking *out)
+{
+    if (strcmp(word, "none") == 0 || strcmp(word, "minimal") == 0 || strcmp(word, "off") == 0 ||
+        strcmp(word, "disabled") == 0) {
+        out->is_off = true;
+        out->effort = NULL;
+    } else if (strcmp(word, "on") == 0 || strcmp(word, "auto") == 0 || strcmp(word, "enabled") == 0 ||
+               strcmp(word, "adaptive") == 0) {
+        out->is_off = false;
+    } else if (hth_api_is_effort(word)) {
+        out->is_off = false;
+        out->effort = word;
+    } else {
+        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, path,
+                     "'%s' is '%.40s'; it must be none, minimal, low, medium, high, xhigh or max", path, word);
+    }
+}
+
+/* A field that is true or false, a word, or an object with "type", "effort" or "enabled". */
+static void take_field(hth_api_parse *parse, const char *name, thinking *out)
+{
+    static const char *const words[] = { "type", "effort" };
+    json_t *value = hth_fields_any(&parse->body, name);
+
+    if (json_is_boolean(value)) {
+        out->is_off = json_is_false(value);
+    } else if (json_is_string(value)) {
+        take_word(parse, name, json_string_value(value), out);
+    } else if (json_is_object(value)) {
+        if (json_is_boolean(json_object_get(value, "enabled")))
+            out->is_off = json_is_false(json_object_get(value, "enabled"));
+        for (size_t i = 0; i < 2; i++)
+            if (json_is_string(json_object_get(value, words[i])))
+                take_word(parse, name, json_string_value(json_object_get(value, words[i])), out);
+    } else if (value) {
+        hth_fail_type(parse->error, name, "true, false, a word or an object", value);
+    }
+}
+
+/* Variables that the server gives the template itself. */
+static void refuse_reserved(hth_api_parse *parse, const json_t *values)
+{
+    static const char *const reserved[] = {
+        "messages", "tools", "bos_token", "eos_token", "add_generation_prompt", NULL
+    };
+
+    for (size_t i = 0; reserved[i]; i++)
+        if (json_object_get(values, reserved[i]))
+            hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "chat_template_kwargs",
+                         "'chat_template_kwargs' has '%s', which the server gives the template itself; take it out",
+                         reserved[i]);
+}
+
+void hth_api_parse_thinking(hth_api_parse *parse)
+{
+    hearth_conversation *conversation = &parse->request->conversation;
+    json_t *values = hth_fields_object(&parse->body, "chat_template_kwargs"), *all;
+    thinking wanted = { .effort = NULL };
+    const char *effort = NULL;
+
+    take_field(parse, "reasoning", &wanted);
+    take_field(parse, "thinking", &wanted);
+    take_field(parse, "think", &wanted);
+    take_field(parse, "enable_thinking", &wanted);
+    hth_fields_string(&parse->body, "reasoning_effort", EFFORT_BYTES_MAX, &effort);
+    if (effort)
+        take_word(parse, "reasoning_effort", effort, &wanted);
+    refuse_reserved(parse, values);
+    if (json_is_boolean(json_object_get(values, "enable_thinking")))
+        wanted.is_off = json_is_false(json_object_get(values, "enable_thinking"));
+    conversation->no_thinking = wanted.is_off;
+    if ((!values || json_object_size(values) == 0) && !wanted.effort)
+        return;
+    all = values ? json_copy(values) : json_object();
+    if (wanted.effort)
+        json_object_set_new(all, "reasoning_effort", json_string(wanted.effort));
+    conversation->template_values = all ? hth_api_json_text(parse, all) : NULL;
+    json_decref(all);
+}

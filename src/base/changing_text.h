@@ -1,0 +1,27 @@
+/*
+ * changing_text.h - is a place in a text inside something that is different each time: a date, an identifier, a path?
+ *
+ * Prompts that should share a beginning mostly part at such a thing. It is recognised by its form alone, so that what is
+ * told is a hint for people and nothing is decided by it.
+ */
+#ifndef HTH_BASE_CHANGING_TEXT_H
+#define HTH_BASE_CHANGING_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct hth_changing_text {
+    const char
+        *kind;    /* "a date", "a time", "a UUID", "a temporary path", "a hexadecimal digest", "a version", "a path",
+                         "a number" */
+    size_t begin; /* its bytes in the text, [begin, end) */
+    size_t end;
+} hth_changing_text;
+
+/*
+ * What is around byte at of text [n_bytes], which may hold any bytes? False: nothing of these, and *out is as it was.
+ * Looks at 256 bytes to either side.
+ */
+bool hth_changing_text_at(const char *text, size_t n_bytes, size_t at, hth_changing_text *out);
+
+#endif

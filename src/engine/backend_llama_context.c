@@ -1,0 +1,344 @@
+/*
+ * backend_llama_context.c - making a context, and the text of everything that decides what its cells' bytes mean
+ */
+#include "engine/backend_llama_inside.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/os.h"
+#include "cache/row.h"
+#include "engine/attention.h"
+
+#define N_UBATCH_MAX 512
+#define N_CTX_STEP 256
+#define ROW_FORMAT_PLAIN 1 /* blocks and tails of plain attention */
+#define ROW_FORMAT 2       /* of the other kinds; 1 were snapshots */
+#define IDLE_ROW_PS 400    /* docs/performance.md, "Idle sequences" */
+#define IDLE_SEQUENCE_PS 3000
+#define IDLE_CELLS_MAX 1024
+
+static bool type_by_name(const char *name, enum ggml_type *out)
+{
+    static const struct {
+        const char *name;
+        enum ggml_type type;
+    } types[] = {
+        { "f16", GGML_TYPE_F16 },   { "f32", GGML_TYPE_F32 },   { "bf16", GGML_TYPE_BF16 },
+        { "q8_0", GGML_TYPE_Q8_0 }, { "q4_0", GGML_TYPE_Q4_0 }, { "q4_1", GGML_TYPE_Q4_1 },
+        { "q5_0", GGML_TYPE_Q5_0 }, { "q5_1", GGML_TYPE_Q5_1 }, { "iq4_nl", GGML_TYPE_IQ4_NL },
+    };
+
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        if (strcmp(types[i].name, name) == 0) {
+            *out = types[i].type;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A number in the model's metadata under its architecture's name; fallback when there is none. */
+static uint32_t model_number(const hth_engine_model *model, const char *key, uint32_t fallback)
+{
+    char full_key[128];
+    char text[64];
+    char *rest;
+    unsigned long value;
+
+    (void)snprintf(full_key, sizeof(full_key), "%s.%s", model->facts.architecture, key); /* fits */
+    if (!hth_shim_model_meta(model->llama, full_key, text, sizeof(text)))
+        return fallback;
+    value = strtoul(text, &rest, 10);
+    return rest == text || *rest || value > UINT32_MAX ? fallback : (uint32_t)value;
+}
+
+/*
+ * About how much memory the KV buffer takes, or 0 where that cannot be told from outside: some layers keep less, or the
+ * buffer is not in this machine's main memory.
+ */
+static uint64_t kv_bytes(const hth_engine_model *model, const struct llama_context_params *params)
+{
+    const hth_shim_model_facts *facts = &model->facts;
+    uint32_t head_bytes_default = facts->n_head > 0 ? (uint32_t)(facts->n_embd / facts->n_head) : 0;
+    double values_k, values_v, cell_bytes;
+
+    if (atomic_load(&model->kind) != HTH_MODEL_PLAIN || model->on_gpu ||
+        model_number(model, "attention.kv_lora_rank", 0) > 0)
+        return 0;
+    values_k = model_number(model, "attention.key_length", head_bytes_default);
+    values_v = model_number(model, "attention.value_length", head_bytes_default);
+    cell_bytes = values_k * (double)ggml_type_size(params->type_k) / (double)ggml_blck_size(params->type_k) +
+                 values_v * (double)ggml_type_size(params->type_v) / (double)ggml_blck_size(params->type_v);
+    return (uint64_t)(cell_bytes * facts->n_head_kv * facts->n_layers * params->n_ctx);
+}
+
+/* Everything that decides what a cell's bytes mean. Models carry their own RoPE values; those are named as they are. */
+static void write_params_text(hth_engine_context *context, const struct llama_context_params *params)
+{
+    static const char *const rope_keys[] = {
+        "rope.freq_base",
+        "rope.dimension_count",
+        "rope.scaling.type",
+        "rope.scaling.factor",
+        "rope.scale_linear",
+        "rope.scaling.original_context_length",
+        "rope.scaling.attn_factor",
+        "rope.scaling.yarn_log_multiplier",
+        "rope.scaling.yarn_ext_factor",
+        "rope.scaling.yarn_attn_factor",
+        "rope.scaling.yarn_beta_fast",
+        "rope.scaling.yarn_beta_slow",
+    };
+    const hth_engine_model *model = context->model;
+    const char *rotation_off = getenv("LLAMA_ATTN_ROT_DISABLE");
+    bool has_flash_attention = params->flash_attn_type != LLAMA_FLASH_ATTN_TYPE_DISABLED;
+    uint32_t n_ctx_original =
+        model_number(model, "rope.scaling.original_context_length", (uint32_t)model->facts.n_ctx_train);
+    const char *long_rope = !model->has_long_rope_factors        ? "none"
+                          : context->info.n_ctx > n_ctx_original ? "long"
+                                                                 : "short";
+    char text[4096];
+    size_t n;
+
+    n = (size_t)snprintf(
+        text, sizeof(text),
+        "backend=llama.cpp build=%s features=%s gpu=%d%s%s rows=%d block=%u k=%s v=%s fa=%d%s unified=1 "
+        "repack=%d panel=%d rotate=%d longrope=%s rope_type=%d freq_scale=%a",
+        hth_shim_version(), hth_backend_llama_features(), model->n_gpu_layers, model->on_gpu ? " devices=" : "",
+        model->devices.word, atomic_load(&model->kind) == HTH_MODEL_PLAIN ? ROW_FORMAT_PLAIN : ROW_FORMAT,
+        HTH_BLOCK_TOKENS, ggml_type_name(params->type_k), ggml_type_name(params->type_v), has_flash_attention,
+        has_flash_attention && hth_attention_is_on() ? " attn=own" : "", !model->on_gpu,
+        getenv("GGML_NO_IQ_PANEL") == NULL, !(rotation_off && strtol(rotation_off, NULL, 10) != 0), long_rope,
+        model->facts.rope_type, (double)model->facts.rope_freq_scale);
+    for (size_t i = 0; i < sizeof(rope_keys) / sizeof(rope_keys[0]) && n < sizeof(text); i++) {
+        char key[128];
+        char value[128];
+
+        (void)snprintf(key, sizeof(key), "%s.%s", model->facts.architecture, rope_keys[i]); /* fits */
+        if (hth_shim_model_meta(model->llama, key, value, sizeof(value)))
+            n += (size_t)snprintf(text + n, sizeof(text) - n, " %s=%s", rope_keys[i], value);
+    }
+    if (n < sizeof(context->info.params_text)) {
+        memcpy(context->info.params_text, text, n + 1);
+    } else {
+        uint8_t digest[HTH_SHA256_BYTES];
+        char hex[2 * HTH_SHA256_BYTES + 1];
+
+        hth_sha256_of(text, n < sizeof(text) ? n : sizeof(text) - 1, digest);
+        hth_hex_encode(digest, sizeof(digest), hex);
+        (void)snprintf(context->info.params_text, sizeof(context->info.params_text),
+                       "backend=llama.cpp build=%s sha256=%s", hth_shim_version(), hex); /* fits */
+    }
+}
+
+static hth_blob_format format_of(const hth_engine_model *model)
+{
+    hth_model_kind kind = (hth_model_kind)atomic_load(&model->kind);
+    int32_t rope_type = model->facts.rope_type;
+
+    return (hth_blob_format){
+        .has_attention = kind != HTH_MODEL_RECURRENT,
+        .has_window = kind != HTH_MODEL_RECURRENT && model->facts.n_swa > 0,
+        .has_recurrent = kind == HTH_MODEL_RECURRENT || kind == HTH_MODEL_HYBRID,
+        .has_cell_ext = rope_type == LLAMA_ROPE_TYPE_MROPE || rope_type == LLAMA_ROPE_TYPE_IMROPE,
+        .may_lack_v = model_number(model, "attention.key_length_mla", 0) > 0,
+        .n_window = model->facts.n_swa > 0 ? (uint32_t)model->facts.n_swa : 0,
+    };
+}
+
+void hth_backend_llama_context_free(hth_engine_context *context)
+{
+    if (!context)
+        return;
+    if (context->llama) {
+        hth_backend_llama_enter(context->model->log);
+        hth_shim_context_free(context->llama);
+        hth_backend_llama_leave();
+    }
+    free(context->held);
+    free(context->empty_rest);
+    free(context->bounce);
+    free(context->next);
+    free(context->sequences);
+    free(context->batch.token);
+    free(context->batch.pos);
+    free(context->batch.n_seq_id);
+    free(context->batch.seq_id);
+    free(context->batch.logits);
+    free(context);
+}
+
+static hearth_status allocate_arrays(hth_engine_context *context, hearth_error *err)
+{
+    size_t n = context->info.n_batch;
+    struct llama_batch *batch = &context->batch;
+
+    context->held = calloc(context->info.n_seq_max, sizeof(context->held[0]));
+    context->next = calloc(context->info.n_seq_max, sizeof(context->next[0]));
+    context->sequences = calloc(n, sizeof(context->sequences[0]));
+    batch->token = calloc(n, sizeof(batch->token[0]));
+    batch->pos = calloc(n, sizeof(batch->pos[0]));
+    batch->n_seq_id = calloc(n, sizeof(batch->n_seq_id[0]));
+    batch->seq_id = calloc(n, sizeof(batch->seq_id[0]));
+    batch->logits = calloc(n, sizeof(batch->logits[0]));
+    if (!context->held || !context->next || !context->sequences || !batch->token || !batch->pos || !batch->n_seq_id ||
+        !batch->seq_id || !batch->logits)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for batches of %zu tokens", n);
+    for (size_t i = 0; i < n; i++) {
+        batch->n_seq_id[i] = 1;
+        batch->seq_id[i] = &context->sequences[i];
+    }
+    return HEARTH_OK;
+}
+
+static hearth_status fill_params(const hth_engine_model *model, const hth_engine_context_params *params,
+                                 struct llama_context_params *out, hearth_error *err)
+{
+    const char *type_k = params->type_k ? params->type_k : "f16";
+    const char *type_v = params->type_v ? params->type_v : "f16";
+    uint32_t n_ctx = params->n_ctx ? params->n_ctx : (uint32_t)model->facts.n_ctx_train;
+    uint32_t n_threads = params->n_threads ? params->n_threads : hth_os_n_cpus();
+    hearth_status status = hth_shim_context_defaults(out, err);
+
+    if (status != HEARTH_OK)
+        return status;
+    if (n_ctx < 1 || n_ctx > INT32_MAX / 2)
+        return hth_fail(err, HEARTH_MISUSE, "n_ctx is %u; it must be 1 to %d", n_ctx, INT32_MAX / 2);
+    if (params->n_batch < 1 || params->n_batch > 1u << 16)
+        return hth_fail(err, HEARTH_MISUSE, "n_batch is %u; it must be 1 to %u", params->n_batch, 1u << 16);
+    if (params->n_seq_max < 1 || params->n_seq_max > 256)
+        return hth_fail(err, HEARTH_MISUSE, "n_seq_max is %u; it must be 1 to 256", params->n_seq_max);
+    if (n_threads > 1024)
+        return hth_fail(err, HEARTH_MISUSE, "n_threads is %u; it must be at most 1024", n_threads);
+    if (!type_by_name(type_k, &out->type_k) || !type_by_name(type_v, &out->type_v))
+        return hth_fail(err, HEARTH_MISUSE,
+                        "'%s' is no type for the KV cache: f16, f32, bf16, q8_0, q5_0, q5_1, q4_0, q4_1 and iq4_nl are",
+                        type_by_name(type_k, &out->type_k) ? type_v : type_k);
+    /* The engine rounds up to that anyway, but only after it has bounded the batch by what was asked for. */
+    out->n_ctx = (n_ctx + N_CTX_STEP - 1) / N_CTX_STEP * N_CTX_STEP;
+    /* It aborts where a batch has no place for one row of every sequence; hth_backend_llama_decode() keeps to what was asked for. */
+    out->n_batch = params->n_batch > params->n_seq_max ? params->n_batch : params->n_seq_max;
+    out->n_ubatch = out->n_batch < N_UBATCH_MAX ? out->n_batch : N_UBATCH_MAX;
+    out->n_seq_max = params->n_seq_max;
+    out->n_threads = (int32_t)n_threads;
+    out->n_threads_batch = (int32_t)n_threads;
+    /* Not "auto": what it resolves to cannot be asked for, and it belongs into the parameters' hash. */
+    out->flash_attn_type =
+        strcmp(model->facts.architecture, "grok") == 0 ? LLAMA_FLASH_ATTN_TYPE_DISABLED : LLAMA_FLASH_ATTN_TYPE_ENABLED;
+    out->abort_callback = params->abort;
+    out->abort_callback_data = params->abort_user_data;
+    out->embeddings = false;
+    out->no_perf = true;
+    out->swa_full = false;
+    out->kv_unified = true;
+    return HEARTH_OK;
+}
+
+/* With flash attention, or without where the engine refuses that. */
+static hearth_status make_context(hth_engine_context *context, struct llama_context_params *params, hearth_error *err)
+{
+    hearth_status status = hth_shim_context_new(context->model->llama, params, &context->llama, err);
+    char reason[256];
+
+    if (status != HEARTH_ENGINE)
+        return status;
+    (void)snprintf(reason, sizeof(reason), "%s",
+                   hth_backend_llama_reason("it does not say why")); /* cut when too long */
+    if (params->flash_attn_type != LLAMA_FLASH_ATTN_TYPE_DISABLED && !strstr(reason, "alloc")) {
+        params->flash_attn_type = LLAMA_FLASH_ATTN_TYPE_DISABLED;
+        status = hth_shim_context_new(context->model->llama, params, &context->llama, NULL);
+        if (status == HEARTH_OK)
+            hth_warn(context->model->log, "flash attention is off, the engine refused it: %s", reason);
+    }
+    if (status == HEARTH_ENGINE)
+        status = hth_fail(err, strstr(reason, "alloc") ? HEARTH_NO_MEMORY : HEARTH_ENGINE,
+                          "the engine cannot make a context of %u tokens: %s", params->n_ctx, reason);
+    return status;
+}
+
+/* Sequence 0 is empty: keep what its partial state looks like. */
+static hearth_status learn_empty_rest(hth_engine_context *context, hearth_error *err)
+{
+    size_t n_bytes = hth_shim_state_size(context->llama, 0, LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY);
+
+    context->empty_rest = malloc(n_bytes ? n_bytes : 1);
+    if (!context->empty_rest)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for %zu bytes of state", n_bytes);
+    if (n_bytes == 0 || hth_shim_state_get(context->llama, 0, LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY, context->empty_rest,
+                                           n_bytes) != n_bytes)
+        return hth_fail(err, HEARTH_ENGINE, "the engine does not write the state of an empty sequence");
+    context->empty_rest_bytes = n_bytes;
+    return HEARTH_OK;
+}
+
+hearth_status hth_backend_llama_context_new(hth_engine_model *model, const hth_engine_context_params *params,
+                                            hth_engine_context **out, hearth_error *err)
+{
+    struct llama_context_params llama_params;
+    hth_engine_context *context;
+    hearth_status status;
+
+    if (!model || !params || !out)
+        return hth_fail(err, HEARTH_MISUSE, "a context needs a model and parameters");
+    if (model->facts.has_encoder || !model->facts.has_decoder || model->facts.is_diffusion)
+        return hth_fail(err, HEARTH_UNSUPPORTED, "models of architecture '%s' do not generate text token by token",
+                        model->facts.architecture);
+    context = calloc(1, sizeof(*context));
+    if (!context)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a context");
+    context->model = model;
+    context->format = format_of(model);
+
+    hth_backend_llama_enter(model->log);
+    status = fill_params(model, params, &llama_params, err);
+    if (status == HEARTH_OK)
+        status = hth_backend_llama_check_memory(kv_bytes(model, &llama_params), "the context", err);
+    if (status == HEARTH_OK)
+        status = make_context(context, &llama_params, err);
+    hth_backend_llama_leave();
+    if (status == HEARTH_OK && !hth_shim_has_memory(context->llama))
+        status = hth_fail(err, HEARTH_UNSUPPORTED, "models of architecture '%s' do not generate text token by token",
+                          model->facts.architecture);
+    if (status == HEARTH_OK) {
+        hth_shim_context_sizes(context->llama, &context->info.n_ctx, &context->info.n_batch, &context->info.n_seq_max);
+        if (context->info.n_batch > params->n_batch)
+            context->info.n_batch = params->n_batch;
+        status = allocate_arrays(context, err);
+    }
+    if (status == HEARTH_OK && atomic_load(&model->kind) == HTH_MODEL_HYBRID)
+        status = learn_empty_rest(context, err);
+    if (status != HEARTH_OK) {
+        hth_backend_llama_context_free(context);
+        return status;
+    }
+    write_params_text(context, &llama_params);
+    *out = context;
+    return HEARTH_OK;
+}
+
+/*
+ * With our own attention a row pays for the mask that the engine fills, a copy of the row before, and that is read once;
+ * a sequence's first row for the cells that the engine looks at one by one. Elsewhere attention itself may look at all
+ * cells, and its rows cost too little on a fast device to tell: few idle cells are right there, whatever they cost.
+ */
+static hth_idle_cost idle_cost(const hth_engine_model *model)
+{
+    bool is_ours = hth_attention_is_on() && !model->on_gpu;
+
+    if (atomic_load(&model->kind) == HTH_MODEL_RECURRENT)
+        return (hth_idle_cost){ .cells_max = UINT32_MAX }; /* no row looks at another sequence's state */
+    return (hth_idle_cost){
+        .row_ps = is_ours ? IDLE_ROW_PS : 0,
+        .sequence_ps = is_ours ? IDLE_SEQUENCE_PS : 0,
+        .cells_max = IDLE_CELLS_MAX,
+    };
+}
+
+void hth_backend_llama_context_info(const hth_engine_context *context, hth_engine_context_info *out)
+{
+    *out = context->info;
+    out->idle_cost = idle_cost(context->model);
+}

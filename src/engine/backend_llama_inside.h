@@ -1,0 +1,156 @@
+/*
+ * backend_llama_inside.h - what the files of the llama.cpp back end share
+ *
+ *   backend_llama.c            the table, and what holds for all of them
+ *   backend_llama_engine.c     the engine as a whole: its start, its log, its devices
+ *   backend_llama_model.c      loading a model, and what is asked of one: tokens, texts, chats
+ *   backend_llama_context.c    making a context; the text that its parameters' hash is of
+ *   backend_llama_sequences.c  evaluating, and what each sequence holds
+ *   backend_llama_state.c      parts of a sequence out of the engine and in again
+ *   backend_llama_chat.c, backend_llama_sampler.c  with headers of their own
+ */
+#ifndef HTH_ENGINE_BACKEND_LLAMA_INSIDE_H
+#define HTH_ENGINE_BACKEND_LLAMA_INSIDE_H
+
+#include <stdatomic.h>
+
+#include "engine/backend.h"
+#include "engine/blob.h"
+#include "engine/blob_part.h"
+#include "engine/grammar_memo.h"
+#include "engine/llama_chat.h"
+#include "engine/llama_devices.h"
+#include "engine/llama_shim.h"
+#include "engine/vocabulary.h"
+
+struct hth_engine_model {
+    struct llama_model *llama;
+    const hth_log *log;
+    hth_llama_chat *chat;   /* NULL: no template, or one that cannot be read */
+    char chat_problem[256]; /* why not */
+    bool chat_given;
+    atomic_int kind; /* hth_model_kind */
+    bool has_long_rope_factors;
+    hth_llama_devices devices;
+    bool on_gpu;          /* there are some */
+    int32_t n_gpu_layers; /* as asked for; layers elsewhere round differently */
+    hth_shim_model_facts facts;
+    hth_texts *texts;
+    hth_grammar_memo *grammars;
+};
+
+/* What a sequence holds. All zero in an empty one. */
+typedef struct hth_llama_holding {
+    uint32_t begin; /* its positions */
+    uint32_t end;
+    uint32_t window_begin; /* the window's cells go from here to end without a gap; end: there are none */
+    uint32_t rest_end;     /* one more than the position after which its recurrent state is; 0: it has none */
+} hth_llama_holding;
+
+/* Parts whose blobs differ in layout. */
+enum { HTH_LLAMA_LAYOUTS = 2 };
+
+struct hth_engine_context {
+    hth_engine_model *model;
+    struct llama_context *llama;
+    hth_engine_context_info info;
+    hth_blob_format format;
+
+    hth_llama_holding *held; /* what each sequence holds, [n_seq_max] */
+    uint8_t *empty_rest;     /* the partial state of an empty sequence, for HTH_MODEL_HYBRID */
+    size_t empty_rest_bytes;
+    uint8_t *bounce; /* a blob on its way to becoming a shorter one */
+    size_t bounce_bytes;
+
+    /* The batch, arrays of n_batch. */
+    struct llama_batch batch;
+    llama_seq_id *sequences;
+    uint32_t *next; /* [n_seq_max], while a batch is checked */
+    size_t n_rows;  /* of the last evaluation; 0 where it failed */
+
+    bool layout_known[HTH_LLAMA_LAYOUTS]; /* of HTH_STATE_CELLS, and of HTH_STATE_REST */
+    hth_blob_layout layouts[HTH_LLAMA_LAYOUTS];
+    hth_blob_layout parsed; /* of the blob at hand */
+};
+
+/* ---- the engine as a whole ---- */
+
+/* To be called before and after anything that makes the engine talk: its lines go to log meanwhile. Not nested. */
+void hth_backend_llama_enter(const hth_log *log);
+void hth_backend_llama_leave(void);
+/* What the engine said first since enter, without its function's name; fallback when it said nothing. Until leave. */
+const char *hth_backend_llama_reason(const char *fallback);
+/* Start it once a process. */
+hearth_status hth_backend_llama_start(hearth_error *err);
+/* Of CPU and devices, as one word. Once it was started. */
+const char *hth_backend_llama_features(void);
+/* Lines of the engine's own threads go to this log; and to none, if it was this one. */
+void hth_backend_llama_log_latest(const hth_log *log);
+void hth_backend_llama_log_forget(const hth_log *log);
+/* HEARTH_NO_MEMORY where the machine has not so much, as far as it says. */
+hearth_status hth_backend_llama_check_memory(uint64_t needed_bytes, const char *what, hearth_error *err);
+
+/* ---- models, sequences ---- */
+
+static inline bool hth_backend_llama_is_token(const hth_engine_model *model, hearth_token token)
+{
+    return token >= 0 && token < model->facts.n_vocab;
+}
+
+static inline bool hth_backend_llama_is_sequence(const hth_engine_context *context, uint32_t id)
+{
+    return id < context->info.n_seq_max;
+}
+
+static inline hth_model_kind hth_backend_llama_kind(const hth_engine_context *context)
+{
+    return (hth_model_kind)atomic_load(&context->model->kind);
+}
+
+/* The first of the positions before end that a layer with a window keeps. */
+static inline uint32_t hth_backend_llama_window_begin(const hth_engine_context *context, uint32_t end)
+{
+    return end > context->format.n_window ? end - context->format.n_window : 0;
+}
+
+/* Has the sequence all that its next token depends on? An empty one has. */
+bool hth_backend_llama_is_whole(const hth_engine_context *context, uint32_t id);
+void hth_backend_llama_seq_empty(hth_engine_context *context, uint32_t id);
+
+/* ---- the table: see backend.h ---- */
+
+const char *hth_backend_llama_build(void);
+hearth_status hth_backend_llama_devices(hth_engine_device *out, size_t capacity, size_t *n_out, hearth_error *err);
+hearth_status hth_backend_llama_model_load(const char *path, const hth_engine_model_params *params,
+                                           hth_engine_model **out, hearth_error *err);
+void hth_backend_llama_model_free(hth_engine_model *model);
+void hth_backend_llama_model_info(const hth_engine_model *model, hth_engine_model_info *out);
+hearth_status hth_backend_llama_tokenize(const hth_engine_model *model, const char *text, size_t n_bytes,
+                                         unsigned flags, hearth_token *tokens, size_t capacity, size_t *n_out,
+                                         hth_tokenize_result *result, hearth_error *err);
+hearth_status hth_backend_llama_piece(const hth_engine_model *model, hearth_token token, bool special, char *bytes,
+                                      size_t capacity, size_t *n_out, hearth_error *err);
+bool hth_backend_llama_is_end(const hth_engine_model *model, hearth_token token);
+hearth_status hth_backend_llama_chat_render(const hth_engine_model *model, const hearth_chat_message *messages,
+                                            size_t n_messages, char **text_out, hearth_error *err);
+hearth_status hth_backend_llama_chat_prompt(const hth_engine_model *model, const hearth_conversation *conversation,
+                                            hearth_chat_prompt *out, hearth_error *err);
+hearth_status hth_backend_llama_context_new(hth_engine_model *model, const hth_engine_context_params *params,
+                                            hth_engine_context **out, hearth_error *err);
+void hth_backend_llama_context_free(hth_engine_context *context);
+void hth_backend_llama_context_info(const hth_engine_context *context, hth_engine_context_info *out);
+hearth_status hth_backend_llama_decode(hth_engine_context *context, const hth_batch_row *rows, size_t n_rows,
+                                       hth_decode_result *result, hearth_error *err);
+const float *hth_backend_llama_logits(hth_engine_context *context, size_t row);
+bool hth_backend_llama_seq_remove(hth_engine_context *context, uint32_t id, uint32_t begin, uint32_t end);
+hearth_status hth_backend_llama_seq_copy(hth_engine_context *context, uint32_t from, uint32_t to, uint32_t begin,
+                                         uint32_t end, hearth_error *err);
+uint32_t hth_backend_llama_seq_end(hth_engine_context *context, uint32_t id);
+size_t hth_backend_llama_state_size(hth_engine_context *context, uint32_t id, hth_state_part part);
+hearth_status hth_backend_llama_state_get(hth_engine_context *context, uint32_t id, hth_state_part part, uint8_t *bytes,
+                                          size_t capacity, size_t *n_out, hearth_error *err);
+hearth_status hth_backend_llama_state_set(hth_engine_context *context, uint32_t id, hth_state_part part,
+                                          const uint8_t *bytes, size_t n_bytes, uint32_t begin, uint32_t end,
+                                          hearth_error *err);
+
+#endif

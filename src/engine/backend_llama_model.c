@@ -1,0 +1,360 @@
+/*
+ * backend_llama_model.c - loading a model, and what is asked of one: its facts, tokens, texts, chats
+ *
+ * A model is freed by the same calls whether it was loaded or loading failed half-way.
+ */
+#include "engine/backend_llama_inside.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/model_files.h"
+
+/* Architectures of v0.5.0 whose cache has parts of its own kind: indexers, shared cells, chunked windows. */
+static const char *const uncached_architectures[] = {
+    "deepseek32",       "deepseek4", "dflash", "dots3note",  "eagle3",
+    "gemma4-assistant", "glm-dsa",   "hy_v4",  "minimax-m3", "qwen4exp",
+};
+
+static hth_model_kind kind_of(const hth_shim_model_facts *facts)
+{
+    if (facts->has_encoder || !facts->has_decoder || facts->is_diffusion)
+        return HTH_MODEL_UNCACHED;
+    for (size_t i = 0; i < sizeof(uncached_architectures) / sizeof(uncached_architectures[0]); i++)
+        if (strcmp(facts->architecture, uncached_architectures[i]) == 0)
+            return HTH_MODEL_UNCACHED;
+    if (facts->n_swa > 0 && strcmp(facts->architecture, "llama4") == 0) /* its windows are chunks */
+        return HTH_MODEL_UNCACHED;
+    if (facts->is_recurrent)
+        return HTH_MODEL_RECURRENT;
+    if (facts->is_hybrid)
+        return HTH_MODEL_HYBRID;
+    return facts->n_swa > 0 ? HTH_MODEL_WINDOW : HTH_MODEL_PLAIN;
+}
+
+/* Names as in the cache key's table of types. */
+static const char *quant_type_name(enum llama_ftype ftype)
+{
+    switch ((int)ftype & ~(int)LLAMA_FTYPE_GUESSED) {
+    case LLAMA_FTYPE_ALL_F32: return "f32";
+    case LLAMA_FTYPE_MOSTLY_F16: return "f16";
+    case LLAMA_FTYPE_MOSTLY_BF16: return "bf16";
+    case LLAMA_FTYPE_MOSTLY_Q4_0: return "q4_0";
+    case LLAMA_FTYPE_MOSTLY_Q4_1: return "q4_1";
+    case LLAMA_FTYPE_MOSTLY_Q5_0: return "q5_0";
+    case LLAMA_FTYPE_MOSTLY_Q5_1: return "q5_1";
+    case LLAMA_FTYPE_MOSTLY_Q8_0: return "q8_0";
+    case LLAMA_FTYPE_MOSTLY_Q2_K: return "q2_k";
+    case LLAMA_FTYPE_MOSTLY_Q3_K_S: return "q3_k_s";
+    case LLAMA_FTYPE_MOSTLY_Q3_K_M: return "q3_k_m";
+    case LLAMA_FTYPE_MOSTLY_Q3_K_L: return "q3_k_l";
+    case LLAMA_FTYPE_MOSTLY_Q4_K_S: return "q4_k_s";
+    case LLAMA_FTYPE_MOSTLY_Q4_K_M: return "q4_k_m";
+    case LLAMA_FTYPE_MOSTLY_Q5_K_S: return "q5_k_s";
+    case LLAMA_FTYPE_MOSTLY_Q5_K_M: return "q5_k_m";
+    case LLAMA_FTYPE_MOSTLY_Q6_K: return "q6_k";
+    case LLAMA_FTYPE_MOSTLY_IQ1_S: return "iq1_s";
+    case LLAMA_FTYPE_MOSTLY_IQ1_M: return "iq1_m";
+    case LLAMA_FTYPE_MOSTLY_IQ2_XXS: return "iq2_xxs";
+    case LLAMA_FTYPE_MOSTLY_IQ2_XS: return "iq2_xs";
+    case LLAMA_FTYPE_MOSTLY_IQ2_S: return "iq2_s";
+    case LLAMA_FTYPE_MOSTLY_IQ2_M: return "iq2_m";
+    case LLAMA_FTYPE_MOSTLY_IQ3_XXS: return "iq3_xxs";
+    case LLAMA_FTYPE_MOSTLY_IQ3_XS: return "iq3_xs";
+    case LLAMA_FTYPE_MOSTLY_IQ3_S: return "iq3_s";
+    case LLAMA_FTYPE_MOSTLY_IQ3_M: return "iq3_m";
+    case LLAMA_FTYPE_MOSTLY_IQ4_NL: return "iq4_nl";
+    case LLAMA_FTYPE_MOSTLY_IQ4_XS: return "iq4_xs";
+    default: return "unknown";
+    }
+}
+
+void hth_backend_llama_model_free(hth_engine_model *model)
+{
+    if (!model)
+        return;
+    hth_backend_llama_enter(model->log);
+    hth_texts_free(model->texts);
+    hth_grammar_memo_free(model->grammars);
+    hth_llama_chat_free(model->chat);
+    if (model->llama)
+        hth_shim_model_free(model->llama);
+    hth_llama_devices_release(&model->devices);
+    hth_backend_llama_leave();
+    hth_backend_llama_log_forget(model->log);
+    free(model);
+}
+
+typedef struct load_progress {
+    const hth_engine_model_params *params;
+    bool cancelled;
+} load_progress;
+
+static bool report_progress(float fraction, void *user_data)
+{
+    load_progress *progress = user_data;
+
+    if (progress->params->progress && !progress->params->progress(fraction, progress->params->progress_user_data))
+        progress->cancelled = true;
+    return !progress->cancelled;
+}
+
+/*
+ * Where its layers go. Without layers the engine would still give devices large batches; here it then has none, so that
+ * what the key says of them is true. Where there is nothing to put layers on, it says nothing.
+ */
+static hearth_status pick_devices(hth_engine_model *model, const hth_engine_model_params *params, hearth_error *err)
+{
+    hearth_status status = HEARTH_OK;
+
+    if (params->n_gpu_layers != 0)
+        status = hth_llama_devices_pick(params->rpc_servers, &model->devices, err);
+    if (status != HEARTH_OK)
+        return status;
+    model->on_gpu = model->devices.n > 0;
+    model->n_gpu_layers = model->on_gpu ? params->n_gpu_layers : 0;
+    if (params->n_gpu_layers > 0 && !model->on_gpu)
+        hth_warn(
+            model->log,
+            "there is no GPU for %d layers: the CPU computes them; an engine for GPUs is built with HEARTH_CUDA=1, "
+            "HEARTH_VULKAN=1 or HEARTH_METAL=1 (`hearth version` shows what this one finds)",
+            params->n_gpu_layers);
+    return HEARTH_OK;
+}
+
+static hearth_status load_weights(hth_engine_model *model, const char *path, const hth_engine_model_params *params,
+                                  hearth_error *err)
+{
+    load_progress progress = { .params = params };
+    hearth_status status = hth_shim_model_load(path, model->devices.all, model->n_gpu_layers, params->no_mmap,
+                                               report_progress, &progress, &model->llama, err);
+
+    if (status == HEARTH_OK)
+        return HEARTH_OK;
+    if (progress.cancelled)
+        return hth_fail(err, HEARTH_CANCELLED, "loading '%s' was cancelled", path);
+    if (status == HEARTH_ENGINE) {
+        const char *reason = hth_backend_llama_reason("it does not say why");
+
+        status = strstr(reason, "alloc")                      ? HEARTH_NO_MEMORY
+               : strstr(reason, "unknown model architecture") ? HEARTH_UNSUPPORTED
+                                                              : HEARTH_ENGINE;
+        return hth_fail(err, status, "the engine cannot load '%s': %s", path, reason);
+    }
+    return status;
+}
+
+/* A template that the user gave must work; a broken one in the model only spoils chat. */
+static hearth_status read_chat_template(hth_engine_model *model, const hth_engine_model_params *params,
+                                        hearth_error *err)
+{
+    hearth_error problem = { .message = "" };
+    hearth_status status = hth_llama_chat_new(model->llama, params->chat_template, &model->chat, &problem);
+
+    model->chat_given = params->chat_template != NULL;
+    if (status == HEARTH_OK)
+        return HEARTH_OK;
+    if (model->chat_given)
+        return hth_fail(err, HEARTH_MISUSE, "the given chat template cannot be used: %s", problem.message);
+    (void)snprintf(model->chat_problem, sizeof(model->chat_problem), "%.255s", problem.message);
+    hth_warn(model->log, "the model's chat template cannot be used: %s", problem.message);
+    return HEARTH_OK;
+}
+
+static hearth_status text_of_token(const void *of, hearth_token token, char *bytes, size_t capacity, size_t *n_out)
+{
+    const hth_engine_model *model = of;
+    int32_t n = -1;
+
+    if (!model->facts.has_vocabulary ||
+        hth_shim_piece(model->llama, token, false, bytes, (int32_t)capacity, &n, NULL) != HEARTH_OK || n < 0)
+        return HEARTH_UNSUPPORTED;
+    *n_out = (size_t)n;
+    return HEARTH_OK;
+}
+
+static bool ends_reply(const void *of, hearth_token token)
+{
+    const hth_engine_model *model = of;
+
+    return model->facts.has_vocabulary && hth_shim_is_end(model->llama, token);
+}
+
+static hearth_status prepare_texts(hth_engine_model *model, hearth_error *err)
+{
+    model->texts = hth_texts_new(&(hth_vocabulary_source){
+        .n_tokens = (uint32_t)model->facts.n_vocab, .piece = text_of_token, .is_end = ends_reply, .model = model });
+    model->grammars = hth_grammar_memo_new();
+    return model->texts && model->grammars ? HEARTH_OK : hth_fail(err, HEARTH_NO_MEMORY, "no memory for a model");
+}
+
+hearth_status hth_backend_llama_model_load(const char *path, const hth_engine_model_params *params,
+                                           hth_engine_model **out, hearth_error *err)
+{
+    hth_engine_model *model = NULL;
+    hth_shim_file file = { 0 };
+    hearth_status status;
+
+    if (!path || !params || !params->log || !out)
+        return hth_fail(err, HEARTH_MISUSE, "a model needs a path, parameters and a log");
+
+    hth_backend_llama_enter(params->log);
+    status = hth_backend_llama_start(err);
+    if (status == HEARTH_OK)
+        status = hth_model_files_check(path, &file, err);
+    if (status != HEARTH_OK)
+        goto out;
+
+    model = calloc(1, sizeof(*model));
+    if (!model) {
+        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for a model");
+        goto out;
+    }
+    model->log = params->log;
+    model->has_long_rope_factors = file.has_long_rope_factors;
+    status = pick_devices(model, params, err);
+    if (status == HEARTH_OK && params->no_mmap && !model->on_gpu)
+        status = hth_backend_llama_check_memory(file.weight_bytes, "the model", err);
+    if (status == HEARTH_OK)
+        status = load_weights(model, path, params, err);
+    if (status == HEARTH_OK)
+        status = hth_shim_model_facts_read(model->llama, &model->facts, err);
+    if (status == HEARTH_OK)
+        status = prepare_texts(model, err);
+    if (status == HEARTH_OK)
+        status = read_chat_template(model, params, err);
+    if (status != HEARTH_OK)
+        goto out;
+    /* Only its first file is fingerprinted, so two models that differ in another one would share rows. */
+    atomic_init(&model->kind, (int)(file.split_count > 1 ? HTH_MODEL_UNCACHED : kind_of(&model->facts)));
+
+    hth_backend_llama_log_latest(model->log);
+    *out = model;
+    model = NULL;
+out:
+    hth_backend_llama_leave();
+    hth_backend_llama_model_free(model);
+    return status;
+}
+
+void hth_backend_llama_model_info(const hth_engine_model *model, hth_engine_model_info *out)
+{
+    const hth_shim_model_facts *facts = &model->facts;
+    const char *template_kind = model->chat_given ? "given" : model->chat || model->chat_problem[0] ? "model" : "none";
+
+    *out = (hth_engine_model_info){
+        .kind = (hth_model_kind)atomic_load(&model->kind),
+        .n_params = facts->n_params,
+        .weight_bytes = facts->weight_bytes,
+        .n_ctx_train = facts->n_ctx_train > 0 ? (uint32_t)facts->n_ctx_train : 0,
+        .n_vocab = (uint32_t)facts->n_vocab,
+        .n_layers = (uint32_t)facts->n_layers,
+        .n_window = facts->n_swa > 0 && !facts->is_recurrent ? (uint32_t)facts->n_swa : 0,
+        .chat_template = model->chat ? hth_llama_chat_source(model->chat) : NULL,
+        .fill_prefix = facts->fill_prefix,
+        .fill_suffix = facts->fill_suffix,
+        .fill_middle = facts->fill_middle,
+    };
+    memcpy(out->architecture, facts->architecture, sizeof(out->architecture));
+    memcpy(out->description, facts->description, sizeof(out->description));
+    (void)snprintf(out->chat_template_kind, sizeof(out->chat_template_kind), "%s", template_kind); /* fits */
+    (void)snprintf(out->quant_type, sizeof(out->quant_type), "%s", quant_type_name(facts->ftype)); /* fits */
+}
+
+hearth_status hth_backend_llama_tokenize(const hth_engine_model *model, const char *text, size_t n_bytes,
+                                         unsigned flags, hearth_token *tokens, size_t capacity, size_t *n_out,
+                                         hth_tokenize_result *result, hearth_error *err)
+{
+    int32_t n = 0;
+    hearth_status status;
+
+    if (!model || (!text && n_bytes > 0) || (!tokens && capacity > 0) || !n_out || !result)
+        return hth_fail(err, HEARTH_MISUSE, "tokenize needs a model, a text and room");
+    if (n_bytes > INT32_MAX / 2)
+        return hth_fail(err, HEARTH_TOO_LONG, "a text of %zu bytes is too long to tokenize", n_bytes);
+    if (!model->facts.has_vocabulary)
+        return hth_fail(err, HEARTH_UNSUPPORTED, "the model has no vocabulary; give it token ids");
+    hth_backend_llama_enter(model->log);
+    status = hth_shim_tokenize(model->llama, text ? text : "", (int32_t)n_bytes, flags & HEARTH_TOKENIZE_BOS,
+                               flags & HEARTH_TOKENIZE_SPECIAL, tokens,
+                               capacity > INT32_MAX ? INT32_MAX : (int32_t)capacity, &n, err);
+    hth_backend_llama_leave();
+    if (status != HEARTH_OK)
+        return status;
+    if (n == INT32_MIN)
+        return hth_fail(err, HEARTH_TOO_LONG, "a text of %zu bytes has too many tokens", n_bytes);
+    *n_out = n < 0 ? (size_t)-n : (size_t)n;
+    *result = n < 0 ? HTH_TOKENIZE_MORE_ROOM : HTH_TOKENIZE_OK;
+    return HEARTH_OK;
+}
+
+hearth_status hth_backend_llama_piece(const hth_engine_model *model, hearth_token token, bool special, char *bytes,
+                                      size_t capacity, size_t *n_out, hearth_error *err)
+{
+    int32_t n = 0;
+    hearth_status status;
+
+    if (!model || (!bytes && capacity > 0) || !n_out || !hth_backend_llama_is_token(model, token))
+        return hth_fail(err, HEARTH_MISUSE, "token %d is not in the vocabulary", token);
+    if (!model->facts.has_vocabulary)
+        return hth_fail(err, HEARTH_UNSUPPORTED, "the model has no vocabulary; its tokens have no text");
+    status = hth_shim_piece(model->llama, token, special, bytes, capacity > INT32_MAX ? INT32_MAX : (int32_t)capacity,
+                            &n, err);
+    if (status != HEARTH_OK)
+        return status;
+    if (n < 0)
+        return hth_fail(err, HEARTH_MISUSE, "the text of token %d needs %d bytes, not %zu", token, -n, capacity);
+    *n_out = (size_t)n;
+    return HEARTH_OK;
+}
+
+bool hth_backend_llama_is_end(const hth_engine_model *model, hearth_token token)
+{
+    return model && hth_backend_llama_is_token(model, token) && hth_shim_is_end(model->llama, token);
+}
+
+static hearth_status check_template(const hth_engine_model *model, hearth_error *err)
+{
+    if (!model->chat && model->chat_problem[0])
+        return hth_fail(err, HEARTH_ENGINE, "the model's chat template cannot be used: %s; give another one",
+                        model->chat_problem);
+    if (!model->chat)
+        return hth_fail(err, HEARTH_UNSUPPORTED, "the model has no chat template; give one or use plain completion");
+    return HEARTH_OK;
+}
+
+hearth_status hth_backend_llama_chat_prompt(const hth_engine_model *model, const hearth_conversation *conversation,
+                                            hearth_chat_prompt *out, hearth_error *err)
+{
+    hearth_status status;
+
+    if (!model || !conversation || !out)
+        return hth_fail(err, HEARTH_MISUSE, "a prompt needs a conversation");
+    status = check_template(model, err);
+    if (status != HEARTH_OK)
+        return status;
+    hth_backend_llama_enter(model->log);
+    status = hth_llama_chat_prompt(model->chat, conversation, out, err);
+    hth_backend_llama_leave();
+    return status;
+}
+
+hearth_status hth_backend_llama_chat_render(const hth_engine_model *model, const hearth_chat_message *messages,
+                                            size_t n_messages, char **text_out, hearth_error *err)
+{
+    hearth_status status;
+
+    if (!model || !messages || n_messages == 0 || !text_out)
+        return hth_fail(err, HEARTH_MISUSE, "a chat needs at least one message");
+    for (size_t i = 0; i < n_messages; i++)
+        if (!messages[i].role || !messages[i].content)
+            return hth_fail(err, HEARTH_MISUSE, "chat message %zu has no role or no content", i);
+    status = check_template(model, err);
+    if (status != HEARTH_OK)
+        return status;
+    hth_backend_llama_enter(model->log);
+    status = hth_llama_chat_render(model->chat, messages, n_messages, text_out, err);
+    hth_backend_llama_leave();
+    return status;
+}

@@ -1,0 +1,403 @@
+/*
+ * kept_streams.c - see kept_streams.h
+ *
+ * A stream's log is its last events, whole ones, each behind its line with its number. The reader is a place in it: whenever
+ * its connection takes more, it gets what comes next. What the writer has said of an event that is not whole waits apart.
+ */
+#include "server/kept_streams.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <event2/event.h>
+#include <openssl/crypto.h>
+#include <utlist.h>
+
+#include "api/buffer.h"
+#include "base/os.h"
+#include "base/status.h"
+
+enum { TICK_MS_MIN = 10, TICK_MS_MAX = 1000 };
+
+struct hth_kept_stream {
+    hth_kept_streams *streams;
+    hth_kept_stream *prev, *next;
+    char id[HTH_KEPT_ID_BYTES];
+    uint8_t key[HTH_KEPT_KEY_BYTES];
+    uint64_t bytes_max;
+    bool has_writer; /* RUNNING */
+    bool is_whole;   /* ENDED: well */
+    hth_kept_writer writer;
+    bool is_pumping;  /* the reader is being written to */
+    hth_buffer log;   /* events first + 1 .. last */
+    hth_buffer piece; /* of an event that is not whole yet */
+    uint64_t first;   /* number of the last event that is not here any more */
+    uint64_t last;
+    hth_http_exchange *reader; /* NULL: none */
+    size_t n_read;             /* bytes of the log that it has */
+    uint64_t alone_ns;         /* since when it has no reader, or has ended */
+};
+
+struct hth_kept_streams {
+    hth_kept_options options;
+    hth_kept_stream *list; /* the oldest first */
+    size_t n;
+    uint64_t reserved_bytes; /* bytes_max of all, and what their writers keep */
+    struct event *tick;
+};
+
+/* ---- all ---- */
+
+static void watch_time(hth_kept_streams *streams)
+{
+    uint32_t ms = streams->options.keep_ms / 4;
+    struct timeval wait;
+
+    ms = ms < TICK_MS_MIN ? TICK_MS_MIN : ms > TICK_MS_MAX ? TICK_MS_MAX : ms;
+    wait = (struct timeval){ .tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * 1000 };
+    if (streams->list && !event_pending(streams->tick, EV_TIMEOUT, NULL))
+        (void)event_add(streams->tick, &wait); /* fails without memory: the next stream tries again */
+}
+
+static void stream_free(hth_kept_stream *stream)
+{
+    hth_kept_streams *streams = stream->streams;
+
+    assert(!stream->has_writer && !stream->reader);
+    DL_DELETE(streams->list, stream);
+    streams->n--;
+    streams->reserved_bytes -= stream->bytes_max;
+    hth_buffer_deinit(&stream->log);
+    hth_buffer_deinit(&stream->piece);
+    free(stream);
+}
+
+/* The writer is told that nothing is wanted any more. */
+static void give_up(hth_kept_stream *stream)
+{
+    if (!stream->has_writer)
+        return;
+    stream->has_writer = false;
+    stream->writer.on_given_up(stream->writer.user_data);
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *user_data)
+{
+    hth_kept_streams *streams = user_data;
+    uint64_t now_ns = hth_os_monotonic_ns(), keep_ns = hth_ms_to_ns(streams->options.keep_ms);
+    hth_kept_stream *stream, *next;
+
+    (void)fd;
+    (void)what;
+    DL_FOREACH_SAFE(streams->list, stream, next)
+    {
+        if (stream->reader || now_ns - stream->alone_ns < keep_ns)
+            continue;
+        give_up(stream);
+        stream_free(stream);
+    }
+    watch_time(streams);
+}
+
+hearth_status hth_kept_streams_new(struct event_base *base, const hth_kept_options *options, hth_kept_streams **out,
+                                   hearth_error *err)
+{
+    hth_kept_streams *streams = calloc(1, sizeof(*streams));
+
+    if (streams)
+        streams->tick = event_new(base, -1, 0, on_tick, streams);
+    if (!streams || !streams->tick) {
+        free(streams);
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for kept streams");
+    }
+    streams->options = *options;
+    *out = streams;
+    return HEARTH_OK;
+}
+
+void hth_kept_streams_free(hth_kept_streams *streams)
+{
+    if (!streams)
+        return;
+    while (streams->list)
+        stream_free(streams->list);
+    event_free(streams->tick);
+    free(streams);
+}
+
+void hth_kept_streams_set_options(hth_kept_streams *streams, const hth_kept_options *options)
+{
+    streams->options = *options;
+}
+
+size_t hth_kept_streams_n(const hth_kept_streams *streams)
+{
+    return streams->n;
+}
+
+/* ---- the reader ---- */
+
+static void leave_reader(hth_kept_stream *stream)
+{
+    stream->reader = NULL;
+    stream->alone_ns = hth_os_monotonic_ns();
+}
+
+/* It has had everything: its reply ends. */
+static void end_reader(hth_kept_stream *stream)
+{
+    hth_http_exchange *reader = stream->reader;
+
+    leave_reader(stream);
+    if (stream->is_whole)
+        hth_http_stream_end(reader);
+    else
+        hth_http_abort(reader);
+}
+
+bool hth_kept_stream_is_full(const hth_kept_stream *stream)
+{
+    size_t n_unread = stream->log.n - stream->n_read;
+
+    if (stream->reader)
+        return n_unread + hth_http_stream_backlog(stream->reader) >= HTH_HTTP_BACKLOG_MAX;
+    return stream->log.n >= stream->bytes_max;
+}
+
+/* The writer may go on, if it waits. */
+static void tell_room(hth_kept_stream *stream)
+{
+    if (stream->has_writer && !hth_kept_stream_is_full(stream))
+        stream->writer.on_room(stream->writer.user_data);
+}
+
+/* Give the reader what its connection takes. It may be gone, or have had everything, when this returns. */
+static void pump(hth_kept_stream *stream)
+{
+    if (stream->is_pumping)
+        return;
+    stream->is_pumping = true;
+    while (stream->reader && stream->n_read < stream->log.n &&
+           hth_http_stream_backlog(stream->reader) < HTH_HTTP_BACKLOG_MAX) {
+        size_t n = stream->log.n - stream->n_read, at = stream->n_read;
+
+        n = n < HTH_HTTP_BACKLOG_MAX ? n : HTH_HTTP_BACKLOG_MAX;
+        stream->n_read += n;
+        hth_http_stream_write(stream->reader, stream->log.text + at, n);
+    }
+    if (stream->reader && !stream->has_writer && stream->n_read == stream->log.n)
+        end_reader(stream);
+    stream->is_pumping = false;
+}
+
+static void on_close(void *user_data)
+{
+    hth_kept_stream *stream = user_data;
+
+    leave_reader(stream);
+    tell_room(stream);
+}
+
+static void on_room(void *user_data)
+{
+    hth_kept_stream *stream = user_data;
+
+    pump(stream);
+    tell_room(stream);
+}
+
+void hth_kept_stream_take_reader(hth_kept_stream *stream, hth_http_exchange *exchange)
+{
+    hth_http_exchange *before = stream->reader;
+
+    stream->reader = exchange;
+    hth_http_watch_set(exchange, &(hth_http_watch){ .on_close = on_close, .on_room = on_room, .user_data = stream });
+    if (before)
+        hth_http_abort(before);
+    pump(stream);
+    tell_room(stream);
+}
+
+/* ---- the writer ---- */
+
+/* The oldest that has ended and that nobody reads. */
+static hth_kept_stream *oldest_ended(hth_kept_streams *streams)
+{
+    hth_kept_stream *stream;
+
+    DL_FOREACH(streams->list, stream)
+    if (!stream->has_writer && !stream->reader)
+        return stream;
+    return NULL;
+}
+
+bool hth_kept_streams_have_room(hth_kept_streams *streams, size_t n_bytes)
+{
+    const hth_kept_options *options = &streams->options;
+    hth_kept_stream *stream;
+
+    if (options->keep_ms == 0 || n_bytes > options->bytes_max)
+        return false;
+    while (streams->reserved_bytes + options->bytes_max + n_bytes > options->total_bytes_max &&
+           (stream = oldest_ended(streams)))
+        stream_free(stream);
+    return streams->reserved_bytes + options->bytes_max + n_bytes <= options->total_bytes_max;
+}
+
+hth_kept_stream *hth_kept_stream_new(hth_kept_streams *streams, const char *id, const uint8_t *key, size_t n_bytes,
+                                     const hth_kept_writer *writer)
+{
+    hth_kept_stream *stream;
+
+    assert(strlen(id) < sizeof(stream->id));
+    if (!hth_kept_streams_have_room(streams, n_bytes))
+        return NULL;
+    stream = calloc(1, sizeof(*stream));
+    if (!stream)
+        return NULL;
+    stream->streams = streams;
+    memcpy(stream->id, id, strlen(id) + 1);
+    memcpy(stream->key, key, sizeof(stream->key));
+    stream->bytes_max = streams->options.bytes_max + n_bytes;
+    stream->writer = *writer;
+    stream->has_writer = true;
+    stream->alone_ns = hth_os_monotonic_ns();
+    streams->reserved_bytes += stream->bytes_max;
+    DL_APPEND(streams->list, stream);
+    streams->n++;
+    watch_time(streams);
+    return stream;
+}
+
+/* Drop events that were read, so that there is room for those to come. */
+static void trim(hth_kept_stream *stream)
+{
+    size_t wanted = stream->log.n - (size_t)(stream->bytes_max - stream->bytes_max / 4), n = 0;
+    const char *end;
+
+    while (n < wanted && (end = memmem(stream->log.text + n, stream->log.n - n, "\n\n", 2)) &&
+           (size_t)(end + 2 - stream->log.text) <= stream->n_read) {
+        n = (size_t)(end + 2 - stream->log.text);
+        stream->first++;
+    }
+    memmove(stream->log.text, stream->log.text + n, stream->log.n - n);
+    stream->log.n -= n;
+    stream->n_read -= n;
+}
+
+/* A whole event. */
+static void add_event(hth_kept_stream *stream, const char *event, size_t n)
+{
+    char line[32];
+
+    if (event[0] == ':') { /* a comment: no news of the stream, and for who reads it now alone */
+        if (stream->reader && stream->n_read == stream->log.n)
+            hth_http_stream_write(stream->reader, event, n);
+        return;
+    }
+    (void)snprintf(line, sizeof(line), "id: %" PRIu64 "\n", ++stream->last); /* fits */
+    hth_buffer_add_text(&stream->log, line);
+    hth_buffer_add(&stream->log, event, n);
+}
+
+bool hth_kept_stream_write(hth_kept_stream *stream, const void *bytes, size_t n)
+{
+    const char *end, *at;
+
+    assert(stream->has_writer);
+    hth_buffer_add(&stream->piece, bytes, n);
+    if (stream->piece.failed)
+        return false;
+    at = stream->piece.text;
+    n = stream->piece.n;
+    while ((end = memmem(at, n, "\n\n", 2))) {
+        add_event(stream, at, (size_t)(end + 2 - at));
+        n -= (size_t)(end + 2 - at);
+        at = end + 2;
+    }
+    memmove(stream->piece.text, at, n);
+    stream->piece.n = n;
+    if (stream->log.failed)
+        return false;
+    pump(stream);
+    if (stream->log.n > stream->bytes_max && stream->reader)
+        trim(stream);
+    return true;
+}
+
+void hth_kept_stream_end(hth_kept_stream *stream, bool is_whole)
+{
+    stream->has_writer = false;
+    stream->is_whole = is_whole && stream->piece.n == 0;
+    stream->alone_ns = hth_os_monotonic_ns();
+    pump(stream);
+}
+
+/* ---- who comes for it ---- */
+
+/* Ids and keys are compared in a time that tells nothing of them. */
+static hth_kept_stream *find(hth_kept_streams *streams, const char *id, const uint8_t *key)
+{
+    hth_kept_stream *stream;
+
+    DL_FOREACH(streams->list, stream)
+    if (strlen(id) == strlen(stream->id) && CRYPTO_memcmp(id, stream->id, strlen(id)) == 0 &&
+        CRYPTO_memcmp(key, stream->key, sizeof(stream->key)) == 0)
+        return stream;
+    return NULL;
+}
+
+/* Where the event behind a number begins in the log. */
+static size_t begin_of(const hth_kept_stream *stream, uint64_t after)
+{
+    const char *at = hth_buffer_text(&stream->log), *end = at + stream->log.n;
+
+    for (uint64_t number = stream->first; number < after; number++) {
+        at = memmem(at, (size_t)(end - at), "\n\n", 2);
+        assert(at);
+        at += 2;
+    }
+    return (size_t)(at - hth_buffer_text(&stream->log));
+}
+
+hth_kept_found hth_kept_streams_read(hth_kept_streams *streams, const char *id, const uint8_t *key, uint64_t after,
+                                     hth_http_exchange *exchange, uint64_t *limit_out)
+{
+    hth_kept_stream *stream = find(streams, id, key);
+
+    if (!stream)
+        return HTH_KEPT_UNKNOWN;
+    if (after < stream->first) {
+        *limit_out = stream->first;
+        return HTH_KEPT_GONE;
+    }
+    if (after > stream->last) {
+        *limit_out = stream->last;
+        return HTH_KEPT_TOO_FAR;
+    }
+    hth_http_header_add(exchange, HTH_HEADER_STREAM, stream->id);
+    hth_http_header_add(exchange, "Cache-Control", "no-cache");
+    hth_http_header_add(exchange, "X-Accel-Buffering", "no");
+    hth_http_stream_begin(exchange, 200, "text/event-stream");
+    stream->n_read = begin_of(stream, after);
+    hth_kept_stream_take_reader(stream, exchange);
+    return HTH_KEPT_FOUND;
+}
+
+bool hth_kept_streams_drop(hth_kept_streams *streams, const char *id, const uint8_t *key)
+{
+    hth_kept_stream *stream = find(streams, id, key);
+    hth_http_exchange *reader = stream ? stream->reader : NULL;
+
+    if (!stream)
+        return false;
+    give_up(stream);
+    stream->reader = NULL;
+    if (reader)
+        hth_http_abort(reader);
+    stream_free(stream);
+    return true;
+}

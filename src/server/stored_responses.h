@@ -1,0 +1,41 @@
+/*
+ * stored_responses.h - /v1/responses/ID and what is below it: responses that were kept, and their items
+ */
+#ifndef HTH_SERVER_STORED_RESPONSES_H
+#define HTH_SERVER_STORED_RESPONSES_H
+
+#include "api/error.h"
+#include "server/http.h"
+#include "server/running_responses.h"
+
+enum { HTH_STORED_ID_BYTES = 128 };
+
+typedef enum hth_stored_what { HTH_STORED_RESPONSE, HTH_STORED_ITEMS, HTH_STORED_CANCEL } hth_stored_what;
+
+/* One question. Event loop. */
+typedef struct hth_stored_question {
+    hth_response_store *store;
+    hth_running_response **running; /* those that have not ended */
+    uint8_t owner[HTH_RESPONSE_OWNER_BYTES];
+    /* It is answered: a body and its status, or an error. May come before hth_stored_ask returns. */
+    void (*on_answer)(int status, const hth_buffer *body, const hth_api_error *error, void *user_data);
+    void *user_data;
+
+    const char *allow; /* of an error: the header Allow; NULL otherwise */
+
+    hth_response_lookup lookup;
+    hth_stored_what what;
+    bool is_removal;
+    bool was_running; /* until now */
+    char id[HTH_STORED_ID_BYTES];
+    char after[HTH_STORED_ID_BYTES]; /* of a list: the item before its first one; "": from the beginning */
+    size_t limit;
+    bool is_ascending;
+} hth_stored_question;
+
+/* Ask what the exchange's method, path behind prefix, and query say; the fields at the top are filled. */
+void hth_stored_ask(hth_stored_question *question, const hth_http_exchange *exchange, const char *prefix);
+/* on_answer is not called any more. */
+void hth_stored_cancel(hth_stored_question *question);
+
+#endif

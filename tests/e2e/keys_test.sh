@@ -1,0 +1,98 @@
+#!/bin/sh
+# Keys as an operator has them: made, listed, expired and removed in a file; on the command line; in every header that clients
+# use. A server takes changes over with a reload.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/serve.sh"
+
+# ask STATUS CURL-ARGUMENTS...
+ask() {
+  expected=$1; shift
+  code=$(curl -s -m 60 -o "$work/reply" -D "$work/head" -w '%{http_code}' "$@") || true
+  [ "$code" = "$expected" ] || fail "$* gives $code and not $expected: $(cat "$work/reply")"
+}
+has() { grep -q -e "$1" "$work/reply" || fail "the reply has no '$1': $(cat "$work/reply")"; }
+# refuse STATUS PATTERN ARGUMENTS...
+refuse() {
+  expected=$1 pattern=$2
+  shift 2
+  status=0
+  "$hearth" "$@" >"$work/out" 2>"$work/err" </dev/null || status=$?
+  expect "exit code of '$*' ($(cat "$work/err"))" "$status" "$expected"
+  grep -q -e "$pattern" "$work/err" || fail "'$pattern' is not said, but: $(cat "$work/err")"
+}
+keys=$work/keys.conf
+
+# In a file.
+alice=$("$hearth" key add --name alice --expires 2d --requests-per-minute 1000 --file "$keys" 2>/dev/null)
+bob=$("$hearth" key new --name bob --models tiny --salt own --file "$keys" 2>/dev/null)
+root=$("$hearth" key new --name root --admin --expires never --file "$keys" 2>/dev/null)
+sed -i '1i # clients of this house' "$keys"
+"$hearth" key list --file "$keys" >"$work/out" || fail "keys are not listed"
+expect "lines of a list" "$(wc -l <"$work/out")" 4
+grep -q '^alice  *-  *-  *1000  *-  *-  *20[0-9-]*T[0-9:]*Z  *all$' "$work/out" || fail "the list says of alice: $(cat "$work/out")"
+grep -q '^bob  *-  *own  *-  *-  *-  *never  *tiny$' "$work/out" || fail "the list says of bob: $(cat "$work/out")"
+grep -q '^root  *yes ' "$work/out" || fail "the list says of root: $(cat "$work/out")"
+! grep -q "hk_\|$(sed -n 's/.*sha256 = "\(.*\)".*/\1/p' "$keys" | head -n 1)" "$work/out" || fail "the list shows keys"
+refuse 2 "needs --file FILE" key list
+refuse 2 "needs the key's NAME and --file FILE" key remove --file "$keys"
+refuse 2 "needs the key's NAME, WHEN" key expire alice --file "$keys"
+refuse 2 "WHEN is 'soon'; it must be a date" key expire alice soon --file "$keys"
+refuse 2 "expires is 'soon'\|'soon'; it must be a date" key new --name x --expires soon
+refuse 1 "there is no key 'carol' in" key remove carol --file "$keys"
+refuse 1 'cannot read' key list --file "$work/none"
+refuse 2 "did you mean 'remove'" key remve
+echo 'key x { expires = 31.1.2027 }' >"$work/wrong"
+refuse 1 "wrong:1: expires is '31.1.2027'; it must be a date" key list --file "$work/wrong"
+
+serve -m "tiny=$tiny" --start on-demand --keys "$keys"
+for header in "Authorization: Bearer $alice" "authorization: bearer $alice" "x-api-key: $alice" "api-key: $alice" \
+  "x-goog-api-key: $alice"; do
+  ask 200 -H "$header" "$url/v1/models"
+done
+ask 401 -H 'api-key: hk_wrong' "$url/v1/models"; has 'not known here'
+ask 401 "$url/v1/models"; has 'wants an API key'
+ask 401 "$url/v1/models?key=$alice"
+
+reload() { ask 200 -X POST -H "x-api-key: $root" "$url/admin/reload"; }
+"$hearth" key expire alice now --file "$keys" || fail "alice does not expire"
+ask 200 -H "x-api-key: $alice" "$url/v1/models" # until the file is read anew
+reload
+ask 401 -H "x-api-key: $alice" "$url/v1/models"; has "'alice' is expired"; has invalid_api_key
+ask 401 -H "x-api-key: $alice" "$url/v1/messages" -d '{}'; has authentication_error
+ask 200 -H "x-api-key: $root" "$url/admin/config"; has '"expires"'
+"$hearth" key expire alice 2100-01-01 --file "$keys" || fail "alice does not live longer"
+"$hearth" key remove bob --file "$keys" || fail "bob is not removed"
+expect "the file's first line" "$(head -n 1 "$keys")" '# clients of this house'
+reload
+ask 200 -H "x-api-key: $alice" "$url/v1/models"
+ask 401 -H "x-api-key: $bob" "$url/v1/models"; has 'not known here'
+"$hearth" key remove alice --file "$keys" || fail "alice is not removed"
+refuse 1 "'root' is the only key" key remove root --file "$keys"
+grep -q '"root"' "$keys" || fail "the last key is gone"
+chmod 602 "$keys"
+refuse 1 'others may write to the keys' key list --file "$keys"
+serve_stop
+
+# On the command line, and in a file of one a line.
+printf '# mine\nfrom-a-file\n' >"$work/list"
+chmod 600 "$work/list"
+serve -m "tiny=$tiny" --start on-demand --api-key first,second --api-key-file "$work/list"
+expect "warnings of keys that others see" "$(grep -c 'warning: .*--api-key ' "$work/log")" 1
+! grep -q 'first\|second\|from-a-file' "$work/log" || fail "the log shows keys"
+for key in first second from-a-file; do ask 200 -H "Authorization: Bearer $key" "$url/v1/models"; done
+ask 401 -H 'Authorization: Bearer # mine' "$url/v1/models"
+ask 401 "$url/v1/models"
+ask 200 "$url/health"
+ask 403 -H 'Authorization: Bearer first' "$url/metrics"
+echo new >>"$work/list"
+kill -HUP "$server_pid"
+for _ in $(seq 100); do
+  code=$(curl -s -o /dev/null -w '%{http_code}' -H 'x-api-key: new' "$url/v1/models")
+  [ "$code" != 200 ] || break
+  sleep 0.05
+done
+expect "a key that came with a reload" "$code" 200
+serve_stop
+refuse 1 'there is no key in' serve -m "$tiny" --api-key-file /dev/null --check
+"$hearth" serve -m "$tiny" --host 0.0.0.0 --api-key secret --check >"$work/out" 2>"$work/err" || fail "a public address with a key is refused"
+grep -q '1 key' "$work/out" || fail "the check says: $(cat "$work/out")"

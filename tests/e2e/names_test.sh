@@ -1,0 +1,98 @@
+#!/bin/sh
+# The names that clients give models: aliases, patterns, names that mean none, and keys that may use some models only.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/serve.sh"
+
+# ask CODE PATH [JSON] [CURL OPTIONS]: the reply in $work/out
+ask() {
+  expected=$1 path=$2 body=${3-}
+  shift 2
+  [ $# -eq 0 ] || shift
+  code=$(curl -sS -m 60 -o "$work/out" -w '%{http_code}' ${body:+-d "$body"} "$@" "$url$path") || fail "curl $path: no answer"
+  [ "$code" = "$expected" ] || fail "$path with '$body' gives $code and not $expected: $(cat "$work/out")"
+}
+# value EXPRESSION: of the reply, as `r`
+value() { node -e 'const r = JSON.parse(require("fs").readFileSync(process.argv[1])); console.log(eval(process.argv[2]))' "$work/out" "$1"; }
+# chat NAME: a request that names it
+chat() { printf '{"model":"%s","messages":[{"role":"user","content":"Hello."}],"max_tokens":4,"temperature":0}' "$1"; }
+# answers NAME MODEL: whoever asks for NAME gets MODEL's reply, under that name
+answers() {
+  ask 200 /v1/chat/completions "$(chat "$1")"
+  expect "the model of a reply for '$1'" "$(value r.model)" "$1"
+  expect "who answers '$1'" "$(value 'r.choices[0].message.content')" "$(cat "$work/says_$2")"
+}
+
+cat >"$work/serve.conf" <<END
+cache { directory = "$work/kv"; ram = 32M }
+model chat { path = "$tiny"; aliases = [gpt-4o, "claude-*"]; tags = [small] }
+model stub { path = "stub:"; aliases = ["claude-opus-*", gpt-4o-mini] }
+END
+serve --config "$work/serve.conf"
+for name in chat stub; do
+  ask 200 /v1/chat/completions "$(chat $name)"
+  value 'r.choices[0].message.content' >"$work/says_$name"
+done
+cmp -s "$work/says_chat" "$work/says_stub" && fail "two models say the same, so that nobody can tell them apart"
+
+answers chat chat
+answers gpt-4o chat
+answers gpt-4o-mini stub
+answers claude-sonnet-4-5 chat
+answers claude-opus-4-5 stub
+answers org/stub:latest stub
+answers stub:latest stub
+answers somebody-elses chat
+
+# The other APIs, and their streams.
+ask 200 /v1/chat/completions "$(chat gpt-4o | sed 's/}$/,"stream":true}/')" -N
+expect "the model of all chunks" "$(sed -n 's/^data: {.*"model":"\([^"]*\)".*/\1/p' "$work/out" | sort -u)" gpt-4o
+ask 200 /v1/messages "$(chat claude-opus-1)"; expect model "$(value r.model)" claude-opus-1
+ask 200 /v1/messages "$(chat claude-x | sed 's/}$/,"stream":true}/')" -N
+grep -q '"model":"claude-x"' "$work/out" || fail "a stream of messages has another model: $(head -n 5 "$work/out")"
+ask 200 /v1/completions '{"model":"any","prompt":"Once","max_tokens":2}'; expect model "$(value r.model)" any
+ask 200 /completion '{"model":"any","prompt":"Once","n_predict":2}'; expect model "$(value r.model)" any
+ask 200 /completion '{"prompt":"Once","n_predict":2}'; expect "the model where none was named" "$(value r.model)" chat
+ask 200 /tokenize '{"model":"any","content":"Once"}'
+
+# Lists.
+ask 200 /v1/models
+expect "the list's names" "$(value 'r.data.map((m) => m.id).join()')" chat,stub
+expect aliases "$(value 'r.data[0].aliases.join()')" 'gpt-4o,claude-*'
+expect tags "$(value 'r.data[0].tags.join()')" small
+expect kind "$(value 'r.data[0].kind')" chat
+expect "the context" "$(value 'r.data[0].context_length === r.data[0].meta.n_ctx')" true
+ask 200 /v1/models/gpt-4o; expect id "$(value r.id)" gpt-4o; expect root "$(value r.root)" chat
+ask 200 /v1/models/claude-opus-5; expect root "$(value r.root)" stub
+ask 200 /v1/models/stub; expect id "$(value r.id)" stub; expect root "$(value r.root)" undefined
+ask 404 /v1/models/somebody-elses
+ask 200 /api/tags; expect "Ollama's list" "$(value 'r.models.map((m) => m.name).join()')" chat,gpt-4o,stub,gpt-4o-mini
+ask 200 /api/pull '{"name":"gpt-4o","stream":false}'; expect status "$(value r.status)" success
+ask 501 /api/pull '{"model":"somebody-elses"}'
+ask 200 /api/chat '{"model":"gpt-4o","stream":false,"messages":[{"role":"user","content":"Hi"}],"options":{"num_predict":2}}'
+expect model "$(value r.model)" gpt-4o
+serve_stop
+
+# Whoever wants wrong names refused, can have that.
+serve --config "$work/serve.conf" --default-model none
+ask 404 /v1/chat/completions "$(chat somebody-elses)"; expect code "$(value r.error.code)" not_found
+ask 404 /api/show '{"name":"somebody-elses"}'; expect error "$(value 'r.error.slice(0, 32)')" "model 'somebody-elses' not found"
+answers gpt-4o chat
+ask 200 /completion '{"prompt":"Once","n_predict":2}'; expect model "$(value r.model)" chat
+serve_stop
+serve --config "$work/serve.conf" --default-model stub
+answers somebody-elses stub
+serve_stop
+
+# A key's models are real ones, whatever they are asked for by.
+key=$("$hearth" key new --name narrow --models stub --file "$work/keys.conf" 2>"$work/err" | head -n 1)
+serve --config "$work/serve.conf" --keys "$work/keys.conf"
+as() { "$@" -H "Authorization: Bearer $key"; }
+as ask 200 /v1/chat/completions "$(chat somebody-elses)"
+expect "who answers a key of one model" "$(value 'r.choices[0].message.content')" "$(cat "$work/says_stub")"
+for name in chat gpt-4o claude-sonnet chat:latest org/chat; do
+  as ask 403 /v1/chat/completions "$(chat $name)"; expect code "$(value r.error.code)" forbidden
+done
+as ask 404 /v1/models/gpt-4o ''
+as ask 200 /v1/models ''; expect "the list of a key of one model" "$(value 'r.data.map((m) => m.id).join()')" stub
+ask 401 /v1/chat/completions "$(chat stub)"
+serve_stop

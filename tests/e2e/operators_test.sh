@@ -1,0 +1,88 @@
+#!/bin/sh
+# What operators see of a server: where it listens, whatever standard error is; when it is there; who was refused, and why;
+# and that a flood of refusals does not fill the log.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/serve.sh"
+
+# ask STATUS CURL-ARGUMENTS...
+ask() {
+  expected=$1; shift
+  code=$(curl -s -m 60 -o "$work/reply" -D "$work/head" -w '%{http_code}' "$@") || true
+  [ "$code" = "$expected" ] || fail "$* gives $code and not $expected: $(cat "$work/reply")"
+}
+has() { grep -q -e "$1" "$work/reply" || fail "the reply has no '$1': $(cat "$work/reply")"; }
+logged() { # PATTERN: in the log, which a line may reach after the reply
+  for _ in $(seq 100); do if grep -q -e "$1" "$work/log"; then return; fi; sleep 0.05; done
+  fail "the log has no '$1': $(cat "$work/log")"
+}
+
+# Several hosts on one port; localhost is both loopback addresses, which clients try in either order.
+[ ! -s /proc/net/if_inet6 ] || has_ipv6=yes
+serve_listening --host "localhost,$work/hearth.sock" --port 0 -m "tiny=$tiny"
+until curl -sf -o "$work/reply" "$url/ready"; do
+  kill -0 "$server_pid" 2>/dev/null || fail "the server ended before it was ready: $(cat "$work/log")"
+  sleep 0.05
+done
+ask 200 http://x/health --unix-socket "$work/hearth.sock"
+ask 200 "http://localhost:$port/health"
+ask 200 "http://127.0.0.1:$port/health"
+if [ "${has_ipv6:-}" ]; then ask 200 -g "http://[::1]:$port/health"; fi
+grep -q "^listening on http://localhost:$port\$" "$work/log" || fail "it does not say where it listens: $(cat "$work/log")"
+grep -q "^listening on unix:$work/hearth.sock\$" "$work/log" || fail "it does not say of its socket: $(cat "$work/log")"
+
+# What /props tells, and that nothing can be changed by it.
+ask 200 "$url/props"; has '"model_path": *"hearth-tiny.gguf"'; has '"model_alias": *"tiny"'
+ask 501 "$url/props" -d '{"x":1}'; has not_supported_error; has '--props'
+ask 405 -X DELETE "$url/props"
+
+# Who is refused is in the log, with the reason.
+ask 404 "$url/v1/models/none"
+ask 403 "$url/v1/models" -H 'Origin: http://localhost:5173'
+ask 414 "$url/$(head -c 60000 /dev/zero | tr '\0' x)"
+logged '"status":404.*"why":"there is no model .none. here'
+logged '"status":403.*"reason":"forbidden","why":"pages of .http://localhost:5173. may not use this server; allow them with --cors-origin http://localhost:5173'
+logged 'refused with 414'
+
+# A flood of them gives some lines, and a count.
+before=$(grep -c '"why"' "$work/log")
+for _ in $(seq 20); do
+  curl -s -m 60 -o /dev/null "$url/nowhere-[1-50]" || fail "a flood is not answered"
+done
+sleep 0.5
+ask 404 "$url/nowhere"
+logged 'requests were refused that no line tells of'
+after=$(grep -c '"why"' "$work/log")
+[ $((after - before)) -lt 900 ] || fail "1000 refusals gave $((after - before)) lines"
+serve_stop
+
+# Without an access log refusals are events.
+serve -m "tiny=$tiny" --start on-demand --no-access-log --api-key sesame-sesame --props
+ask 401 "$url/v1/models" -H 'x-api-key: wrong'
+logged '"msg":"request [^ ]* of 127.0.0.1 to GET /v1/models is refused with 401: the API key is not known here'
+! grep -q sesame-sesame "$work/log" || fail "the log has a key"
+ask 200 "$url/health" # nothing is loaded at the start
+ask 200 "$url/props" -X POST -H 'x-api-key: sesame-sesame' -d '{"x":1,"y":{}}'; has '"success":true'
+grep -qi '^x-hearth-ignored: x, y' "$work/head" || fail "what has no effect is not told: $(cat "$work/head")"
+ask 400 "$url/props" -X POST -H 'x-api-key: sesame-sesame' -d '[]'
+serve_stop
+
+# Until the first model is there, /health says so, as llama-server does. One that is no whole file is never there.
+printf 'GGUF and no more' >"$work/bad.gguf"
+serve_listening --listen 127.0.0.1:0 -m "bad=$work/bad.gguf"
+ask 503 "$url/health"; has unavailable_error; has "model 'bad'"
+ask 503 "$url/v1/health"
+ask 503 "$url/ready"
+! grep -q "$work" "$work/reply" || fail "the reply tells where files lie"
+serve_stop
+
+# A command line of llama-server.
+"$hearth" serve -m "tiny=$tiny" -c 4096 -ngl 0 -np 3 -fa on --jinja --metrics -ctk f16 -t 2 --print-config >"$work/printed" 2>"$work/err" ||
+  fail "llama-server's flags are refused: $(cat "$work/err")"
+for line in 'context = 4096' 'n_parallel = 3' 'gpu_layers = 0' 'threads = 2'; do
+  grep -q "^ *$line" "$work/printed" || fail "the configuration has no '$line': $(cat "$work/printed")"
+done
+expect "warnings of what has no effect" "$(grep -c 'warning: .* has no effect here' "$work/err")" 3
+status=0
+"$hearth" serve -m "tiny=$tiny" --context-shift --check >"$work/out" 2>"$work/err" || status=$?
+expect "what is not offered" "$status" 2
+grep -q -e '--context-shift is not offered: ' "$work/err" || fail "it does not say why: $(cat "$work/err")"

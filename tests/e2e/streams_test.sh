@@ -1,0 +1,66 @@
+#!/bin/sh
+# Long prompts and kept streams, with curl: clients that leave and come back, while workers are killed.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/serve.sh"
+
+key=$("$hearth" key new --name alice --file "$work/keys.conf")
+other=$("$hearth" key new --name bob --file "$work/keys.conf")
+serve -m slow=stub:delay_us=20000 --keys "$work/keys.conf" --cache "$work/kv" --ram 32M
+auth="Authorization: Bearer $key"
+
+# A reply of five seconds and more, the same each time.
+body='{"prompt":"Once upon a time","n_predict":250,"ignore_eos":true,"temperature":0,"stream":true}'
+# What a stream says, without numbers and signs of life.
+texts() { sed -n 's/^data: {/{/p' "$1" | node -e '
+  const lines = require("fs").readFileSync(0, "utf8").trimEnd().split("\n")
+  console.log(lines.map((line) => JSON.parse(line).content).join(""))'; }
+ids() { sed -n 's/^id: //p' "$1"; }
+
+curl -sSN -m 120 -H "$auth" -d "$body" -o "$work/whole" "$url/completion" || fail "curl: no stream"
+[ -z "$(ids "$work/whole")" ] || fail "a stream has numbers that nobody asked for"
+
+worker=$(serve_processes | grep -vx "$server_pid")
+# Begun, left after a while, with its worker killed meanwhile.
+curl -sSN -m 120 -H "$auth" -H 'x-hearth-resume: 1' -d "$body" -D "$work/head" "$url/completion" >"$work/first" 2>"$work/err" &
+client=$!
+until [ "$(ids "$work/first" 2>/dev/null | wc -l)" -ge 10 ]; do
+  kill -0 "$client" 2>/dev/null || fail "the client ended: $(cat "$work/head")"
+  sleep 0.05
+done
+kill -KILL "$worker"
+kill -KILL "$client" || fail "the client ended: $(cat "$work/err")"
+wait "$client" 2>/dev/null || true
+id=$(tr -d '\r' <"$work/head" | sed -n 's/^x-hearth-stream: //p')
+[ -n "$id" ] || fail "no id: $(cat "$work/head")"
+
+# Whole events of what came; the rest by number.
+node -e '
+  const text = require("fs").readFileSync(process.argv[1], "utf8")
+  process.stdout.write(text.slice(0, text.lastIndexOf("\n\n") + 2))' "$work/first" >"$work/seen"
+last=$(ids "$work/seen" | tail -n 1)
+code=$(curl -sS -o "$work/out" -w '%{http_code}' -H "Authorization: Bearer $other" "$url/v1/streams/$id?after=$last")
+expect "another key" "$code" 404
+code=$(curl -sS -o "$work/out" -w '%{http_code}' "$url/v1/streams/$id?after=$last")
+expect "no key" "$code" 401
+curl -sSN -m 120 -H "$auth" -H "Last-Event-ID: $last" -o "$work/rest" "$url/v1/streams/$id" || fail "curl: the stream does not go on"
+cat "$work/seen" "$work/rest" >"$work/joined"
+expect "the numbers" "$(ids "$work/joined")" "$(seq "$(ids "$work/joined" | wc -l)")"
+expect "both parts" "$(texts "$work/joined")" "$(texts "$work/whole")"
+curl -sSN -m 120 -H "$auth" -o "$work/again" "$url/v1/streams/$id" || fail "curl: the stream is not kept"
+expect "the kept stream" "$(cat "$work/again")" "$(cat "$work/joined")"
+
+# Given up: its request ends with it.
+curl -sSN -m 120 -H "$auth" -H 'x-hearth-resume: 1' -d "$body" -D "$work/head" "$url/completion" >"$work/first" 2>"$work/err" &
+client=$!
+until grep -q '^id: 3$' "$work/first" 2>/dev/null; do
+  kill -0 "$client" 2>/dev/null || fail "the client ended: $(cat "$work/head")"
+  sleep 0.05
+done
+id=$(tr -d '\r' <"$work/head" | sed -n 's/^x-hearth-stream: //p')
+code=$(curl -sS -o "$work/out" -w '%{http_code}' -X DELETE -H "$auth" "$url/v1/streams/$id")
+expect "giving it up" "$code" 204
+wait "$client" 2>/dev/null && fail "the connection of a stream that was given up ends well"
+until curl -sS -H "$auth" "$url/slots?model=slow" | grep -q '"is_processing":true' || break; do sleep 0.05; done
+code=$(curl -sS -o "$work/out" -w '%{http_code}' -H "$auth" "$url/v1/streams/$id")
+expect "a stream that was given up" "$code" 404
+serve_stop

@@ -1,0 +1,17 @@
+/*
+ * api_responses_fuzz.c - requests to /v1/responses, and replies to them; see api_input.h
+ *
+ * The first byte of an input says which endpoint.
+ */
+#include "api_input.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
+{
+    static const hth_api_kind kinds[] = { HTH_API_RESPONSES, HTH_API_RESPONSES_TOKENS };
+
+    if (n_bytes > 0)
+        fuzz_api(kinds[bytes[0] % (sizeof(kinds) / sizeof(kinds[0]))], bytes + 1, n_bytes - 1);
+    return 0;
+}

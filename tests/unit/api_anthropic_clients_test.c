@@ -1,0 +1,358 @@
+/*
+ * api_anthropic_clients_test.c - what agents send to Anthropic's API is taken, and what is passed over is noted
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/answers.h"
+#include "support/api.h"
+#include "support/api_run.h"
+#include "support/cmocka_all.h"
+#include "support/support.h"
+
+#define HEAD "\"model\":\"m\",\"max_tokens\":30"
+#define MESSAGES "\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]"
+
+static hth_api_request *parsed(const char *body)
+{
+    hth_api_error error;
+    hth_api_request *request = hth_api_request_parse(HTH_API_MESSAGES, body, strlen(body), NULL, &error);
+
+    if (!request)
+        fail_msg("%s: %s", body, error.message);
+    return request;
+}
+
+/* A text with ' for ". */
+static char *quoted(const char *text)
+{
+    char *copy = strdup(text);
+
+    for (char *at = copy; (at = strchr(at, '\''));)
+        *at = '"';
+    return copy;
+}
+
+static hth_api_request *parsed_quoted(const char *body)
+{
+    char *text = quoted(body);
+    hth_api_request *request = parsed(text);
+
+    free(text);
+    return request;
+}
+
+static void what_has_no_effect_here_is_noted(void **state)
+{
+    static const struct {
+        const char *fields, *notes;
+    } rows[] = {
+        { "'metadata':{'user_id':'u'},'service_tier':'auto','betas':['a'],'cache_control':{'type':'ephemeral'}", "" },
+        { "'thinking':{'type':'enabled','budget_tokens':2000,'display':'omitted'}", "" },
+        { "'thinking':{'type':'enabled'}", "" },
+        { "'temperature':1.5,'top_k':-1,'stop_sequences':[]", "" },
+        { "'container':'c'", "container" },
+        { "'mcp_servers':[{'url':'x'}]", "mcp_servers" },
+        { "'output_config':{'effort':'max','task_budget':{'type':'tokens'}}", "output_config.task_budget" },
+        { "'cache_control':{'type':'forever'}", "cache_control.type" },
+        { "'tools':[{'type':'web_search_20250305','name':'web_search','max_uses':8}]", "tools[].web_search_20250305" },
+        { "'tools':[{'type':'web_search_20250305','name':'w'}],'tool_choice':{'type':'tool','name':'w'}",
+          "tools[].web_search_20250305, tool_choice.name" },
+        { "'tools':[{'type':'bash_20250124','name':'bash'}],'tool_choice':{'type':'any'}",
+          "tools[].bash_20250124, tool_choice.type" },
+        { "'tools':[{'name':'a','input_schema':{},'defer_loading':true,'allowed_callers':['code_execution_20250825']}]",
+          "tools[].defer_loading, tools[].allowed_callers" },
+        { "'tools':[{'name':'a','strict':true,'input_schema':{'$ref':'#/$defs/x'}}]", "tools.a.parameters" },
+        { "'context_management':{'edits':[]}", "" },
+        { "'context_management':{'edits':[{'type':'clear_thinking_20251015','keep':'all'}]}", "" },
+        { "'context_management':{'edits':[{'type':'compact_20260112','trigger':{}}]}",
+          "context_management.edits[].compact_20260112" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char *fields = quoted(rows[i].fields), body[1024];
+        hth_api_request *r;
+
+        (void)snprintf(body, sizeof(body), "{" HEAD "," MESSAGES ",%s}", fields);
+        r = parsed(body);
+        assert_string_equal(r->notes.text, rows[i].notes);
+        hth_api_request_free(r);
+        free(fields);
+    }
+}
+
+static void a_tool_that_a_server_runs_is_left_out_and_the_others_are_offered(void **state)
+{
+    hth_api_request *r =
+        parsed_quoted("{'model':'m','max_tokens':9,'messages':[{'role':'user','content':'Hi'}],'tools':["
+                      "{'name':'a','input_schema':{}},{'type':'code_execution_20250825','name':'x'},"
+                      "{'type':'custom','name':'b','input_schema':{}}],'tool_choice':{'type':'tool','name':'b'}}");
+
+    (void)state;
+    assert_int_equal(r->conversation.n_tools, 1);
+    assert_string_equal(r->conversation.tools[0].name, "b");
+    assert_int_equal(r->conversation.tool_choice, HEARTH_TOOL_REQUIRED);
+    assert_string_equal(r->notes.text, "tools[].code_execution_20250825");
+    hth_api_request_free(r);
+}
+
+static void a_tool_whose_schema_leads_nowhere_may_be_called_with_any_parameters(void **state)
+{
+    hth_api_request *r =
+        parsed_quoted("{'model':'m','max_tokens':9,'messages':[{'role':'user','content':'Hi'}],'tools':"
+                      "[{'name':'a','description':'Does.','input_schema':{'$ref':'#/x'}}]}");
+
+    (void)state;
+    assert_string_equal(r->conversation.tools[0].parameters,
+                        "{\"type\":\"object\",\"properties\":{},\"additionalProperties\":true}");
+    assert_non_null(strstr(r->conversation.tools[0].description, "Does."));
+    assert_non_null(strstr(r->conversation.tools[0].description, "{\"$ref\":\"#/x\"}"));
+    hth_api_request_free(r);
+}
+
+static void blocks_that_cannot_be_read_become_a_short_text(void **state)
+{
+    static const char body[] =
+        "{'model':'m','max_tokens':9,'messages':["
+        "{'role':'user','content':[{'type':'image','source':{}},{'type':'text','text':'What?'},"
+        "{'type':'document','title':'T','source':{'type':'text','data':'inside'}},"
+        "{'type':'document','source':{'type':'base64'}},"
+        "{'type':'search_result','title':'S','content':[{'type':'text','text':'found'}]}]},"
+        "{'role':'assistant','content':[{'type':'server_tool_use','id':'s','name':'web_search','input':{}},"
+        "{'type':'redacted_thinking','data':'x'},{'type':'text','text':'A'},"
+        "{'type':'compaction','content':'summary'},{'type':'tool_use','id':'t','name':'f','input':{}}]},"
+        "{'role':'user','content':[{'type':'tool_result','tool_use_id':'t','is_error':true,'content':["
+        "{'type':'image','source':{}},{'type':'text','text':'b'}]}]},"
+        "{'role':'assistant','content':[]},"
+        "{'role':'user','content':[{'type':'tool_result','tool_use_id':'t','content':{'a':1}}]}]}";
+    hth_api_request *r = parsed_quoted(body);
+    const hearth_chat_turn *t = r->conversation.turns;
+
+    (void)state;
+    assert_int_equal(r->conversation.n_turns, 5);
+    assert_int_equal(t[0].n_parts, 5);
+    assert_string_equal(t[0].parts[0], "[image left out]");
+    assert_string_equal(t[0].parts[1], "What?");
+    assert_string_equal(t[0].parts[2], "T\ninside");
+    assert_string_equal(t[0].parts[3], "[document left out]");
+    assert_string_equal(t[0].parts[4], "S\nfound");
+    assert_int_equal(t[1].n_parts, 3);
+    assert_string_equal(t[1].parts[0], "[part left out]");
+    assert_string_equal(t[1].parts[1], "A");
+    assert_string_equal(t[1].parts[2], "summary");
+    assert_int_equal(t[1].n_calls, 1);
+    assert_string_equal(t[2].parts[0], "[image left out]");
+    assert_string_equal(t[2].parts[1], "b");
+    assert_string_equal(t[3].role, "assistant");
+    assert_string_equal(t[3].content, "");
+    assert_string_equal(t[4].content, "{\"a\":1}");
+    assert_non_null(strstr(r->notes.text, "messages[].content[].image"));
+    assert_non_null(strstr(r->notes.text, "messages[].content[].server_tool_use"));
+    hth_api_request_free(r);
+}
+
+static void a_message_of_the_system_stands_where_it_came(void **state)
+{
+    hth_api_request *r = parsed_quoted("{'model':'m','max_tokens':9,'system':'A','messages':[{'role':'user','content':"
+                                       "'Hi'},{'role':'system','content':[{'type':'text','text':'Agents: none.'}]}]}");
+
+    (void)state;
+    assert_int_equal(r->conversation.n_turns, 3);
+    assert_string_equal(r->conversation.turns[2].role, "system");
+    assert_string_equal(r->conversation.turns[2].parts[0], "Agents: none.");
+    hth_api_request_free(r);
+}
+
+static void a_kept_conversation_is_refused_in_the_form_that_clients_know(void **state)
+{
+    const hth_test_stub *f = *state;
+    hth_test_answer answer =
+        hth_test_api_run(f->model, HTH_API_MESSAGES, "{" HEAD "," MESSAGES ",\"thread\":{\"type\":\"new\"}}");
+    json_t *body = hth_test_json(hth_buffer_text(&answer.text));
+
+    assert_int_equal(answer.status, 400);
+    assert_string_equal(hth_test_text_at(body, "error.type"), "invalid_request_error");
+    assert_string_equal(hth_test_text_at(body, "error.details.error_code"), "thread_unsupported_request");
+    assert_string_equal(json_string_value(json_array_get(hth_test_at(body, "error.details.unsupported"), 0)), "thread");
+    json_decref(body);
+    hth_buffer_deinit(&answer.text);
+}
+
+static void a_reply_of_no_tokens_only_reads_the_prompt(void **state)
+{
+    const hth_test_stub *f = *state;
+    hth_test_answer answer =
+        hth_test_api_run(f->model, HTH_API_MESSAGES, "{\"model\":\"m\",\"max_tokens\":0," MESSAGES "}");
+    json_t *body = hth_test_json(hth_buffer_text(&answer.text));
+
+    assert_int_equal(answer.status, 200);
+    assert_int_equal(json_array_size(hth_test_at(body, "content")), 0);
+    assert_string_equal(hth_test_text_at(body, "stop_reason"), "max_tokens");
+    assert_int_equal(json_integer_value(hth_test_at(body, "usage.output_tokens")), 0);
+    assert_true(json_integer_value(hth_test_at(body, "usage.input_tokens")) > 10);
+    json_decref(body);
+    hth_buffer_deinit(&answer.text);
+}
+
+/* ---- what is left out of a long history ---- */
+
+#define USE(id, name)                                                                    \
+    "{'role':'assistant','content':[{'type':'thinking','thinking':'hm','signature':''}," \
+    "{'type':'tool_use','id':'" id "','name':'" name "','input':{'a':'bcd'}}]},"
+#define RESULT(id)                                                                       \
+    "{'role':'user','content':[{'type':'tool_result','tool_use_id':'" id "','content':'" \
+    "a long result of a tool, which nobody will want to read a second time, and a third'}]}"
+#define HISTORY                                                                                                     \
+    "'messages':[{'role':'user','content':'Hi'}," USE("1", "f") RESULT("1") "," USE("2", "g")                       \
+        RESULT("2") ","                                                                                             \
+                    "{'role':'assistant','content':[{'type':'thinking','thinking':'well','signature':''},{'type':'" \
+                    "text','text':"                                                                                 \
+                    "'So.'}]},{'role':'user','content':'And?'}," USE("3", "f") RESULT("3") "]"
+
+typedef struct edited {
+    const char *edit;
+    bool cleared[3], cleared_inputs[3];
+    uint32_t n_uses, n_thinking_turns;
+} edited;
+
+static void old_results_and_thoughts_are_cleared_as_the_client_asks(void **state)
+{
+    static const edited rows[] = {
+        { .edit = "'type':'clear_tool_uses_20250919'" }, /* far below the first 100,000 tokens */
+        { .edit = "'type':'clear_tool_uses_20250919','trigger':{'type':'input_tokens','value':10}" },
+        { .edit = "'type':'clear_tool_uses_20250919','trigger':{'type':'input_tokens','value':10},'keep':{'type':"
+                  "'tool_uses','value':1}",
+          .cleared = { true, true },
+          .n_uses = 2 },
+        { .edit = "'type':'clear_tool_uses_20250919','trigger':{'type':'tool_uses','value':2},'keep':{'type':"
+                  "'tool_uses','value':0},'exclude_tools':['g'],'clear_tool_inputs':true",
+          .cleared = { true, false, true },
+          .cleared_inputs = { true, false, true },
+          .n_uses = 2 },
+        { .edit = "'type':'clear_tool_uses_20250919','trigger':{'type':'tool_uses','value':1},'keep':{'type':"
+                  "'tool_uses','value':1},'clear_tool_inputs':['g']",
+          .cleared = { true, true },
+          .cleared_inputs = { false, true },
+          .n_uses = 2 },
+        { .edit = "'type':'clear_tool_uses_20250919','trigger':{'type':'tool_uses','value':3}" },
+        { .edit = "'type':'clear_tool_uses_20250919','trigger':{'type':'tool_uses','value':1},'keep':{'type':"
+                  "'tool_uses','value':1},'clear_at_least':{'type':'input_tokens','value':1000}" },
+        { .edit = "'type':'clear_thinking_20251015'", .n_thinking_turns = 1 },
+        { .edit = "'type':'clear_thinking_20251015','keep':{'type':'thinking_turns','value':2}" },
+        { .edit = "'type':'clear_thinking_20251015','keep':{'type':'all'}" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        static const size_t results[] = { 2, 4, 8 }, uses[] = { 1, 3, 7 };
+        char body[4096];
+        hth_api_request *r;
+
+        (void)snprintf(body, sizeof(body),
+                       "{'model':'m','max_tokens':9," HISTORY ",'context_management':{'edits':[{%s}]}}", rows[i].edit);
+        r = parsed_quoted(body);
+        assert_int_equal(r->conversation.n_turns, 9);
+        for (size_t k = 0; k < 3; k++) {
+            const hearth_chat_turn *result = &r->conversation.turns[results[k]];
+
+            assert_string_equal(result->role, "tool");
+            assert_int_equal(strncmp(result->content, "[result cleared", 15) == 0, rows[i].cleared[k]);
+            assert_string_equal(r->conversation.turns[uses[k]].calls[0].arguments,
+                                rows[i].cleared_inputs[k] ? "{}" : "{\"a\":\"bcd\"}");
+        }
+        assert_int_equal(r->conversation.turns[1].reasoning == NULL, rows[i].n_thinking_turns > 0);
+        assert_int_equal(r->conversation.turns[5].reasoning == NULL, rows[i].n_thinking_turns > 0);
+        assert_non_null(r->conversation.turns[7].reasoning);
+        assert_true(r->edits.is_asked);
+        assert_int_equal(r->edits.cleared_tool_uses, rows[i].n_uses);
+        assert_int_equal(r->edits.cleared_tool_tokens > 0, rows[i].n_uses > 0);
+        assert_int_equal(r->edits.cleared_thinking_turns, rows[i].n_thinking_turns);
+        hth_api_request_free(r);
+    }
+}
+
+static void a_wrong_edit_is_an_error_that_names_it(void **state)
+{
+    static const char *const rows[][2] = {
+        { "'edits':{}", "'context_management.edits' is an object" },
+        { "'edits':[7]", "'context_management.edits' is a number" },
+        { "'edits':[{}]", "'context_management.edits[0].type' is missing" },
+        { "'edits':[{'type':'clear_tool_uses_20250919','keep':3}]", "'context_management.edits[0].keep' is a number" },
+        { "'edits':[{'type':'clear_tool_uses_20250919','keep':{'type':'days','value':3}}]",
+          "'context_management.edits[0].keep.type' is 'days'; it must be tool_uses" },
+        { "'edits':[{'type':'clear_tool_uses_20250919','trigger':{'type':'tool_uses','value':-3}}]",
+          "'context_management.edits[0].trigger.value' is -3" },
+        { "'edits':[{'type':'clear_thinking_20251015','keep':'some'}]",
+          "'context_management.edits[0].keep' is a text" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char *fields = quoted(rows[i][0]), body[1024];
+        hth_api_error error;
+
+        (void)snprintf(body, sizeof(body), "{" HEAD "," MESSAGES ",\"context_management\":{%s}}", fields);
+        assert_null(hth_api_request_parse(HTH_API_MESSAGES, body, strlen(body), NULL, &error));
+        if (!strstr(error.message, rows[i][1]))
+            fail_msg("%s: %s", body, error.message);
+        free(fields);
+    }
+}
+
+static void what_was_cleared_is_told_in_the_reply_and_its_stream(void **state)
+{
+    static const char fields[] = "'model':'m','max_tokens':9," HISTORY
+                                 ",'context_management':{'edits':[{'type':'clear_thinking_20251015'},{'type':"
+                                 "'clear_tool_uses_20250919','trigger':{'type':'tool_uses','value':1},'keep':{'type':"
+                                 "'tool_uses','value':1}}]}";
+    const hth_test_stub *f = *state;
+    char body[4096], *text;
+    hth_test_answer answer;
+    json_t *message, *applied;
+
+    (void)snprintf(body, sizeof(body), "{%s}", fields);
+    text = quoted(body);
+    answer = hth_test_api_run(f->model, HTH_API_MESSAGES, text);
+    message = hth_test_json(hth_buffer_text(&answer.text));
+    applied = hth_test_at(message, "context_management.applied_edits");
+    assert_int_equal(json_array_size(applied), 2);
+    assert_string_equal(hth_test_text_at(json_array_get(applied, 0), "type"), "clear_thinking_20251015");
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(applied, 0), "cleared_thinking_turns")), 1);
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(applied, 1), "cleared_tool_uses")), 2);
+    assert_true(json_integer_value(json_object_get(json_array_get(applied, 1), "cleared_input_tokens")) > 0);
+    json_decref(message);
+    hth_buffer_deinit(&answer.text);
+    free(text);
+
+    (void)snprintf(body, sizeof(body), "{%s,'stream':true}", fields);
+    text = quoted(body);
+    answer = hth_test_api_run(f->model, HTH_API_MESSAGES, text);
+    assert_non_null(strstr(hth_buffer_text(&answer.text), "\"context_management\":{\"applied_edits\":[{"));
+    hth_buffer_deinit(&answer.text);
+    free(text);
+
+    answer = hth_test_api_run(f->model, HTH_API_MESSAGES, "{" HEAD "," MESSAGES "}");
+    assert_null(strstr(hth_buffer_text(&answer.text), "context_management"));
+    hth_buffer_deinit(&answer.text);
+}
+
+int main(void)
+{
+#define STUB(name) cmocka_unit_test_setup_teardown(name, hth_test_stub_set_up, hth_test_stub_tear_down)
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_has_no_effect_here_is_noted),
+        cmocka_unit_test(a_tool_that_a_server_runs_is_left_out_and_the_others_are_offered),
+        cmocka_unit_test(a_tool_whose_schema_leads_nowhere_may_be_called_with_any_parameters),
+        cmocka_unit_test(blocks_that_cannot_be_read_become_a_short_text),
+        cmocka_unit_test(a_message_of_the_system_stands_where_it_came),
+        STUB(a_kept_conversation_is_refused_in_the_form_that_clients_know),
+        STUB(a_reply_of_no_tokens_only_reads_the_prompt),
+        cmocka_unit_test(old_results_and_thoughts_are_cleared_as_the_client_asks),
+        cmocka_unit_test(a_wrong_edit_is_an_error_that_names_it),
+        STUB(what_was_cleared_is_told_in_the_reply_and_its_stream),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,249 @@
+/*
+ * api_notes_test.c - what clients send in vain is passed over and told, and histories are never poisoned
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "api/request.h"
+#include "support/cmocka_all.h"
+
+#define MESSAGES "\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]"
+#define CHAT(members) HTH_API_CHAT, "{" MESSAGES "," members "}"
+
+static hth_api_request *parsed(hth_api_kind kind, const char *body)
+{
+    hth_api_error error;
+    hth_api_request *request = hth_api_request_parse(kind, body, strlen(body), NULL, &error);
+
+    if (!request)
+        fail_msg("%s: %s", body, error.message);
+    return request;
+}
+
+/* ---- the list ---- */
+
+static void a_list_has_each_note_once_and_nothing_that_a_header_must_not_have(void **state)
+{
+    hth_api_notes notes = { .text = "" };
+
+    (void)state;
+    hth_api_note(NULL, "a");
+    hth_api_note(&notes, "");
+    assert_string_equal(notes.text, "");
+    hth_api_note(&notes, "messages[0].id");
+    hth_api_note(&notes, "messages[17].id");
+    hth_api_note(&notes, "a\r\nSet-Cookie: x, y\xc3\xa4");
+    hth_api_note(&notes, "id");
+    assert_string_equal(notes.text, "messages[].id, a??Set-Cookie:?x??y??, id");
+}
+
+static void a_full_list_says_that_there_are_more(void **state)
+{
+    hth_api_notes notes = { .text = "" };
+    char name[200];
+    const char *at = notes.text;
+    char one[HTH_API_NOTE_BYTES + 1];
+    unsigned n = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < 1000; i++) {
+        (void)snprintf(name, sizeof(name), "%c%0150u", 'a' + (int)(i % 26), i);
+        hth_api_note(&notes, name); /* cut, so that there are 26 */
+        (void)snprintf(name, sizeof(name), "field%u", i);
+        hth_api_note(&notes, name);
+    }
+    while (hth_api_notes_next(&at, one))
+        n++;
+    assert_in_range(n, 3, 100);
+    assert_string_equal(at, ", and more");
+    assert_true(strlen(notes.text) < sizeof(notes.text));
+}
+
+/* ---- what is passed over ---- */
+
+static void what_is_passed_over_is_noted(void **state)
+{
+    static const struct {
+        hth_api_kind kind;
+        const char *body, *notes;
+    } rows[] = {
+        { CHAT("\"num_ctx\":1,\"keep_alive\":\"5m\",\"x\":null"), "num_ctx, keep_alive" },
+        { CHAT("\"mirostat_mode\":0,\"id_slot\":-1,\"samplers\":[]"), "mirostat_mode, id_slot, samplers" },
+        { CHAT("\"mirostat\":0"), "" },
+        { CHAT("\"mirostat\":2"), "mirostat" },
+        { CHAT("\"stream_options\":{\"include_usage\":true}"), "stream_options" },
+        { CHAT("\"top_logprobs\":3"), "top_logprobs" },
+        { CHAT("\"audio\":{},\"modalities\":[\"text\",\"audio\"],\"web_search_options\":{}"),
+          "audio, web_search_options, modalities" },
+        { CHAT("\"tools\":[{\"type\":\"web_search\"},{\"type\":\"function\",\"function\":{\"name\":\"f\",\"x\":1}}]"),
+          "tools[].web_search, tools[].function.x" },
+        { CHAT("\"logit_bias\":[[1,2],[\"text\",-1]]"), "logit_bias[].text" },
+        { CHAT("\"user\":\"u\",\"stop\":[\"\"],\"top_k\":-1,\"max_tokens\":-1,\"grammar\":\"\""), "" },
+        { HTH_API_CHAT,
+          "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":null,\"id\":\"m\","
+          "\"provider_specific_fields\":{},\"reasoning\":\"hm\",\"parsed\":null,\"thinking_blocks\":[]}]}",
+          "messages[].id, messages[].provider_specific_fields, messages[].thinking_blocks" },
+        { HTH_API_COMPLETION, "{\"prompt\":\"a\",\"best_of\":2,\"suffix\":\"x\"}", "suffix, best_of" },
+        { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"a\",\"id_slot\":3,\"n_keep\":0}", "id_slot, n_keep" },
+        { HTH_API_TOKENIZE, "{\"content\":\"a\",\"x\":3}", "x" },
+        { HTH_API_DETOKENIZE, "{\"tokens\":[],\"x\":3}", "x" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        hth_api_request *request = parsed(rows[i].kind, rows[i].body);
+
+        if (strcmp(request->notes.text, rows[i].notes) != 0)
+            fail_msg("%s: '%s', not '%s'", rows[i].body, request->notes.text, rows[i].notes);
+        hth_api_request_free(request);
+    }
+}
+
+static void a_strict_server_refuses_what_it_does_not_know(void **state)
+{
+    static const char body[] = "{" MESSAGES ",\"num_ctx\":1}";
+    hth_api_limits limits = hth_api_limits_default();
+    hth_api_error error;
+
+    (void)state;
+    limits.refuses_unknown = true;
+    assert_null(hth_api_request_parse(HTH_API_CHAT, body, sizeof(body) - 1, &limits, &error));
+    assert_int_equal(error.kind, HTH_API_UNKNOWN_FIELD);
+    assert_string_equal(error.param, "num_ctx");
+}
+
+/* ---- other servers' names for the same thing ---- */
+
+static void other_names_mean_the_same(void **state)
+{
+    hth_api_request *r =
+        parsed(CHAT("\"repetition_penalty\":1.5,\"n_predict\":7,\"repeat_last_n\":-1,\"typical_p\":0.5,"
+                    "\"cache_prompt\":false,\"dry_sequence_breakers\":\"[\\\"a\\\",\\\"b\\\"]\","
+                    "\"guided_json\":{\"type\":\"object\"},\"think\":false"));
+
+    (void)state;
+    assert_true(r->options.sampling.repeat_penalty == 1.5f && r->options.sampling.typical_p == 0.5f);
+    assert_int_equal(r->options.sampling.repeat_last_n, HTH_API_WHOLE_CONTEXT);
+    assert_int_equal(r->options.n_predict, 7);
+    assert_true(r->options.no_cache_read && r->conversation.no_thinking);
+    assert_int_equal(r->options.sampling.n_dry_breakers, 2);
+    assert_string_equal(r->options.sampling.dry_breakers[1], "b");
+    assert_string_equal(r->conversation.json_schema, "{\"type\":\"object\"}");
+    hth_api_request_free(r);
+    r = parsed(
+        CHAT("\"reasoning\":{\"effort\":\"low\"},\"response_format\":{\"type\":\"json_object\",\"schema\":{\"a\":1}}"));
+    assert_false(r->conversation.no_thinking);
+    assert_string_equal(r->conversation.template_values, "{\"reasoning_effort\":\"low\"}");
+    assert_string_equal(r->conversation.json_schema, "{\"a\":1}");
+    hth_api_request_free(r);
+    r = parsed(CHAT("\"thinking\":{\"type\":\"disabled\"},\"max_tokens\":0"));
+    assert_true(r->conversation.no_thinking && r->options.prefill_only);
+    hth_api_request_free(r);
+    r = parsed(CHAT("\"enable_thinking\":false"));
+    assert_true(r->conversation.no_thinking);
+    hth_api_request_free(r);
+}
+
+static void functions_are_tools(void **state)
+{
+    hth_api_request *r = parsed(CHAT("\"functions\":[{\"name\":\"f\"},{\"name\":\"g\",\"parameters\":{}}],"
+                                     "\"function_call\":{\"name\":\"g\"}"));
+
+    (void)state;
+    assert_int_equal(r->conversation.n_tools, 1);
+    assert_string_equal(r->conversation.tools[0].name, "g");
+    assert_int_equal(r->conversation.tool_choice, HEARTH_TOOL_REQUIRED);
+    assert_true(r->calls_are_functions);
+    hth_api_request_free(r);
+}
+
+static void a_last_message_of_the_assistant_is_gone_on_with(void **state)
+{
+#define BEGUN "\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":\"b\"}]"
+    static const struct {
+        const char *body;
+        bool goes_on;
+    } rows[] = {
+        { "{" BEGUN "}", true },
+        { "{" BEGUN ",\"add_generation_prompt\":true}", false },
+        { "{" BEGUN ",\"add_generation_prompt\":true,\"continue_final_message\":true}", true },
+        { "{" BEGUN ",\"continue_final_message\":false}", false },
+        { "{" MESSAGES "}", false },
+        { "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":\"\"}]}", false },
+    };
+    hth_api_error error;
+    static const char wrong[] = "{" MESSAGES ",\"continue_final_message\":true}";
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        hth_api_request *r = parsed(HTH_API_CHAT, rows[i].body);
+
+        if (r->conversation.continue_last != rows[i].goes_on)
+            fail_msg("%s", rows[i].body);
+        hth_api_request_free(r);
+    }
+    assert_null(hth_api_request_parse(HTH_API_CHAT, wrong, sizeof(wrong) - 1, NULL, &error));
+    assert_string_equal(error.param, "continue_final_message");
+}
+
+/* ---- histories ---- */
+
+static void a_history_with_what_cannot_be_read_still_goes_on(void **state)
+{
+    hth_api_request *r = parsed(
+        HTH_API_CHAT,
+        "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":{\"url\":\"x\"}}]},"
+        "{\"role\":\"assistant\",\"content\":\"n\\u0000l\",\"tool_calls\":[{\"function\":{\"name\":\"f\","
+        "\"arguments\":\"oops\"}},{\"function\":{\"name\":\"f\",\"arguments\":{\"a\":1}}}]},"
+        "{\"role\":\"tool\",\"content\":[\"text\",{\"type\":\"hologram\"}]},"
+        "{\"role\":\"user\",\"content\":[{\"type\":\"input_audio\"},{\"type\":\"text\",\"text\":\"What?\"}]}]}");
+    const hearth_conversation *c = &r->conversation;
+
+    (void)state;
+    assert_string_equal(c->turns[0].parts[0], "[image left out]");
+    assert_string_equal(c->turns[1].content, "n\xEF\xBF\xBDl");
+    assert_string_equal(c->turns[1].calls[0].arguments, "{\"arguments\":\"oops\"}");
+    assert_string_equal(c->turns[1].calls[1].arguments, "{\"a\":1}");
+    assert_string_equal(c->turns[2].parts[0], "text");
+    assert_string_equal(c->turns[2].parts[1], "[part left out]");
+    assert_string_equal(c->turns[3].parts[0], "[audio left out]");
+    assert_string_equal(c->turns[3].parts[1], "What?");
+    assert_string_equal(r->notes.text, "messages[].content[].image_url, messages[].tool_calls[].function.arguments, "
+                                       "messages[].content[].hologram, messages[].content[].input_audio");
+    hth_api_request_free(r);
+}
+
+static void a_question_of_pictures_alone_is_an_error_that_says_so(void **state)
+{
+    static const char body[] = "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\"}]}]}";
+    hth_api_error error;
+
+    (void)state;
+    assert_null(hth_api_request_parse(HTH_API_CHAT, body, sizeof(body) - 1, NULL, &error));
+    assert_int_equal(error.kind, HTH_API_UNSUPPORTED);
+    assert_string_equal(error.param, "messages[0].content");
+}
+
+static void a_byte_order_mark_says_nothing(void **state)
+{
+    hth_api_request_free(parsed(HTH_API_CHAT, "\xEF\xBB\xBF{" MESSAGES "}"));
+    (void)state;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_list_has_each_note_once_and_nothing_that_a_header_must_not_have),
+        cmocka_unit_test(a_full_list_says_that_there_are_more),
+        cmocka_unit_test(what_is_passed_over_is_noted),
+        cmocka_unit_test(a_strict_server_refuses_what_it_does_not_know),
+        cmocka_unit_test(other_names_mean_the_same),
+        cmocka_unit_test(functions_are_tools),
+        cmocka_unit_test(a_last_message_of_the_assistant_is_gone_on_with),
+        cmocka_unit_test(a_history_with_what_cannot_be_read_still_goes_on),
+        cmocka_unit_test(a_question_of_pictures_alone_is_an_error_that_says_so),
+        cmocka_unit_test(a_byte_order_mark_says_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

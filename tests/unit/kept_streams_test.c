@@ -1,0 +1,440 @@
+/*
+ * kept_streams_test.c - streams that are kept: who may read them, for how long, how much of them, and what else ends them
+ *
+ * That pieces of a stream are the stream is tests/property/kept_streams_property_test.c.
+ */
+#include "support/relay_stage.h"
+
+enum { KEEP_MS = 60000, BYTES_MAX = 64 << 10 };
+
+static const script_step steps[] = {
+    { .tokens = { 1 }, .n_tokens = 1, .bytes = "data: one\n\n" },
+    { .tokens = { 2 }, .n_tokens = 1, .bytes = "event: e\ndata: two\n\n" },
+    { .tokens = { 3 }, .n_tokens = 1, .bytes = "data: three\n\n", .has_ended = true },
+};
+static const reply_script story = {
+    .status = 200, .is_stream = true, .content_type = "text/event-stream", .steps = steps, .n_steps = 3
+};
+static const char numbered[] = "id: 1\ndata: one\n\nid: 2\nevent: e\ndata: two\n\nid: 3\ndata: three\n\n";
+
+enum { MANY = 1000 };
+static script_step many_steps[MANY];
+static char many_bytes[MANY][300];
+static const reply_script many = {
+    .status = 200, .is_stream = true, .content_type = "text/event-stream", .steps = many_steps, .n_steps = MANY
+};
+
+static void make_many(void)
+{
+    for (int i = 0; i < MANY; i++) {
+        (void)snprintf(many_bytes[i], sizeof(many_bytes[i]), "data: %0250d\n\n", i);
+        many_steps[i] =
+            (script_step){ .tokens = { i }, .n_tokens = 1, .bytes = many_bytes[i], .has_ended = i + 1 == MANY };
+    }
+}
+
+static relay_stage *stage_new(uint32_t keep_ms, uint64_t total_bytes_max)
+{
+    relay_stage *stage = malloc(sizeof(*stage));
+
+    relay_stage_open(stage);
+    relay_stage_keep(
+        stage, &(hth_kept_options){ .keep_ms = keep_ms, .bytes_max = BYTES_MAX, .total_bytes_max = total_bytes_max });
+    stage->script = &story;
+    worker_start(&stage->supervisor);
+    return stage;
+}
+
+static void stage_free(relay_stage *stage)
+{
+    relay_stage_close(stage);
+    free(stage);
+}
+
+static void ask(relay_stage *stage, hth_test_client *client, const char *method, const char *target)
+{
+    char head[256];
+
+    (void)snprintf(head, sizeof(head), "%s /v1/streams/%s HTTP/1.1\r\nHost: h\r\n\r\n", method, target);
+    hth_test_client_open(client, &stage->http);
+    hth_test_client_say(client, head);
+}
+
+/* The whole reply to a request for a stream. */
+static void fetch(relay_stage *stage, const char *method, const char *target, client_reply *out)
+{
+    hth_test_client client;
+
+    ask(stage, &client, method, target);
+    client_hear(&client, out);
+    assert_true(out->is_whole);
+    hth_test_client_close(&client);
+}
+
+static void expect(relay_stage *stage, const char *method, const char *target, int status, const char *body)
+{
+    client_reply reply = { .status = 0 };
+
+    fetch(stage, method, target, &reply);
+    assert_int_equal(reply.status, status);
+    if (status == 200)
+        assert_string_equal(hth_buffer_text(&reply.body), body);
+    else
+        assert_non_null(strstr(hth_buffer_text(&reply.body), body));
+    client_reply_deinit(&reply);
+}
+
+/* Its reply has no body. */
+static void drop(relay_stage *stage, const char *target)
+{
+    hth_test_client client;
+    client_reply reply = { .status = 0 };
+
+    ask(stage, &client, "DELETE", target);
+    hth_test_http_until(&stage->http, (client_reply_read(&client, &reply), reply.status > 0));
+    assert_int_equal(reply.status, 204);
+    hth_test_client_close(&client);
+    client_reply_deinit(&reply);
+}
+
+/* A client that hears one event of a stream whose worker then dies without another one, and leaves. */
+static void begin_and_leave(relay_stage *stage)
+{
+    hth_test_client client;
+
+    stage->supervisor.fate = FATE_GONE;
+    stage->runs[stage->n_runs].cut = 190; /* within the second step */
+    client_ask(&client, stage, "{\"a\":1}");
+    (void)hth_test_client_hear(&client, "data: one\n\n");
+    hth_test_client_close(&client);
+    hth_test_http_until(&stage->http, hth_http_server_numbers(stage->server).n_connections == 0);
+}
+
+/* ---- who asks for it, and who does not ---- */
+
+static void a_kept_stream_has_an_id_and_numbers(void **state)
+{
+    relay_stage *stage = stage_new(KEEP_MS, 1 << 20);
+    hth_test_client client;
+    client_reply reply = { .status = 0 };
+
+    (void)state;
+    client_ask(&client, stage, "{\"a\":1}");
+    client_hear(&client, &reply);
+    assert_non_null(strstr(client.heard, "x-hearth-stream: id0\r\n"));
+    assert_string_equal(hth_buffer_text(&reply.body), numbered);
+    hth_test_client_close(&client);
+    expect(stage, "GET", "id0", 200, numbered);
+    expect(stage, "GET", "id0?after=2", 200, "id: 3\ndata: three\n\n");
+    expect(stage, "GET", "id0?after=3", 200, "");
+    client_reply_deinit(&reply);
+    stage_free(stage);
+}
+
+static void who_does_not_ask_has_it_as_ever(void **state)
+{
+    relay_stage *stage = stage_new(KEEP_MS, 1 << 20);
+    hth_test_client client;
+    client_reply reply = { .status = 0 };
+
+    (void)state;
+    stage->wants_kept = false;
+    client_ask(&client, stage, "{\"a\":1}");
+    client_hear(&client, &reply);
+    assert_null(strstr(client.heard, "x-hearth-stream"));
+    assert_string_equal(hth_buffer_text(&reply.body), "data: one\n\nevent: e\ndata: two\n\ndata: three\n\n");
+    hth_test_client_close(&client);
+    expect(stage, "GET", "id0", 404, "x-hearth-resume");
+    /* And its request ends when it leaves. */
+    begin_and_leave(stage);
+    hth_test_http_until(&stage->http, stage->n_over == 2);
+    assert_int_equal(stage->record.status, HTH_STATUS_CLIENT_GONE);
+    client_reply_deinit(&reply);
+    stage_free(stage);
+}
+
+static void a_stream_goes_on_in_another_worker_without_its_client(void **state)
+{
+    relay_stage *stage = stage_new(KEEP_MS, 1 << 20);
+
+    (void)state;
+    begin_and_leave(stage);
+    assert_int_equal(stage->n_over, 0);
+    worker_start(&stage->supervisor);
+    hth_test_http_until(&stage->http, stage->n_over == 1);
+    assert_int_equal(stage->record.status, 200);
+    assert_int_equal(stage->n_runs, 2);
+    assert_string_equal(stage->bodies[1], "{\"a\":1}"); /* though the connection that it came by is gone */
+    expect(stage, "GET", "id0?after=1", 200, "id: 2\nevent: e\ndata: two\n\nid: 3\ndata: three\n\n");
+    stage_free(stage);
+}
+
+static void nobody_else_may_read_it(void **state)
+{
+    relay_stage *stage = stage_new(KEEP_MS, 1 << 20);
+
+    (void)state;
+    begin_and_leave(stage);
+    expect(stage, "GET", "id0?stranger=1", 404, "no stream 'id0'");
+    expect(stage, "DELETE", "id0?stranger=1", 404, "no stream 'id0'");
+    assert_int_equal(hth_kept_streams_n(stage->kept), 1);
+    worker_start(&stage->supervisor);
+    expect(stage, "GET", "id0", 200, numbered);
+    stage_free(stage);
+}
+
+static void places_that_make_no_sense_are_refused(void **state)
+{
+    relay_stage *stage = stage_new(KEEP_MS, 1 << 20);
+
+    (void)state;
+    begin_and_leave(stage);
+    expect(stage, "GET", "id0?after=2", 400, "has come to event 1 only");
+    expect(stage, "GET", "id0?after=x", 400, "'after' is 'x'");
+    expect(stage, "GET", "id0?after=-1", 400, "'after' is '-1'");
+    expect(stage, "GET", "id0?after=99999999999999999999", 400, "'after' is '99999999999999999999'");
+    drop(stage, "id0");
+    stage_free(stage);
+}
+
+/* ---- readers ---- */
+
+static void who_comes_takes_the_place_of_the_one_before(void **state)
+{
+    relay_stage *stage = stage_new(KEEP_MS, 1 << 20);
+    hth_test_client first, second;
+    client_reply reply = { .status = 0 };
+
+    (void)state;
+    stage->supervisor.fate = FATE_GONE;
+    stage->runs[0].cut = 190; /* within the second step */
+    client_ask(&first, stage, "{\"a\":1}");
+    (void)hth_test_client_hear(&first, "data: one\n\n");
+    ask(stage, &second, "GET", "id0");
+    (void)hth_test_client_hear(&second, "data: one\n\n");
+    hth_test_client_hear_end(&first);
+    worker_start(&stage->supervisor);
+    client_hear(&second, &reply);
+    assert_string_equal(hth_buffer_text(&reply.body), numbered);
+    client_reply_deinit(&reply);
+    hth_test_client_close(&first);
+    hth_test_client_close(&second);
+    stage_free(stage);
+}
+
+static void signs_of_life_have_no_numbers(void **state)
+{
+    relay_stage *stage = stage_new(KEEP_MS, 1 << 20);
+    hth_test_client client;
+    client_reply reply = { .status = 0 };
+
+    (void)state;
+    hth_proxy_set_limits(stage->proxy, 3, 60000, 20);
+    stage->supervisor.fate = FATE_GONE;
+    stage->runs[0].cut = 190; /* within the second step */
+    client_ask(&client, stage, "{\"a\":1}");
+    (void)hth_test_client_hear(&client, "data: one\n\n");
+    (void)hth_test_client_hear(&client, ":\n\n");
+    worker_start(&stage->supervisor);
+    client_hear(&client, &reply);
+    assert_null(strstr(hth_buffer_text(&reply.body), "id: 4"));
+    hth_test_client_close(&client);
+    expect(stage, "GET", "id0", 200, numbered);
+    client_reply_deinit(&reply);
+    stage_free(stage);
+}
+
+/* ---- bounds ---- */
+
+static void of_a_long_stream_the_last_part_is_kept(void **state)
+{
+    relay_stage *stage = stage_new(KEEP_MS, 1 << 20);
+    client_reply reply = { .status = 0 };
+    hth_test_client client;
+    unsigned first = 0;
+    char target[64];
+    const char *at;
+
+    (void)state;
+    make_many();
+    stage->script = &many;
+    client_ask(&client, stage, "{\"a\":1}");
+    client_hear(&client, &reply);
+    assert_non_null(strstr(hth_buffer_text(&reply.body), "id: 1\n"));
+    assert_non_null(strstr(hth_buffer_text(&reply.body), "id: 1000\n"));
+    hth_test_client_close(&client);
+    fetch(stage, "GET", "id0?after=1", &reply);
+    assert_int_equal(reply.status, 410);
+    at = strstr(hth_buffer_text(&reply.body), "up to number ");
+    assert_non_null(at);
+    first = (unsigned)strtoul(at + 13, NULL, 10);
+    assert_in_range(first, 500, 950);
+    (void)snprintf(target, sizeof(target), "id0?after=%u", first);
+    fetch(stage, "GET", target, &reply);
+    assert_int_equal(reply.status, 200);
+    assert_true(reply.body.n <= BYTES_MAX + 300);
+    assert_non_null(strstr(hth_buffer_text(&reply.body), "id: 1000\n"));
+    client_reply_deinit(&reply);
+    stage_free(stage);
+}
+
+static void a_stream_that_is_full_waits_for_a_reader(void **state)
+{
+    relay_stage *stage = stage_new(KEEP_MS, 1 << 20);
+    hth_test_client client;
+    client_reply reply = { .status = 0 };
+    uint64_t last = 0;
+
+    (void)state;
+    make_many();
+    stage->script = &many;
+    stage->supervisor.fate = FATE_GONE;
+    stage->runs[0].cut = 700; /* of the first events */
+    client_ask(&client, stage, "{\"a\":1}");
+    (void)hth_test_client_hear(&client, "id: 1\n");
+    hth_test_client_close(&client);
+    hth_test_http_until(&stage->http, hth_http_server_numbers(stage->server).n_connections == 0);
+    worker_start(&stage->supervisor);
+    for (int i = 0; i < 100; i++)
+        hth_test_http_turn(&stage->http);
+    assert_int_equal(stage->n_over, 0); /* there is more than is kept */
+    fetch(stage, "GET", "id0", &reply);
+    for (const char *at = hth_buffer_text(&reply.body); (at = strstr(at, "id: ")); at += 4) {
+        assert_int_equal(strtoull(at + 4, NULL, 10), last + 1);
+        last++;
+    }
+    assert_int_equal(last, MANY);
+    client_reply_deinit(&reply);
+    stage_free(stage);
+}
+
+static void a_stream_that_nobody_reads_is_given_up(void **state)
+{
+    relay_stage *stage = stage_new(/* keep_ms= */ 50, 1 << 20);
+
+    (void)state;
+    begin_and_leave(stage);
+    hth_test_http_until(&stage->http, stage->n_over == 1);
+    assert_int_equal(stage->record.status, HTH_STATUS_CLIENT_GONE);
+    assert_int_equal(hth_kept_streams_n(stage->kept), 0);
+    expect(stage, "GET", "id0", 404, "no stream 'id0'");
+    stage_free(stage);
+}
+
+static void an_ended_stream_is_forgotten(void **state)
+{
+    relay_stage *stage = stage_new(/* keep_ms= */ 50, 1 << 20);
+    client_reply reply = { .status = 0 };
+
+    (void)state;
+    exchange_whole(stage, &reply);
+    assert_string_equal(hth_buffer_text(&reply.body), numbered);
+    hth_test_http_until(&stage->http, hth_kept_streams_n(stage->kept) == 0);
+    client_reply_deinit(&reply);
+    stage_free(stage);
+}
+
+static void beyond_the_bound_of_all_the_oldest_that_ended_goes(void **state)
+{
+    relay_stage *stage = stage_new(KEEP_MS, 2 * (BYTES_MAX + 100));
+    client_reply reply = { .status = 0 };
+
+    (void)state;
+    exchange_whole(stage, &reply);
+    begin_and_leave(stage); /* runs */
+    worker_start(&stage->supervisor);
+    hth_test_http_until(&stage->http, stage->n_over == 2);
+    exchange_whole(stage, &reply);
+    assert_string_equal(hth_buffer_text(&reply.body), numbered);
+    assert_int_equal(hth_kept_streams_n(stage->kept), 2);
+    expect(stage, "GET", "id0", 404, "no stream 'id0'");
+    expect(stage, "GET", "id1", 200, numbered);
+    expect(stage, "GET", "id2", 200, numbered);
+    client_reply_deinit(&reply);
+    stage_free(stage);
+}
+
+static void where_all_run_a_new_one_is_not_kept(void **state)
+{
+    relay_stage *stage = stage_new(KEEP_MS, BYTES_MAX + 100);
+    hth_test_client client;
+    client_reply reply = { .status = 0 };
+
+    (void)state;
+    make_many();
+    stage->script = &many;
+    stage->supervisor.fate = FATE_GONE;
+    stage->runs[0].cut = 700;
+    client_ask(&client, stage, "{\"a\":1}");
+    (void)hth_test_client_hear(&client, "id: 1\n");
+    hth_test_client_close(&client);
+    worker_start(&stage->supervisor); /* the first one goes on, until it is full */
+    hth_test_http_until(&stage->http, stage->n_runs == 2);
+    stage->script = &story;
+    client_ask(&client, stage, "{\"a\":1}");
+    client_hear(&client, &reply);
+    assert_int_equal(reply.status, 200);
+    assert_null(strstr(client.heard, "x-hearth-stream"));
+    assert_string_equal(hth_buffer_text(&reply.body), "data: one\n\nevent: e\ndata: two\n\ndata: three\n\n");
+    hth_test_client_close(&client);
+    drop(stage, "id0");
+    client_reply_deinit(&reply);
+    stage_free(stage);
+}
+
+/* ---- other ends ---- */
+
+static void who_does_not_want_it_any_more_says_so(void **state)
+{
+    relay_stage *stage = stage_new(KEEP_MS, 1 << 20);
+
+    (void)state;
+    begin_and_leave(stage);
+    drop(stage, "id0");
+    hth_test_http_until(&stage->http, stage->n_over == 1);
+    assert_int_equal(stage->record.status, HTH_STATUS_CLIENT_GONE);
+    expect(stage, "DELETE", "id0", 404, "no stream 'id0'");
+    stage_free(stage);
+}
+
+static void an_error_ends_it_as_its_last_event(void **state)
+{
+    relay_stage *stage = stage_new(KEEP_MS, 1 << 20);
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    client_reply reply = { .status = 0 };
+
+    (void)state;
+    begin_and_leave(stage);
+    hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "the server stops");
+    hth_proxy_end_all(stage->proxy, &error);
+    hth_test_http_until(&stage->http, stage->n_over == 1);
+    fetch(stage, "GET", "id0?after=1", &reply);
+    assert_int_equal(reply.status, 200);
+    if (!strstr(hth_buffer_text(&reply.body), "id: 2\ndata: {\"error\":"))
+        fail_msg("it ends with: %s", hth_buffer_text(&reply.body));
+    client_reply_deinit(&reply);
+    stage_free(stage);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_kept_stream_has_an_id_and_numbers),
+        cmocka_unit_test(who_does_not_ask_has_it_as_ever),
+        cmocka_unit_test(a_stream_goes_on_in_another_worker_without_its_client),
+        cmocka_unit_test(nobody_else_may_read_it),
+        cmocka_unit_test(places_that_make_no_sense_are_refused),
+        cmocka_unit_test(who_comes_takes_the_place_of_the_one_before),
+        cmocka_unit_test(signs_of_life_have_no_numbers),
+        cmocka_unit_test(of_a_long_stream_the_last_part_is_kept),
+        cmocka_unit_test(a_stream_that_is_full_waits_for_a_reader),
+        cmocka_unit_test(a_stream_that_nobody_reads_is_given_up),
+        cmocka_unit_test(an_ended_stream_is_forgotten),
+        cmocka_unit_test(beyond_the_bound_of_all_the_oldest_that_ended_goes),
+        cmocka_unit_test(where_all_run_a_new_one_is_not_kept),
+        cmocka_unit_test(who_does_not_want_it_any_more_says_so),
+        cmocka_unit_test(an_error_ends_it_as_its_last_event),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,172 @@
+/*
+ * llama_flags_test.c - llama-server's command lines mean here what they mean there, or say that they do not
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/llama_flags.h"
+#include "cli/serve_options.h"
+#include "support/cmocka_all.h"
+
+enum { WORDS_MAX = 64, TEXT_BYTES = 4096 };
+
+static hth_problems problems; /* large */
+
+/* What a line of words between spaces becomes, joined again; the caller frees it. */
+static char *translated(const char *given)
+{
+    char *line = strdup(given), *out = calloc(1, TEXT_BYTES), *words[WORDS_MAX] = { (char *)"serve" }, **argv = NULL;
+    int n = 1, argc = 0;
+    hth_pool *pool = hth_pool_new();
+
+    memset(&problems, 0, sizeof(problems));
+    for (char *word = strtok(line, " "); word && n < WORDS_MAX; word = strtok(NULL, " "))
+        words[n++] = word;
+    assert_true(hth_llama_flags_translate(pool, &hth_serve_flags, n, words, &argc, &argv, &problems));
+    assert_null(argv[argc]);
+    for (int i = 1; i < argc; i++) {
+        size_t at = strlen(out);
+
+        (void)snprintf(out + at, TEXT_BYTES - at, "%s%s", i > 1 ? " " : "", argv[i]);
+    }
+    hth_pool_free(pool);
+    free(line);
+    return out;
+}
+
+static void expect(const char *given, const char *expected)
+{
+    char *got = translated(given);
+
+    if (strcmp(got, expected) != 0)
+        fail_msg("'%s' becomes '%s' and not '%s'", given, got, expected);
+    if (problems.n_errors > 0)
+        fail_msg("'%s': %s", given, hth_problems_first(&problems));
+    free(got);
+}
+
+static void a_usual_line_has_our_names(void **state)
+{
+    (void)state;
+    expect("-m x.gguf -c 4096 -ngl 99 -np 4 -ctk q8_0 -ctv q8_0 -b 256 -t 8 --host ::1 --port 80",
+           "-m x.gguf --ctx=4096 --gpu-layers=99 --n-parallel=4 --type-k=q8_0 --type-v=q8_0 -b 256 --threads=8 "
+           "--host ::1 --port 80");
+    expect("--ctx-size 4096 --n-gpu-layers=7 --parallel 2 --batch-size 64 --cache-ram 512",
+           "--ctx=4096 --gpu-layers=7 --n-parallel=2 --batch=64 --ram=512M");
+    expect("--cors-origins localhost,https://a.example --ssl-key-file k --ssl-cert-file c -v",
+           "--cors-origin=localhost --cors-origin=https://a.example --tls-key=k --tls-certificate=c "
+           "--log-level=debug");
+    expect("-a gpt-4o,claude-* --alias x", "--alias=gpt-4o --alias=claude-* --alias=x");
+    assert_int_equal(problems.n, 0);
+}
+
+static void values_that_stand_for_the_default_are_the_default(void **state)
+{
+    (void)state;
+    expect("-c 0 -ngl all -np -1 -t -1 --cache-ram -1 -m x", "--gpu-layers=-1 -m x");
+    expect("-ngl auto --gpu-layers all --gpu-layers -1 -ngl 0", "--gpu-layers=-1 --gpu-layers=-1 --gpu-layers=0");
+    expect("--threads=-1 --ctx-size=0", "");
+    expect("-cram 0", "--ram=1M"); /* the least, and not the default */
+}
+
+static void what_has_no_effect_is_left_out_and_warned_of(void **state)
+{
+    (void)state;
+    expect("-m x -fa on --jinja -cb --metrics -ub 512 --no-webui --flash-attn=off -kvu", "-m x");
+    assert_int_equal(problems.n, 8);
+    for (size_t i = 0; i < problems.n; i++)
+        assert_true(problems.list[i].is_warning);
+    assert_non_null(strstr(problems.list[0].message, "-fa has no effect here: it is on wherever"));
+    expect("-fa -m x", "-m x"); /* as older ones have it */
+    expect("--threads-http 8 -m x", "-m x");
+}
+
+static void what_is_not_offered_says_why(void **state)
+{
+    static const struct {
+        const char *given, *message;
+    } cases[] = {
+        { "--context-shift", "--context-shift is not offered: a shifted context" },
+        { "--mmproj x.gguf", "--mmproj is not offered: pictures" },
+        { "--lora=x", "--lora is not offered: adapters" },
+        { "--ctx-size", "--ctx-size needs a value" },
+        { "-ngl", "-ngl needs a value" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        free(translated(cases[i].given));
+        assert_int_equal(problems.n_errors, 1);
+        if (!strstr(hth_problems_first(&problems), cases[i].message))
+            fail_msg("'%s' says '%s'", cases[i].given, hth_problems_first(&problems));
+    }
+}
+
+static void our_own_options_and_their_values_are_left_alone(void **state)
+{
+    (void)state;
+    expect("--api-key -np --api-key-file -ngl --cache-salt --metrics -m -cb", "--api-key -np --api-key-file -ngl "
+                                                                              "--cache-salt --metrics -m -cb");
+    expect("--ctx 4096 --ctx=7 -c4096 --no-mmap --check", "--ctx 4096 --ctx=7 -c4096 --no-mmap --check");
+    expect("-m x -- -ngl 4", "-m x -- -ngl 4");
+    expect("--unknown -np 4 word -", "--unknown --n-parallel=4 word -");
+    expect("--listen", "--listen");
+    expect("", "");
+}
+
+/* An option that is there by its name alone is not hidden behind one of llama-server's. */
+static void every_translation_is_an_option_of_ours(void **state)
+{
+    static const char *const values[] = { "--ctx-size 5",       "--batch-size 5",    "--parallel 5",
+                                          "--threads 5",        "--n-gpu-layers 5",  "--cache-type-k f16",
+                                          "--cache-type-v f16", "--cache-ram 5",     "--chat-template-file x",
+                                          "--ssl-key-file x",   "--ssl-cert-file x", "--cors-origins localhost",
+                                          "--verbose",          "--alias x" };
+    static hth_serve_options options; /* large */
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+        char *word = translated(values[i]), *argv[] = { (char *)"serve", word, NULL };
+
+        hth_serve_options_init(&options);
+        if (hth_option_table_parse(&hth_serve_flags, "hearth serve", 2, argv, &options) != 2)
+            fail_msg("'%s' becomes '%s', which is no option", values[i], word);
+        free(word);
+    }
+}
+
+static void the_document_has_them_all(void **state)
+{
+    FILE *file = fopen(HTH_TEST_SOURCE_DIR "/docs/api.md", "r");
+    char *text = calloc(1, 1 << 20), quoted[64];
+    size_t n = 0;
+
+    (void)state;
+    assert_non_null(file);
+    assert_non_null(text);
+    assert_true(fread(text, 1, (1 << 20) - 1, file) > 0);
+    (void)fclose(file); /* only read */
+    for (const char *name; (name = hth_llama_flag_name(n)) != NULL; n++) {
+        (void)snprintf(quoted, sizeof(quoted), "`%s`", name);
+        if (!strstr(text, quoted))
+            fail_msg("docs/api.md lacks %s", name);
+    }
+    assert_true(n > 40);
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_usual_line_has_our_names),
+        cmocka_unit_test(values_that_stand_for_the_default_are_the_default),
+        cmocka_unit_test(what_has_no_effect_is_left_out_and_warned_of),
+        cmocka_unit_test(what_is_not_offered_says_why),
+        cmocka_unit_test(our_own_options_and_their_values_are_left_alone),
+        cmocka_unit_test(every_translation_is_an_option_of_ours),
+        cmocka_unit_test(the_document_has_them_all),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

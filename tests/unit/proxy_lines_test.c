@@ -1,0 +1,201 @@
+/*
+ * proxy_lines_test.c - streams that are lines of JSON on their way through the proxy
+ *
+ * What is told between lines, to keep a connection alive or to end it, has to be a line of its own or nothing at all for
+ * who reads it.
+ */
+#include "support/relay_stage.h"
+
+#include <jansson.h>
+
+#include "api/ndjson.h"
+
+static const script_step steps[] = {
+    { .tokens = { 1 }, .n_tokens = 1, .bytes = "{\"a\":1}\n" },
+    { .tokens = { 2, 3 }, .n_tokens = 2, .bytes = "" },
+    { .tokens = { 4 }, .n_tokens = 1, .bytes = "{\"a\":2}\n{\"a\":3}\n" },
+    { .tokens = { 5 }, .n_tokens = 1, .bytes = "{\"a\":4}\n" },
+    { .has_ended = true, .bytes = "{\"done\":true}\n" },
+};
+static const char text[] = "{\"a\":1}\n{\"a\":2}\n{\"a\":3}\n{\"a\":4}\n{\"done\":true}\n";
+static const reply_script lines = { .status = 200,
+                                    .is_stream = true,
+                                    .content_type = HTH_NDJSON_CONTENT_TYPE,
+                                    .steps = steps,
+                                    .n_steps = sizeof(steps) / sizeof(steps[0]) };
+
+static int stage_setup(void **state)
+{
+    relay_stage *stage = malloc(sizeof(*stage));
+
+    assert_non_null(stage);
+    relay_stage_open(stage);
+    stage->dialect = HTH_API_OLLAMA;
+    *state = stage;
+    return 0;
+}
+
+static int stage_teardown(void **state)
+{
+    relay_stage_close(*state);
+    free(*state);
+    return 0;
+}
+
+static void begin(relay_stage *stage)
+{
+    forget_runs(stage);
+    memset(stage->runs, 0, sizeof(stage->runs));
+    stage->script = &lines;
+    if (!stage->supervisor.worker)
+        worker_start(&stage->supervisor);
+}
+
+static void set_options(relay_stage *stage)
+{
+    hth_proxy_free(stage->proxy);
+    assert_int_equal(hth_proxy_new(&stage->options, &stage->proxy, NULL), HEARTH_OK);
+}
+
+/* The same without the space that readers do not see; every line has to be JSON as it came. */
+static void read_lines(const char *body, hth_buffer *out)
+{
+    while (*body) {
+        size_t n = strcspn(body, "\n");
+        json_t *value = json_loadb(body, n, 0, NULL);
+
+        if (!value || body[n] != '\n')
+            fail_msg("'%.*s' is no line", (int)n, body);
+        json_decref(value);
+        while (*body == ' ') {
+            body++;
+            n--;
+        }
+        hth_buffer_add(out, body, n + 1);
+        body += n + 1;
+    }
+}
+
+static void a_stream_of_lines_is_one(void **state)
+{
+    relay_stage *stage = *state;
+    client_reply reply = { .status = 0 };
+    hth_test_client client;
+
+    begin(stage);
+    client_ask(&client, stage, "{}");
+    client_hear(&client, &reply);
+    assert_string_equal(hth_buffer_text(&reply.body), text);
+    assert_non_null(strstr(client.heard, "Content-Type: application/x-ndjson\r\n"));
+    assert_non_null(strstr(client.heard, "X-Accel-Buffering: no\r\n"));
+    assert_true(stage->record.is_stream);
+    hth_test_client_close(&client);
+    client_reply_deinit(&reply);
+}
+
+static void a_silent_stream_of_lines_gets_space(void **state)
+{
+    relay_stage *stage = *state;
+    hth_test_client client;
+    client_reply reply = { .status = 0 };
+    hth_buffer read = { .text = NULL };
+
+    stage->options.keep_alive_ms = 20;
+    set_options(stage);
+    begin(stage);
+    stage->supervisor.fate = FATE_GONE;
+    stage->runs[0].cut = 300;
+    client_ask(&client, stage, "{}");
+    (void)hth_test_client_hear(&client, "\r\n1\r\n \r\n1\r\n \r\n"); /* two of them */
+    worker_start(&stage->supervisor);
+    client_hear(&client, &reply);
+    read_lines(hth_buffer_text(&reply.body), &read);
+    assert_string_equal(hth_buffer_text(&read), text);
+    hth_test_client_close(&client);
+    hth_buffer_deinit(&read);
+    client_reply_deinit(&reply);
+}
+
+static void an_error_is_the_last_line(void **state)
+{
+    relay_stage *stage = *state;
+
+    for (int silent = 0; silent < 2; silent++) {
+        hth_api_error error = { .kind = HTH_API_OVERLOADED, .message = "the server stops" };
+        client_reply reply = { .status = 0 };
+        hth_buffer read = { .text = NULL };
+        hth_test_client client;
+
+        stage->options.keep_alive_ms = silent ? 20 : 60000;
+        set_options(stage);
+        begin(stage);
+        stage->supervisor.fate = FATE_GONE;
+        stage->runs[0].cut = 300;
+        client_ask(&client, stage, "{}");
+        (void)hth_test_client_hear(&client, silent ? "\r\n1\r\n \r\n" : "{\"a\":1}\n");
+        hth_proxy_end_all(stage->proxy, &error);
+        client_hear(&client, &reply);
+        assert_true(reply.is_whole);
+        read_lines(hth_buffer_text(&reply.body), &read);
+        assert_int_equal(strncmp(read.text, "{\"a\":1}\n", 8), 0);
+        assert_string_equal(strstr(read.text, "{\"error\""), "{\"error\":\"the server stops\"}\n");
+        assert_int_equal(stage->record.status, 503);
+        hth_test_client_close(&client);
+        hth_buffer_deinit(&read);
+        client_reply_deinit(&reply);
+    }
+}
+
+/* The first run is the script's; those after it refuse. */
+static void refuse_later(fake_connection *connection, const fake_request *request, void *user_data)
+{
+    static const char body[] = "{\"error\":\"too many wait\"}";
+    const hth_frame_summary summary = { .status = 503 };
+    relay_stage *stage = user_data;
+    hth_buffer out = { .text = NULL }, frame = { .text = NULL };
+
+    if (stage->n_runs == 0) {
+        play(connection, request, stage);
+        return;
+    }
+    (void)note_run(stage, request); /* that it was the next one is known */
+    script_head(&out, HTH_FRAMES_CONTENT_TYPE);
+    hth_frame_add_head(&frame, 503, false, 1, "application/json", NULL);
+    hth_frame_add_bytes(&frame, body, sizeof(body) - 1);
+    hth_frame_add_end(&frame, &summary);
+    script_chunk(&out, &frame);
+    hth_buffer_clear(&frame);
+    script_chunk(&out, &frame);
+    fake_write(connection, out.text, out.n);
+    hth_buffer_deinit(&frame);
+    hth_buffer_deinit(&out);
+}
+
+static void why_no_worker_goes_on_is_told(void **state)
+{
+    relay_stage *stage = *state;
+    client_reply reply = { .status = 0 };
+    const char *error;
+
+    stage->supervisor.handler = refuse_later;
+    begin(stage);
+    stage->runs[0].cut = 300;
+    exchange_whole(stage, &reply);
+    error = strstr(hth_buffer_text(&reply.body), "\n{\"error\":\"");
+    assert_non_null(error);
+    assert_non_null(strstr(error, "too many wait"));
+    client_reply_deinit(&reply);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define STAGED(test) cmocka_unit_test_setup_teardown(test, stage_setup, stage_teardown)
+        STAGED(a_stream_of_lines_is_one),
+        STAGED(a_silent_stream_of_lines_gets_space),
+        STAGED(an_error_is_the_last_line),
+        STAGED(why_no_worker_goes_on_is_told),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
