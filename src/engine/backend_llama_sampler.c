@@ -1,5 +1,5 @@
 /*
- * backend_llama_sampler.c - what of sampling needs llama.cpp: its vocabulary, its tokenizer, its converter of schemas
+ * backend_llama_sampler.c - what of sampling needs llama.cpp: its vocabulary and its tokenizer
  *
  * The engine's own samplers are not used. Its grammars end the process where a reply ends too early, throw where a token
  * is refused, print what they cannot read to the terminal, and take time and memory without end for a grammar that is
@@ -8,13 +8,12 @@
  */
 #include "engine/backend_llama_sampler.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#include "engine/llama_schema.h"
 #include "engine/llama_shim.h"
 #include "engine/sampler.h"
 #include "engine/sampling.h"
+#include "engine/schema.h"
 
 /* A token of a grammar by its name, "<|im_start|>". */
 static bool token_of_name(const void *user_data, const char *text, size_t n_bytes, hearth_token *out)
@@ -35,22 +34,16 @@ static hearth_status read_grammar(const struct llama_model *llama, hth_grammar_m
     bool is_schema = sampling->json_schema != NULL;
     const char *given = is_schema ? sampling->json_schema : sampling->grammar;
     hth_gbnf *known = hth_grammar_memo_find(grammars, is_schema, given);
-    char *text = NULL;
-    size_t n = 0;
-    hearth_status status = HEARTH_OK;
+    hearth_status status;
 
     if (known) {
         *out = known;
         return HEARTH_OK;
     }
-    if (is_schema) {
-        status = hth_schema_to_grammar(sampling->json_schema, strlen(sampling->json_schema), &text, &n, err);
-        if (status == HEARTH_OK)
-            status = hth_gbnf_new(text, n, n_vocab, NULL, NULL, out, err);
-    } else {
+    if (is_schema)
+        status = hth_schema_compile(sampling->json_schema, strlen(sampling->json_schema), NULL, out, NULL, err);
+    else
         status = hth_gbnf_new(sampling->grammar, strlen(sampling->grammar), n_vocab, token_of_name, llama, out, err);
-    }
-    free(text);
     if (status == HEARTH_OK)
         hth_grammar_memo_keep(grammars, is_schema, given, *out);
     else

@@ -17,8 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NONE UINT32_MAX
-#define LAST_CODE_POINT 0x10FFFFu
+#include "engine/gbnf_builder.h"
+
+#define NONE HTH_GBNF_NONE
+#define LAST_CODE_POINT HTH_GBNF_LAST_CODE_POINT
 
 typedef struct rule_name {
     const char *text;
@@ -36,15 +38,8 @@ enum {
 };
 
 typedef struct reader {
+    hth_gbnf_builder tables; /* its line and status are the reader's */
     const char *begin, *at, *end;
-    uint32_t line;
-    hth_gbnf *grammar;
-    size_t elements_capacity, alternatives_capacity, rules_capacity, classes_capacity, ranges_capacity;
-    uint32_t *last_alternative; /* of each rule, while reading; [rules_capacity] */
-    size_t last_capacity;
-
-    hth_gbnf_element *stack; /* elements of alternatives that are being read */
-    size_t n_stack, stack_capacity;
 
     rule_name *names;
     size_t n_names, names_capacity;
@@ -54,92 +49,18 @@ typedef struct reader {
     uint32_t n_tokens;
     hth_gbnf_token_fn token;
     const void *user_data;
-
-    hearth_status status;
-    hearth_error *err;
 } reader;
 
 /* ---- failing ----------------------------------------------------------------------------------------------------- */
 
-#define FAIL(r, ...) \
-    ((void)((r)->status == HEARTH_OK ? (r)->status = hth_fail((r)->err, HEARTH_MISUSE, __VA_ARGS__) : 0))
+#define FAIL(r, ...)                                                                         \
+    ((void)((r)->tables.status == HEARTH_OK                                                  \
+                ? (r)->tables.status = hth_fail((r)->tables.err, HEARTH_MISUSE, __VA_ARGS__) \
+                : 0))
 
 static bool failed(const reader *r)
 {
-    return r->status != HEARTH_OK;
-}
-
-/* Room for one more in an array; false, with the reader failed, when there is none or the limit is reached. */
-static bool reserve(reader *r, void **array, size_t n, size_t *capacity, size_t size, size_t limit, const char *what)
-{
-    size_t more = *capacity ? 2 * *capacity : 64;
-    void *grown;
-
-    if (failed(r))
-        return false;
-    if (n >= limit) {
-        FAIL(r, "line %u: the grammar has more than %zu %s; make it smaller or repeat less", r->line, limit, what);
-        return false;
-    }
-    if (n < *capacity)
-        return true;
-    grown = realloc(*array, more * size);
-    if (!grown) {
-        r->status = hth_fail(r->err, HEARTH_NO_MEMORY, "no memory for a grammar");
-        return false;
-    }
-    *array = grown;
-    *capacity = more;
-    return true;
-}
-
-/* ---- tables ------------------------------------------------------------------------------------------------------ */
-
-static void push(reader *r, hth_gbnf_type type, uint32_t value)
-{
-    if (reserve(r, (void **)&r->stack, r->n_stack, &r->stack_capacity, sizeof(r->stack[0]), HTH_GBNF_ELEMENTS_MAX,
-                "elements"))
-        r->stack[r->n_stack++] = (hth_gbnf_element){ .type = type, .value = value };
-}
-
-static uint32_t new_rule(reader *r)
-{
-    hth_gbnf *g = r->grammar;
-
-    if (!reserve(r, (void **)&g->rules, g->n_rules, &r->rules_capacity, sizeof(g->rules[0]), HTH_GBNF_RULES_MAX,
-                 "rules") ||
-        !reserve(r, (void **)&r->last_alternative, g->n_rules, &r->last_capacity, sizeof(r->last_alternative[0]),
-                 HTH_GBNF_RULES_MAX, "rules"))
-        return 0;
-    g->rules[g->n_rules] = NONE;
-    r->last_alternative[g->n_rules] = NONE;
-    return (uint32_t)g->n_rules++;
-}
-
-/* End an alternative of rule: the elements on the stack from base on. */
-static void end_alternative(reader *r, uint32_t rule, size_t base)
-{
-    hth_gbnf *g = r->grammar;
-    size_t begin = g->n_elements;
-    uint32_t id = (uint32_t)g->n_alternatives;
-
-    for (size_t i = base; i <= r->n_stack; i++) {
-        if (!reserve(r, (void **)&g->elements, g->n_elements, &r->elements_capacity, sizeof(g->elements[0]),
-                     HTH_GBNF_ELEMENTS_MAX, "elements"))
-            return;
-        g->elements[g->n_elements++] =
-            i < r->n_stack ? r->stack[i] : (hth_gbnf_element){ .type = HTH_GBNF_END, .value = rule };
-    }
-    r->n_stack = base;
-    if (!reserve(r, (void **)&g->alternatives, g->n_alternatives, &r->alternatives_capacity, sizeof(g->alternatives[0]),
-                 HTH_GBNF_ELEMENTS_MAX, "alternatives"))
-        return;
-    g->alternatives[g->n_alternatives++] = (hth_gbnf_alternative){ .begin = (uint32_t)begin, .next = NONE };
-    if (r->last_alternative[rule] == NONE)
-        g->rules[rule] = id;
-    else
-        g->alternatives[r->last_alternative[rule]].next = id;
-    r->last_alternative[rule] = id;
+    return r->tables.status != HEARTH_OK;
 }
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
@@ -156,15 +77,16 @@ static uint32_t rule_of_name(reader *r, const char *text, uint32_t n_bytes)
         if (r->names[i].n_bytes == n_bytes && memcmp(r->names[i].text, text, n_bytes) == 0)
             return r->names[i].rule;
         if (++r->n_comparisons > COMPARISONS_MAX) {
-            FAIL(r, "line %u: too many names of rules are alike here; rename some", r->line);
+            FAIL(r, "line %u: too many names of rules are alike here; rename some", r->tables.line);
             return 0;
         }
     }
-    if (!reserve(r, (void **)&r->names, r->n_names, &r->names_capacity, sizeof(r->names[0]), HTH_GBNF_RULES_MAX,
-                 "rules"))
+    if (!hth_gbnf_reserve(&r->tables, (void **)&r->names, r->n_names, &r->names_capacity, sizeof(r->names[0]),
+                          HTH_GBNF_RULES_MAX, "rules"))
         return 0;
-    r->names[r->n_names] =
-        (rule_name){ .text = text, .n_bytes = n_bytes, .rule = new_rule(r), .next = *bucket, .line = r->line };
+    r->names[r->n_names] = (rule_name){
+        .text = text, .n_bytes = n_bytes, .rule = hth_gbnf_add_rule(&r->tables), .next = *bucket, .line = r->tables.line
+    };
     *bucket = (uint32_t)r->n_names;
     return r->names[r->n_names++].rule;
 }
@@ -210,7 +132,7 @@ static void skip_space(reader *r, bool newline_too)
         } else if (c == '\n' || c == '\r') {
             if (!newline_too)
                 return;
-            r->line += c == '\n';
+            r->tables.line += c == '\n';
         } else if (c != ' ' && c != '\t') {
             return;
         }
@@ -229,14 +151,14 @@ static uint32_t read_hex(reader *r, int n_digits)
                                          : -1;
 
         if (digit < 0) {
-            FAIL(r, "line %u: an escape needs %d hexadecimal digits", r->line, n_digits);
+            FAIL(r, "line %u: an escape needs %d hexadecimal digits", r->tables.line, n_digits);
             return 0;
         }
         value = value << 4 | (uint32_t)digit;
         r->at++;
     }
     if (value > LAST_CODE_POINT)
-        FAIL(r, "line %u: there is no character U+%X", r->line, value);
+        FAIL(r, "line %u: there is no character U+%X", r->tables.line, value);
     return value;
 }
 
@@ -248,10 +170,10 @@ static uint32_t read_character(reader *r)
     uint32_t value;
 
     if (c < 0) {
-        FAIL(r, "line %u: the grammar ends inside a literal or a class", r->line);
+        FAIL(r, "line %u: the grammar ends inside a literal or a class", r->tables.line);
         return 0;
     }
-    r->line += c == '\n';
+    r->tables.line += c == '\n';
     r->at++;
     if (c == '\\') {
         c = peek(r);
@@ -268,7 +190,7 @@ static uint32_t read_character(reader *r)
         case '[':
         case ']':
         case '-': return (uint32_t)c;
-        default: FAIL(r, "line %u: unknown escape; known are x u U t r n \\ \" [ ] -", r->line); return 0;
+        default: FAIL(r, "line %u: unknown escape; known are x u U t r n \\ \" [ ] -", r->tables.line); return 0;
         }
     }
     value = n == 0 ? (uint32_t)c : (uint32_t)c & (0x3Fu >> n);
@@ -277,48 +199,12 @@ static uint32_t read_character(reader *r)
     return value;
 }
 
-/* ---- classes ----------------------------------------------------------------------------------------------------- */
-
-static int by_first(const void *a, const void *b)
-{
-    const hth_gbnf_range *left = a;
-    const hth_gbnf_range *right = b;
-
-    return left->first < right->first ? -1 : left->first > right->first;
-}
-
-static void add_range(reader *r, uint32_t first, uint32_t last)
-{
-    hth_gbnf *g = r->grammar;
-
-    if (reserve(r, (void **)&g->ranges, g->n_ranges, &r->ranges_capacity, sizeof(g->ranges[0]), HTH_GBNF_ELEMENTS_MAX,
-                "character ranges"))
-        g->ranges[g->n_ranges++] = (hth_gbnf_range){ .first = first, .last = last };
-}
-
-/* Sort the ranges from begin on and join those that touch. */
-static void join_ranges(hth_gbnf *g, size_t begin)
-{
-    size_t n = begin;
-
-    qsort(g->ranges + begin, g->n_ranges - begin, sizeof(g->ranges[0]), by_first);
-    for (size_t i = begin; i < g->n_ranges; i++) {
-        hth_gbnf_range range = g->ranges[i];
-
-        if (n > begin && range.first <= g->ranges[n - 1].last + 1) {
-            if (range.last > g->ranges[n - 1].last)
-                g->ranges[n - 1].last = range.last;
-        } else {
-            g->ranges[n++] = range;
-        }
-    }
-    g->n_ranges = n;
-}
+/* ---- classes ------------------------------------------------------------------------------------------------------- */
 
 /* Replace the joined ranges from begin on by everything else. */
 static void negate_ranges(reader *r, size_t begin)
 {
-    hth_gbnf *g = r->grammar;
+    hth_gbnf *g = r->tables.grammar;
     size_t n = begin;
     uint32_t next = 0;
     size_t end = g->n_ranges;
@@ -332,35 +218,7 @@ static void negate_ranges(reader *r, size_t begin)
     }
     g->n_ranges = n;
     if (next <= LAST_CODE_POINT)
-        add_range(r, next, LAST_CODE_POINT);
-}
-
-/* Make a class of the ranges from begin on; one that is there already is used again. */
-static uint32_t end_class(reader *r, size_t begin)
-{
-    hth_gbnf *g = r->grammar;
-    size_t n = g->n_ranges - begin;
-    hth_gbnf_class *class_;
-
-    /* Literals of a schema repeat the same few characters: looking at the last classes finds most of them. */
-    for (size_t i = 0; i < g->n_classes && i < 128; i++) {
-        const hth_gbnf_class *known = &g->classes[g->n_classes - 1 - i];
-
-        if (known->end - known->begin == n && n > 0 &&
-            memcmp(g->ranges + known->begin, g->ranges + begin, n * sizeof(g->ranges[0])) == 0) {
-            g->n_ranges = begin;
-            return (uint32_t)(g->n_classes - 1 - i);
-        }
-    }
-    if (!reserve(r, (void **)&g->classes, g->n_classes, &r->classes_capacity, sizeof(g->classes[0]),
-                 HTH_GBNF_ELEMENTS_MAX, "classes"))
-        return 0;
-    class_ = &g->classes[g->n_classes];
-    *class_ = (hth_gbnf_class){ .begin = (uint32_t)begin, .end = (uint32_t)g->n_ranges };
-    for (size_t i = begin; i < g->n_ranges; i++)
-        for (uint32_t c = g->ranges[i].first; c <= g->ranges[i].last && c < 128; c++)
-            class_->ascii[c / 64] |= UINT64_C(1) << c % 64;
-    return (uint32_t)g->n_classes++;
+        hth_gbnf_add_range(&r->tables, next, LAST_CODE_POINT);
 }
 
 bool hth_gbnf_class_has_any(const hth_gbnf *grammar, uint32_t class_id, uint32_t first, uint32_t last)
@@ -393,25 +251,25 @@ static void read_literal(reader *r)
 {
     r->at++;
     while (!failed(r) && peek(r) != '"') {
-        size_t begin = r->grammar->n_ranges;
+        size_t begin = r->tables.grammar->n_ranges;
         uint32_t c = read_character(r);
 
-        add_range(r, c, c);
-        push(r, HTH_GBNF_CLASS, end_class(r, begin));
+        hth_gbnf_add_range(&r->tables, c, c);
+        hth_gbnf_push(&r->tables, HTH_GBNF_CLASS, hth_gbnf_end_class(&r->tables, begin));
     }
     r->at++;
 }
 
 static void read_class(reader *r)
 {
-    size_t begin = r->grammar->n_ranges;
+    size_t begin = r->tables.grammar->n_ranges;
     bool negated;
 
     r->at++;
     negated = peek(r) == '^';
     r->at += negated;
     if (peek(r) == ']')
-        FAIL(r, "line %u: a class has no characters; write . for any character", r->line);
+        FAIL(r, "line %u: a class has no characters; write . for any character", r->tables.line);
     while (!failed(r) && peek(r) != ']') {
         uint32_t first = read_character(r);
         uint32_t last = first;
@@ -421,16 +279,16 @@ static void read_class(reader *r)
             last = read_character(r);
         }
         if (last < first)
-            FAIL(r, "line %u: a range of a class ends before it begins", r->line);
-        add_range(r, first, last);
+            FAIL(r, "line %u: a range of a class ends before it begins", r->tables.line);
+        hth_gbnf_add_range(&r->tables, first, last);
     }
     if (failed(r))
         return;
     r->at++;
-    join_ranges(r->grammar, begin);
+    hth_gbnf_join_ranges(r->tables.grammar, begin);
     if (negated)
         negate_ranges(r, begin);
-    push(r, HTH_GBNF_CLASS, end_class(r, begin));
+    hth_gbnf_push(&r->tables, HTH_GBNF_CLASS, hth_gbnf_end_class(&r->tables, begin));
 }
 
 static uint64_t read_number(reader *r)
@@ -438,7 +296,7 @@ static uint64_t read_number(reader *r)
     uint64_t value = 0;
 
     if (peek(r) < '0' || peek(r) > '9')
-        FAIL(r, "line %u: a number is expected", r->line);
+        FAIL(r, "line %u: a number is expected", r->tables.line);
     for (; peek(r) >= '0' && peek(r) <= '9'; r->at++)
         if (value < UINT32_MAX) /* beyond every limit is enough */
             value = value * 10 + (uint64_t)(peek(r) - '0');
@@ -454,7 +312,7 @@ static void read_token(reader *r)
     r->at += negated;
     begin = r->at;
     if (peek(r) != '<') {
-        FAIL(r, "line %u: '!' goes before a token, !<...>", r->line);
+        FAIL(r, "line %u: '!' goes before a token, !<...>", r->tables.line);
         return;
     }
     r->at++;
@@ -464,9 +322,9 @@ static void read_token(reader *r)
         r->at++;
         id = read_number(r);
         if (r->end - r->at < 2 || memcmp(r->at, "]>", 2) != 0)
-            FAIL(r, "line %u: a token id is written <[id]>", r->line);
+            FAIL(r, "line %u: a token id is written <[id]>", r->tables.line);
         else if (id >= r->n_tokens)
-            FAIL(r, "line %u: there is no token %llu in the vocabulary of %u", r->line, (unsigned long long)id,
+            FAIL(r, "line %u: there is no token %llu in the vocabulary of %u", r->tables.line, (unsigned long long)id,
                  r->n_tokens);
         r->at += 2;
         token = (hearth_token)id;
@@ -474,36 +332,20 @@ static void read_token(reader *r)
         while (peek(r) >= 0 && peek(r) != '>' && peek(r) != '\n')
             r->at++;
         if (peek(r) != '>') {
-            FAIL(r, "line %u: a token's name has no end '>'", r->line);
+            FAIL(r, "line %u: a token's name has no end '>'", r->tables.line);
             return;
         }
         r->at++;
         if (!r->token || !r->token(r->user_data, begin, (size_t)(r->at - begin), &token) || token < 0 ||
             (uint32_t)token >= r->n_tokens)
-            FAIL(r, "line %u: '%.*s' is not the name of one token", r->line,
+            FAIL(r, "line %u: '%.*s' is not the name of one token", r->tables.line,
                  (int)(r->at - begin < 60 ? r->at - begin : 60), begin);
     }
-    r->grammar->has_tokens = true;
-    push(r, negated ? HTH_GBNF_TOKEN_NOT : HTH_GBNF_TOKEN, (uint32_t)token);
+    r->tables.grammar->has_tokens = true;
+    hth_gbnf_push(&r->tables, negated ? HTH_GBNF_TOKEN_NOT : HTH_GBNF_TOKEN, (uint32_t)token);
 }
 
 /* ---- repetitions ------------------------------------------------------------------------------------------------- */
-
-/* A rule "item rest |", without rest where it is NONE, and with itself as rest where self is set. */
-static uint32_t optional_rule(reader *r, hth_gbnf_element item, uint32_t rest, bool self)
-{
-    uint32_t rule = new_rule(r);
-    size_t base = r->n_stack;
-
-    if (failed(r))
-        return 0;
-    push(r, item.type, item.value);
-    if (self || rest != NONE)
-        push(r, HTH_GBNF_RULE, self ? rule : rest);
-    end_alternative(r, rule, base);
-    end_alternative(r, rule, base);
-    return rule;
-}
 
 /* Repeat what is on the stack from item on least to most times; most UINT64_MAX: without end. */
 static void repeat(reader *r, size_t item, uint64_t least, uint64_t most)
@@ -511,34 +353,34 @@ static void repeat(reader *r, size_t item, uint64_t least, uint64_t most)
     hth_gbnf_element one;
     uint32_t rest = NONE;
 
-    if (item == r->n_stack)
-        FAIL(r, "line %u: there is nothing before a repetition", r->line);
+    if (item == r->tables.n_stack)
+        FAIL(r, "line %u: there is nothing before a repetition", r->tables.line);
     else if (least > HTH_GBNF_REPETITIONS_MAX || (most != UINT64_MAX && most > HTH_GBNF_REPETITIONS_MAX))
-        FAIL(r, "line %u: a repetition may have at most %d times; leave the end away for any number", r->line,
+        FAIL(r, "line %u: a repetition may have at most %d times; leave the end away for any number", r->tables.line,
              HTH_GBNF_REPETITIONS_MAX);
     else if (most < least)
-        FAIL(r, "line %u: a repetition ends before it begins", r->line);
+        FAIL(r, "line %u: a repetition ends before it begins", r->tables.line);
     if (failed(r))
         return;
-    if (r->n_stack - item > 1) {
-        uint32_t rule = new_rule(r);
+    if (r->tables.n_stack - item > 1) {
+        uint32_t rule = hth_gbnf_add_rule(&r->tables);
 
-        end_alternative(r, rule, item);
-        push(r, HTH_GBNF_RULE, rule);
+        hth_gbnf_end_alternative(&r->tables, rule, item);
+        hth_gbnf_push(&r->tables, HTH_GBNF_RULE, rule);
         if (failed(r))
             return;
     }
-    one = r->stack[item];
-    r->n_stack = item;
+    one = r->tables.stack[item];
+    r->tables.n_stack = item;
     for (uint64_t i = 0; i < least && !failed(r); i++)
-        push(r, one.type, one.value);
+        hth_gbnf_push(&r->tables, one.type, one.value);
     if (most == UINT64_MAX)
-        rest = optional_rule(r, one, NONE, true);
+        rest = hth_gbnf_add_optional(&r->tables, one, NONE, true);
     else
         for (uint64_t i = least; i < most && !failed(r); i++)
-            rest = optional_rule(r, one, rest, false);
+            rest = hth_gbnf_add_optional(&r->tables, one, rest, false);
     if (rest != NONE)
-        push(r, HTH_GBNF_RULE, rest);
+        hth_gbnf_push(&r->tables, HTH_GBNF_RULE, rest);
 }
 
 static void read_braces(reader *r, size_t item, bool nested)
@@ -557,7 +399,7 @@ static void read_braces(reader *r, size_t item, bool nested)
         skip_space(r, nested);
     }
     if (peek(r) != '}')
-        FAIL(r, "line %u: a repetition is written {m}, {m,} or {m,n}", r->line);
+        FAIL(r, "line %u: a repetition is written {m}, {m,} or {m,n}", r->tables.line);
     r->at++;
     repeat(r, item, least, most);
 }
@@ -568,10 +410,10 @@ static void read_alternatives(reader *r, uint32_t rule, int depth);
 
 static void read_group(reader *r, int depth)
 {
-    uint32_t rule = new_rule(r);
+    uint32_t rule = hth_gbnf_add_rule(&r->tables);
 
     if (depth >= HTH_GBNF_NESTING_MAX)
-        FAIL(r, "line %u: groups are nested more than %d deep", r->line, HTH_GBNF_NESTING_MAX);
+        FAIL(r, "line %u: groups are nested more than %d deep", r->tables.line, HTH_GBNF_NESTING_MAX);
     r->at++;
     skip_space(r, true);
     if (failed(r))
@@ -580,18 +422,18 @@ static void read_group(reader *r, int depth)
     if (peek(r) != ')') {
         char text[24];
 
-        FAIL(r, "line %u: ')' is expected before %s", r->line, here(r, text));
+        FAIL(r, "line %u: ')' is expected before %s", r->tables.line, here(r, text));
         return;
     }
     r->at++;
-    push(r, HTH_GBNF_RULE, rule);
+    hth_gbnf_push(&r->tables, HTH_GBNF_RULE, rule);
 }
 
 /* The items of one alternative, left on the stack. */
 static void read_sequence(reader *r, int depth)
 {
     bool nested = depth > 0;
-    size_t item = r->n_stack;
+    size_t item = r->tables.n_stack;
 
     while (!failed(r)) {
         int c = peek(r);
@@ -602,7 +444,7 @@ static void read_sequence(reader *r, int depth)
         } else if (c == '{') {
             read_braces(r, item, nested);
         } else {
-            item = r->n_stack;
+            item = r->tables.n_stack;
             if (c == '"') {
                 read_literal(r);
             } else if (c == '[') {
@@ -612,17 +454,17 @@ static void read_sequence(reader *r, int depth)
             } else if (c == '(') {
                 read_group(r, depth);
             } else if (c == '.') {
-                size_t begin = r->grammar->n_ranges;
+                size_t begin = r->tables.grammar->n_ranges;
 
                 r->at++;
-                add_range(r, 0, LAST_CODE_POINT);
-                push(r, HTH_GBNF_CLASS, end_class(r, begin));
+                hth_gbnf_add_range(&r->tables, 0, LAST_CODE_POINT);
+                hth_gbnf_push(&r->tables, HTH_GBNF_CLASS, hth_gbnf_end_class(&r->tables, begin));
             } else if (is_word(c)) {
                 const char *begin = r->at;
 
                 while (is_word(peek(r)))
                     r->at++;
-                push(r, HTH_GBNF_RULE, rule_of_name(r, begin, (uint32_t)(r->at - begin)));
+                hth_gbnf_push(&r->tables, HTH_GBNF_RULE, rule_of_name(r, begin, (uint32_t)(r->at - begin)));
             } else {
                 return;
             }
@@ -633,13 +475,13 @@ static void read_sequence(reader *r, int depth)
 
 static void read_alternatives(reader *r, uint32_t rule, int depth)
 {
-    size_t base = r->n_stack;
+    size_t base = r->tables.n_stack;
 
     for (;;) {
         read_sequence(r, depth);
         if (failed(r))
             return;
-        end_alternative(r, rule, base);
+        hth_gbnf_end_alternative(&r->tables, rule, base);
         if (peek(r) != '|')
             return;
         r->at++;
@@ -657,7 +499,7 @@ static void read_rule(reader *r)
     while (is_word(peek(r)))
         r->at++;
     if (r->at == name) {
-        FAIL(r, "line %u: the name of a rule is expected before %s", r->line, here(r, text));
+        FAIL(r, "line %u: the name of a rule is expected before %s", r->tables.line, here(r, text));
         return;
     }
     n_name = r->at - name;
@@ -666,18 +508,18 @@ static void read_rule(reader *r)
     if (failed(r))
         return;
     if (r->end - r->at < 3 || memcmp(r->at, "::=", 3) != 0) {
-        FAIL(r, "line %u: '::=' is expected before %s", r->line, here(r, text));
+        FAIL(r, "line %u: '::=' is expected before %s", r->tables.line, here(r, text));
         return;
     }
-    if (r->grammar->rules[rule] != NONE) {
-        FAIL(r, "line %u: the rule '%.*s' is defined twice", r->line, (int)(n_name < 60 ? n_name : 60), name);
+    if (r->tables.grammar->rules[rule] != NONE) {
+        FAIL(r, "line %u: the rule '%.*s' is defined twice", r->tables.line, (int)(n_name < 60 ? n_name : 60), name);
         return;
     }
     r->at += 3;
     skip_space(r, true);
     read_alternatives(r, rule, 0);
     if (!failed(r) && peek(r) >= 0 && peek(r) != '\n' && peek(r) != '\r')
-        FAIL(r, "line %u: nothing can be made of %s", r->line, here(r, text));
+        FAIL(r, "line %u: nothing can be made of %s", r->tables.line, here(r, text));
     skip_space(r, true);
 }
 
@@ -711,12 +553,12 @@ static void check_names(reader *r)
         const rule_name *name = &r->names[i];
 
         /* Set when the name was. NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult) */
-        if (r->grammar->rules[name->rule] == NONE)
+        if (r->tables.grammar->rules[name->rule] == NONE)
             FAIL(r, "line %u: the rule '%.*s' is not defined", name->line,
                  (int)(name->n_bytes < 60 ? name->n_bytes : 60), name->text);
         if (name->n_bytes == 4 && memcmp(name->text, "root", 4) == 0) {
             has_root = true;
-            r->grammar->root = name->rule;
+            r->tables.grammar->root = name->rule;
         }
     }
     if (!has_root)
@@ -727,43 +569,26 @@ hearth_status hth_gbnf_new(const char *text, size_t n_bytes, uint32_t n_tokens, 
                            const void *user_data, hth_gbnf **out, hearth_error *err)
 {
     reader *r = calloc(1, sizeof(*r));
-    hth_gbnf *grammar = calloc(1, sizeof(*grammar));
     hearth_status status;
 
-    if (!r || !grammar) {
-        free(r);
-        free(grammar);
+    if (!r)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a grammar");
-    }
-    *r = (reader){ .begin = text,
-                   .at = text,
-                   .end = text + n_bytes,
-                   .line = 1,
-                   .grammar = grammar,
-                   .n_tokens = n_tokens,
-                   .token = token,
-                   .user_data = user_data,
-                   .err = err };
-    atomic_init(&grammar->n_refs, 1);
+    *r = (reader){
+        .begin = text, .at = text, .end = text + n_bytes, .n_tokens = n_tokens, .token = token, .user_data = user_data
+    };
     memset(r->buckets, 0xFF, sizeof(r->buckets));
-    if (!is_text(text, n_bytes))
+    if (hth_gbnf_builder_init(&r->tables, err) == HEARTH_OK && !is_text(text, n_bytes))
         FAIL(r, "the grammar is not UTF-8 text");
+    r->tables.line = 1;
     skip_space(r, true);
     while (!failed(r) && r->at < r->end)
         read_rule(r);
     if (!failed(r))
         check_names(r);
-    status = r->status;
-    free(r->last_alternative);
-    free(r->stack);
+    status = hth_gbnf_builder_end(&r->tables, out);
     free(r->names);
     free(r);
-    if (status != HEARTH_OK) {
-        hth_gbnf_unref(grammar);
-        return status;
-    }
-    *out = grammar;
-    return HEARTH_OK;
+    return status;
 }
 
 hth_gbnf *hth_gbnf_ref(hth_gbnf *grammar)

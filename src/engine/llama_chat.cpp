@@ -48,6 +48,8 @@ constexpr size_t schema_name_bytes_max = 256;
 constexpr size_t pattern_bytes_max = 1024;   /* the converter recurses along it */
 constexpr double integer_bound_max = 9.2e18; /* what is less has an opposite, and is not 2^63 - 1, which means none */
 constexpr double lone_bound_max = 1e15;
+constexpr double repetitions_max = 10000;     /* as in gbnf.h */
+constexpr double all_repetitions_max = 50000; /* each becomes a rule; gbnf.h has the limit of those */
 constexpr size_t json_depth_max = 64;
 constexpr uint64_t pairs_max = 8000000; /* of one conversation; the parser keeps members in a list; some 40 ms */
 constexpr double schemas_ms_max = 250;  /* for the grammars of all tools */
@@ -126,6 +128,7 @@ void check_template(const char *source)
 /* What the texts of one conversation have taken so far of what they may. */
 struct spent {
     uint64_t n_pairs = 0;
+    double n_repetitions = 0; /* that counts in schemas ask for */
     schema_cost schemas{ schemas_ms_max };
 };
 
@@ -184,13 +187,14 @@ bool is_integer(const json &schema)
 
 /*
  * The engine's converter reads bounds of integers as 64 bits, without a look at whether they fit, and writes one bound
- * alone for 15 digits at most. Bounds beyond that are left out: the reply is not kept to them then.
+ * alone for 15 digits at most; and a grammar repeats so many times at most. Bounds beyond that are left out: the reply is
+ * not kept to them then.
  */
-void drop_wide_bounds(json &schema)
+void drop_wide_bounds(json &schema, spent &so_far)
 {
     if (schema.is_array()) {
         for (size_t i = 0; i < schema.size(); i++)
-            drop_wide_bounds(schema.at(i));
+            drop_wide_bounds(schema.at(i), so_far);
         return;
     }
     if (!schema.is_object())
@@ -212,8 +216,16 @@ void drop_wide_bounds(json &schema)
         if (n_left == 1 && std::fabs(schema.at(last).get<double>()) >= lone_bound_max)
             schema.erase(last);
     }
+    for (const char *key : { "minLength", "maxLength", "minItems", "maxItems" }) {
+        double count = schema.contains(key) && schema.at(key).is_number() ? schema.at(key).get<double>() : 0;
+
+        if (count > repetitions_max || count > all_repetitions_max - so_far.n_repetitions)
+            schema.erase(key);
+        else
+            so_far.n_repetitions += count;
+    }
     for (const auto &entry : schema.items())
-        drop_wide_bounds(entry.value());
+        drop_wide_bounds(entry.value(), so_far);
 }
 
 json schema_within(const std::string &what, const char *text, spent &so_far)
@@ -228,7 +240,7 @@ json schema_within(const std::string &what, const char *text, spent &so_far)
     } catch (const schema_cost::too_much &e) {
         throw refused(what + ", with the others before: " + e.what());
     }
-    drop_wide_bounds(schema);
+    drop_wide_bounds(schema, so_far);
     return schema;
 }
 

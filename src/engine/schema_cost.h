@@ -1,5 +1,5 @@
 /*
- * schema_cost.h - how long the engine's converter would take for a schema, found out before it is asked
+ * schema_cost.h - how long the engine's converter would take for a tool's schema, found out before it is asked
  *
  * The converter (json_schema_to_grammar in llama-common, v0.5.0) and its reader of schemas take time without bound: lists
  * of types and parts of allOf multiply with each level, allOf may go round in a circle until the stack is used up,

@@ -2,9 +2,9 @@
  * grammar_fuzz.c - no grammar, schema or pattern, and no reply that follows one, crashes or holds up the sampler
  *
  * The first byte of an input says what it is: a grammar, a schema, a lazy grammar with the input's first line as a
- * pattern, or a pattern alone. Grammars go to the sampler in this program, which the fuzzer sees into; schemas to the
- * engine's module. What compiles is followed for a few tokens, each the first that it allows from a place
- * the input chooses; what the mask allows must be accepted.
+ * pattern, or a pattern alone. They go to the sampler in this program, which the fuzzer sees into. What compiles is
+ * followed for a few tokens, each the first that it allows from a place the input chooses; what the mask allows must be
+ * accepted.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +14,7 @@
 #include "engine/pattern.h"
 #include "engine/sampler.h"
 #include "engine/sampling.h"
+#include "engine/schema.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
@@ -59,18 +60,18 @@ static hearth_status open_grammar(const hearth_sampling *sampling, hth_engine_sa
 {
     hth_sampler_parts parts = { .n_vocab = info.n_vocab, .vocabulary = vocabulary };
     hearth_status status = hth_sampling_check(sampling, err);
+    hth_schema_notes notes = { .n = 0 };
 
-    if (status == HEARTH_OK)
+    if (status == HEARTH_OK && sampling->json_schema)
+        status = hth_schema_compile(sampling->json_schema, strlen(sampling->json_schema), NULL, &parts.gbnf_take,
+                                    &notes, err);
+    else if (status == HEARTH_OK)
         status =
             hth_gbnf_new(sampling->grammar, strlen(sampling->grammar), info.n_vocab, NULL, NULL, &parts.gbnf_take, err);
     return status == HEARTH_OK ? hth_sampler_new(sampling, &parts, out, err) : status;
 }
 
-typedef hearth_status (*apply_fn)(hth_engine_sampler *, const float *, const hth_sample_at *, const hth_candidate **,
-                                  size_t *, hearth_error *);
-typedef hearth_status (*accept_fn)(hth_engine_sampler *, hearth_token, bool, hearth_error *);
-
-static void follow(hth_engine_sampler *sampler, apply_fn apply, accept_fn accept, uint8_t choice)
+static void follow(hth_engine_sampler *sampler, uint8_t choice)
 {
     for (uint32_t i = 0; i < TOKENS; i++) {
         const hth_candidate *candidates;
@@ -78,11 +79,11 @@ static void follow(hth_engine_sampler *sampler, apply_fn apply, accept_fn accept
 
         for (uint32_t j = 0; j < info.n_vocab; j++)
             logits[j] = (float)((j * 2654435761u + i * 40503u + choice * 977u) % 1000) / 100;
-        if (apply(sampler, logits, &(hth_sample_at){ .position = i }, &candidates, &n, NULL) != HEARTH_OK)
+        if (hth_sampler_apply(sampler, logits, &(hth_sample_at){ .position = i }, &candidates, &n, NULL) != HEARTH_OK)
             return;
         if (n == 0)
             abort();
-        if (accept(sampler, candidates[choice % n].token, true, NULL) == HEARTH_MISUSE)
+        if (hth_sampler_accept(sampler, candidates[choice % n].token, true, NULL) == HEARTH_MISUSE)
             abort();
         if (llama->is_end(model, candidates[choice % n].token))
             return;
@@ -127,12 +128,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
         if (hth_pattern_new(text, &pattern, &err) == HEARTH_OK)
             hth_pattern_free(pattern);
     }
-    if (sampling.grammar && open_grammar(&sampling, &sampler, &err) == HEARTH_OK) {
-        follow(sampler, hth_sampler_apply, hth_sampler_accept, bytes[0] >> 4);
+    if ((sampling.grammar || sampling.json_schema) && open_grammar(&sampling, &sampler, &err) == HEARTH_OK) {
+        follow(sampler, bytes[0] >> 4);
         hth_sampler_free(sampler);
-    } else if (sampling.json_schema && llama->sampler_new(model, &sampling, &sampler, &err) == HEARTH_OK) {
-        follow(sampler, llama->sampler_apply, llama->sampler_accept, bytes[0] >> 4);
-        llama->sampler_free(sampler);
     }
     free(text);
     return 0;

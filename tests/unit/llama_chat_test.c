@@ -428,6 +428,41 @@ static void a_schema_that_the_engine_cannot_read_is_told_without_its_inner_life(
     hearth_model_unref(model);
 }
 
+static void counts_that_a_grammar_cannot_hold_do_not_fail_a_tool(void **state)
+{
+    static const char *const templates[] = { "Qwen-Qwen2.5-7B-Instruct.jinja", "Qwen3-Coder.jinja" };
+    static char parameters[4096];
+    const hearth_chat_tool tool = { .name = "f", .parameters = parameters };
+    const fixture *f = *state;
+    size_t n;
+
+    n = (size_t)snprintf(parameters, sizeof(parameters),
+                         "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\",\"maxLength\":524288},"
+                         "\"b\":{\"type\":\"array\",\"maxItems\":1e9}");
+    for (int i = 0; i < 20; i++) /* each of them is small enough, all of them are not */
+        n += (size_t)snprintf(parameters + n, sizeof(parameters) - n,
+                              ",\"p%d\":{\"type\":\"string\",\"maxLength\":9000}", i);
+    (void)snprintf(parameters + n, sizeof(parameters) - n, "}}");
+    for (size_t i = 0; i < sizeof(templates) / sizeof(templates[0]); i++) {
+        hearth_model *model = model_of(f, templates[i]);
+        hearth_conversation c = asking();
+        hearth_chat_prompt prompt;
+        hearth_error err;
+        hth_gbnf *gbnf = NULL;
+
+        c.tools = &tool;
+        c.n_tools = 1;
+        if (hearth_conversation_render(model, &c, &prompt, &err) != HEARTH_OK)
+            fail_msg("%s", err.message);
+        assert_non_null(prompt.grammar);
+        if (hth_gbnf_new(prompt.grammar, strlen(prompt.grammar), 0, NULL, NULL, &gbnf, &err) != HEARTH_OK)
+            fail_msg("%s: %s", templates[i], err.message);
+        hth_gbnf_unref(gbnf);
+        hearth_chat_prompt_free(&prompt);
+        hearth_model_unref(model);
+    }
+}
+
 static void every_template_of_the_engine_survives_tools_and_nonsense(void **state)
 {
     static const char *const nonsense[] = {
@@ -650,6 +685,7 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(every_template_of_the_engine_survives_tools_and_nonsense, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_reply_of_nothing_but_brackets_ends_no_process, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(counts_that_a_grammar_cannot_hold_do_not_fail_a_tool, set_up, tear_down),
         cmocka_unit_test_setup_teardown(schemas_beyond_the_limits_are_refused_by_name, set_up, tear_down),
         cmocka_unit_test_setup_teardown(schemas_that_the_engine_would_not_get_done_with_are_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_grammar_that_is_too_large_is_left_out_where_it_only_helps, set_up, tear_down),
