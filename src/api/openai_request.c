@@ -261,11 +261,8 @@ static void parse_function(hth_api_parse *parse, const hth_fields *function, hea
     hth_fields_string(function, "description", TEXT_BYTES_MAX, &tool->description);
     hth_fields_bool(function, "strict", &strict); /* arguments follow the schema in any case */
     parameters = hth_fields_object(function, "parameters");
-    if (parameters) {
-        (void)hth_fields_path(function, "parameters", inside);
-        hth_api_check_references(parse, inside, parameters);
-        tool->parameters = hth_api_schema_text(parse, inside, parameters);
-    }
+    if (parameters)
+        hth_api_tool_schema(parse, tool, parameters);
 }
 
 /* Tool *n of the conversation; one that is no function is left out. */

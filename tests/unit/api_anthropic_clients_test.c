@@ -112,6 +112,22 @@ static void a_tool_whose_schema_leads_nowhere_may_be_called_with_any_parameters(
     hth_api_request_free(r);
 }
 
+static void a_tool_of_openais_api_is_treated_alike(void **state)
+{
+    char *body =
+        quoted("{'messages':[{'role':'user','content':'Hi'}],'tools':[{'type':'function','function':{'name':'a',"
+               "'parameters':{'properties':{'x':{'$ref':'#/$defs/x'}},'$defs':{'y':{}}}}}]}");
+    hth_api_error error;
+    hth_api_request *r = hth_api_request_parse(HTH_API_CHAT, body, strlen(body), NULL, &error);
+
+    (void)state;
+    assert_non_null(r);
+    assert_string_equal(r->notes.text, "tools.a.parameters");
+    assert_non_null(strstr(r->conversation.tools[0].description, "#/$defs/x"));
+    hth_api_request_free(r);
+    free(body);
+}
+
 static void blocks_that_cannot_be_read_become_a_short_text(void **state)
 {
     static const char body[] =
@@ -345,6 +361,7 @@ int main(void)
         cmocka_unit_test(what_has_no_effect_here_is_noted),
         cmocka_unit_test(a_tool_that_a_server_runs_is_left_out_and_the_others_are_offered),
         cmocka_unit_test(a_tool_whose_schema_leads_nowhere_may_be_called_with_any_parameters),
+        cmocka_unit_test(a_tool_of_openais_api_is_treated_alike),
         cmocka_unit_test(blocks_that_cannot_be_read_become_a_short_text),
         cmocka_unit_test(a_message_of_the_system_stands_where_it_came),
         STUB(a_kept_conversation_is_refused_in_the_form_that_clients_know),
