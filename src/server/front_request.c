@@ -529,12 +529,13 @@ static void serve_stream(request *r)
 static void relay(request *r)
 {
     const hth_server_model *model = choose_model(r);
-    const bool wants_kept = r->route->kind == HTH_ROUTE_GENERATE && hth_front_wants_kept(r->exchange);
     hth_relay *relayed;
+    bool wants_kept;
     char target[128];
 
     if (!model)
-        return;
+        return; /* and the request is over */
+    wants_kept = r->route->kind == HTH_ROUTE_GENERATE && hth_front_wants_kept(r->exchange);
     (void)snprintf(target, sizeof(target), "%s", r->route->path);
     if (r->route->kind == HTH_ROUTE_EXPLAIN) {
         const char *endpoint = hth_http_query(r->exchange, "endpoint");
