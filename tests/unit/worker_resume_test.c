@@ -345,6 +345,10 @@ static void a_reply_goes_on_with_the_next_byte_in_every_api(void **state)
         { "/v1/chat/completions", "{\"model\":\"m\"," CHAT ",\"max_tokens\":8,\"n\":2,\"logprobs\":true,"
                                   "\"top_logprobs\":2}" },
         { "/v1/messages", "{\"model\":\"m\"," CHAT ",\"max_tokens\":12,\"stop_sequences\":[\"zz\"]}" },
+        { "/v1/responses", "{\"model\":\"m\",\"input\":\"" PROMPT "\",\"max_output_tokens\":12,\"ignore_eos\":true,"
+                           "\"store\":false}" },
+        { "/v1/responses", "{\"model\":\"m\",\"input\":\"" PROMPT "\",\"max_output_tokens\":8,\"ignore_eos\":true,"
+                           "\"store\":false,\"top_logprobs\":2}" },
         { "/completion", "{\"prompt\":\"" PROMPT "\",\"n_predict\":10,\"n\":2,\"return_tokens\":true}" },
         { "/completion", "{\"prompt\":\"" PROMPT "\",\"n_predict\":8,\"n_probs\":2,\"temperature\":1.5}" },
         { "/completion", "{\"prompt\":\"" PROMPT "\",\"n_predict\":6,\"n\":3,\"n_probs\":64,\"temperature\":1.5}" },
