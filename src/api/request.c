@@ -13,6 +13,7 @@
 #include "api/request_defaults.h"
 #include "api/request_inside.h"
 #include "base/json_bounds.h"
+#include "engine/gbnf.h"
 
 struct hth_api_memory {
     hth_api_memory *next;
@@ -80,12 +81,36 @@ const char *hth_api_json_text(hth_api_parse *parse, const json_t *value)
     return text;
 }
 
+void hth_api_note_large_counts(hth_api_parse *parse, const char *path, const json_t *at)
+{
+    static const char *const counts[] = { "minLength", "maxLength",     "minItems",
+                                          "maxItems",  "minProperties", "maxProperties" };
+    const char *key;
+    json_t *value;
+    size_t i;
+
+    if (json_is_array(at)) {
+        json_array_foreach((json_t *)at, i, value) hth_api_note_large_counts(parse, path, value);
+        return;
+    }
+    for (i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
+        if (json_number_value(json_object_get(at, counts[i])) > HTH_GBNF_REPETITIONS_MAX) {
+            char note[HTH_API_NOTE_BYTES + 1];
+
+            (void)snprintf(note, sizeof(note), "%.60s#%s", path, counts[i]);
+            hth_api_note(parse->notes, note);
+        }
+    json_object_foreach((json_t *)at, key, value) hth_api_note_large_counts(parse, path, value);
+}
+
 const char *hth_api_schema_text(hth_api_parse *parse, const char *path, const json_t *schema)
 {
     size_t n = json_dumpb(schema, NULL, 0, JSON_COMPACT | JSON_ENCODE_ANY), n_max = parse->limits->schema_bytes_max;
 
-    if (n <= n_max)
+    if (n <= n_max) {
+        hth_api_note_large_counts(parse, path, schema); /* as deep as a body may be */
         return hth_api_json_text(parse, schema);
+    }
     hth_api_fail(parse->error, HTH_API_INVALID_VALUE, path, "'%s' is %zu bytes long; at most %zu are read", path, n,
                  n_max);
     return NULL;

@@ -16,7 +16,7 @@ typedef struct hth_api_parse {
     hth_fields body;
     hth_api_error *error;
     const hth_api_past *past; /* NULL: none */
-    hth_api_notes *notes; /* the request's; hth_fields has why it may be NULL */
+    hth_api_notes *notes;     /* the request's; hth_fields has why it may be NULL */
 } hth_api_parse;
 
 /* Zeroed memory for n items of a size, which lives as long as the request. NULL, with the error filled, without memory. */
@@ -25,6 +25,8 @@ void *hth_api_allocate(hth_api_parse *parse, size_t n, size_t size);
 const char *hth_api_json_text(hth_api_parse *parse, const json_t *value);
 /* The same of a schema, within its limit; NULL, with the error filled, beyond it. */
 const char *hth_api_schema_text(hth_api_parse *parse, const char *path, const json_t *schema);
+/* Note the counts of a schema at path that no grammar has room for: they are dropped where it is compiled. */
+void hth_api_note_large_counts(hth_api_parse *parse, const char *path, const json_t *schema);
 /* a and b one after the other. */
 const char *hth_api_join(hth_api_parse *parse, const char *a, const char *between, const char *b);
 

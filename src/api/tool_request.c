@@ -1,8 +1,8 @@
 /*
  * tool_request.c - the schema of a tool's parameters, as a client gave it
  */
-#include <stdlib.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/render.h"
@@ -25,8 +25,12 @@ static void loosen(hth_api_parse *parse, hearth_chat_tool *tool, const json_t *s
 
 void hth_api_tool_schema(hth_api_parse *parse, hearth_chat_tool *tool, json_t *schema)
 {
+    char path[HTH_API_NOTE_BYTES + 1];
+
     if (parse->error->kind != HTH_API_NO_ERROR)
         return;
+    (void)snprintf(path, sizeof(path), "tools.%.40s.parameters", tool->name ? tool->name : "");
+    hth_api_note_large_counts(parse, path, schema);
     if (hth_api_lost_reference(schema) || json_dumpb(schema, NULL, 0, JSON_COMPACT) > parse->limits->schema_bytes_max)
         loosen(parse, tool, schema);
     else

@@ -64,6 +64,8 @@ static void what_has_no_effect_here_is_noted(void **state)
         { "'tools':[{'name':'a','input_schema':{},'defer_loading':true,'allowed_callers':['code_execution_20250825']}]",
           "tools[].defer_loading, tools[].allowed_callers" },
         { "'tools':[{'name':'a','strict':true,'input_schema':{'$ref':'#/$defs/x'}}]", "tools.a.parameters" },
+        { "'tools':[{'name':'a','input_schema':{'properties':{'x':{'maxLength':524288,'minLength':2}}}}]",
+          "tools.a.parameters#maxLength" },
         { "'context_management':{'edits':[]}", "" },
         { "'context_management':{'edits':[{'type':'clear_thinking_20251015','keep':'all'}]}", "" },
         { "'context_management':{'edits':[{'type':'compact_20260112','trigger':{}}]}",
