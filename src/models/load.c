@@ -226,12 +226,12 @@ static hearth_status make_context(hearth_model *model, const hearth_model_option
 
     if (params.n_ctx == 0)
         params.n_ctx = default_context(model, options);
-    else
-        warn_beyond_training(model, params.n_ctx);
     status = model->backend->context_new(model->engine_model, &params, &model->context, err);
     if (status != HEARTH_OK)
         return status;
     model->backend->context_info(model->context, &info);
+    if (options->n_ctx > 0)
+        warn_beyond_training(model, info.n_ctx);
     place->backend = model->backend;
     place->engine_model = model->engine_model;
     place->context = model->context;
