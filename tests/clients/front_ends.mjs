@@ -37,7 +37,7 @@ const front_ends = [
     messages: [{ role: 'system', content: 'You are X.' }, { role: 'user', name: 'You', content: 'Hi' }], model: 'tiny', temperature: 1, max_tokens: 3, stream: true, presence_penalty: 0, frequency_penalty: 0,
     top_p: 1, stop: [''], logit_bias: {}, seed: -1, n: 1, custom_prompt_post_processing: '',
   }, ['custom_prompt_post_processing']],
-  ['Continue, completion in the editor', TEXT, { model: 'tiny', prompt: 'def f(', suffix: '\n', max_tokens: 3, temperature: 0.01, stream: true, stop: ['\n\n'], raw: true }, ['suffix', 'raw']],
+  ['Continue, completion in the editor', TEXT, { model: 'tiny', prompt: 'def f(', max_tokens: 3, temperature: 0.01, stream: true, stop: ['\n\n'], raw: true }, ['raw']],
   ['Cline', CHAT, {
     model: 'tiny', temperature: 0, stream: true, stream_options: { include_usage: true },
     messages: [{ role: 'system', content: 'You code.' }, { role: 'user', content: [{ type: 'text', text: 'Task', cache_control: { type: 'ephemeral' } }] }], max_tokens: 3,

@@ -83,7 +83,7 @@ static void what_is_passed_over_is_noted(void **state)
           "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":null,\"id\":\"m\","
           "\"provider_specific_fields\":{},\"reasoning\":\"hm\",\"parsed\":null,\"thinking_blocks\":[]}]}",
           "messages[].id, messages[].provider_specific_fields, messages[].thinking_blocks" },
-        { HTH_API_COMPLETION, "{\"prompt\":\"a\",\"best_of\":2,\"suffix\":\"x\"}", "suffix, best_of" },
+        { HTH_API_COMPLETION, "{\"prompt\":\"a\",\"best_of\":2}", "best_of" },
         { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"a\",\"id_slot\":3,\"n_keep\":0}", "id_slot, n_keep" },
         { HTH_API_TOKENIZE, "{\"content\":\"a\",\"x\":3}", "x" },
         { HTH_API_DETOKENIZE, "{\"tokens\":[],\"x\":3}", "x" },

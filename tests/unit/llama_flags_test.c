@@ -118,11 +118,12 @@ static void our_own_options_and_their_values_are_left_alone(void **state)
 /* An option that is there by its name alone is not hidden behind one of llama-server's. */
 static void every_translation_is_an_option_of_ours(void **state)
 {
-    static const char *const values[] = { "--ctx-size 5",       "--batch-size 5",    "--parallel 5",
-                                          "--threads 5",        "--n-gpu-layers 5",  "--cache-type-k f16",
-                                          "--cache-type-v f16", "--cache-ram 5",     "--chat-template-file x",
-                                          "--ssl-key-file x",   "--ssl-cert-file x", "--cors-origins localhost",
-                                          "--verbose",          "--alias x" };
+    static const char *const values[] = {
+        "--ctx-size 5",       "--batch-size 5",           "--parallel 5",  "--threads 5",       "--n-gpu-layers 5",
+        "--cache-type-k f16", "--cache-type-v f16",       "--cache-ram 5", "--temperature 0.5", "--ssl-key-file x",
+        "--ssl-cert-file x",  "--cors-origins localhost", "--verbose",     "--alias x",         "--typical 0.5",
+        "--n-predict 5",      "--dry-penalty-last-n 5"
+    };
     static hth_serve_options options; /* large */
 
     (void)state;
