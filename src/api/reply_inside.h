@@ -39,8 +39,8 @@ typedef struct hth_api_choice {
     bool is_answering;           /* content or a call has begun */
     bool has_begun;              /* the stream has told of it */
     bool has_ended;
-    int open_block;  /* Anthropic's stream: a hearth_chat_delta_kind, or -1 */
-    size_t n_blocks; /* Ollama's: calls that were told */
+    int open_block;      /* Anthropic's stream: a hearth_chat_delta_kind, or -1 */
+    size_t n_blocks;     /* Ollama's: calls that were told */
     hth_api_item *items; /* [n_items], where the writer has them */
     size_t n_items;
     size_t n_told_taken; /* of told, those that belong to an item */

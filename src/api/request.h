@@ -26,9 +26,9 @@ typedef enum hth_api_kind {
     HTH_API_APPLY_TEMPLATE,
     HTH_API_RESPONSES,        /* OpenAI's /v1/responses */
     HTH_API_RESPONSES_TOKENS, /* OpenAI's /v1/responses/input_tokens */
-    HTH_API_OLLAMA_CHAT,     /* Ollama's /api/chat */
-    HTH_API_OLLAMA_GENERATE, /* /api/generate */
-    HTH_API_OLLAMA_SHOW,     /* /api/show */
+    HTH_API_OLLAMA_CHAT,      /* Ollama's /api/chat */
+    HTH_API_OLLAMA_GENERATE,  /* /api/generate */
+    HTH_API_OLLAMA_SHOW,      /* /api/show */
 } hth_api_kind;
 
 /* Whose API that is. */

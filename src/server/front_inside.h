@@ -44,8 +44,8 @@ typedef struct hth_front {
     hth_proxy *proxy;
     hth_response_store *responses;
     hth_running_response *running; /* responses that nobody waits for */
-    int64_t started_s;  /* Unix time: what models are said to be created at */
-    char id_prefix[17]; /* of the ids that this process gives out */
+    int64_t started_s;             /* Unix time: what models are said to be created at */
+    char id_prefix[17];            /* of the ids that this process gives out */
     uint64_t n_ids;
     hth_passed_over passed_over;
     hth_refusals refusals; /* what the log was told of them */

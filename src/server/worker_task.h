@@ -42,7 +42,7 @@ typedef struct hth_task {
     const char *bytes; /* [n_bytes], of which the first n_known are frames; needed until it was read */
     size_t n_bytes;
     size_t n_known;
-    size_t n_past; /* of those behind them, records of earlier responses */
+    size_t n_past;    /* of those behind them, records of earlier responses */
     bool goes_on;     /* another worker had it: it has its place in the queue */
     char *bytes_copy; /* owned: bytes, where they have to outlive the exchange */
     char id[HTH_TASK_ID_BYTES];

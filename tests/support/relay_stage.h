@@ -288,9 +288,8 @@ static void script_write(const reply_script *script, const char *frames, size_t 
     script_known known = { .has_ended = { false } };
     size_t at[8] = { 0 };
     hth_buffer frame = { .text = NULL };
-    const hth_frame_summary summary = {
-        .status = (uint32_t)script->status, .figures = { .n_prompt_tokens = 7, .n_reply_tokens = 9, .ttft_ms = 1.5 }
-    };
+    const hth_frame_summary summary = { .status = (uint32_t)script->status,
+                                        .figures = { .n_prompt_tokens = 7, .n_reply_tokens = 9, .ttft_ms = 1.5 } };
 
     known_read(frames, n_frames, &known);
     script_head(out, HTH_FRAMES_CONTENT_TYPE);
