@@ -15,11 +15,11 @@ enum {
     NAME_BYTES_MAX = 128, /* of an offered one, which has two names in it */
 };
 
-/* The lists as they grow; there is memory for all tools. */
+/* The lists as they grow; there is memory for all tools that were counted. */
 typedef struct growing_tools {
-    hearth_chat_tool *offered;
-    hth_api_responses_tool *names;
-    size_t n;
+    hearth_chat_tool *offered;     /* [n_max] */
+    hth_api_responses_tool *names; /* [n_max] */
+    size_t n, n_max;
 } growing_tools;
 
 const char *hth_api_responses_offered(hth_api_parse *parse, const char *name_space, const char *name)
@@ -62,12 +62,19 @@ static void parse_function(hth_api_parse *parse, const hth_fields *fields, const
                            growing_tools *tools)
 {
     static const char *const known[] = { "type", "name", "description", "parameters", "strict", "format", NULL };
-    hearth_chat_tool *tool = &tools->offered[tools->n];
-    hth_api_responses_tool *names = &tools->names[tools->n];
+    hearth_chat_tool *tool;
+    hth_api_responses_tool *names;
     char path[HTH_PATH_BYTES];
     json_t *parameters;
     bool strict = false;
 
+    if (tools->n == tools->n_max) { /* whoever counts and whoever reads may one day differ: never beyond the memory */
+        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "tools",
+                     "'tools' has more than the %zu tools that were counted", tools->n_max);
+        return;
+    }
+    tool = &tools->offered[tools->n];
+    names = &tools->names[tools->n];
     hth_fields_rest(fields, known);
     hth_fields_require(fields, "name");
     hth_fields_string(fields, "name", HTH_RESPONSES_NAME_BYTES_MAX, &names->name);
@@ -134,15 +141,17 @@ static void parse_tool(hth_api_parse *parse, const hth_fields *fields, const cha
     }
 }
 
-/* How many tools there are, with those in namespaces. */
+/* How many tools there can be at most, with those in namespaces: only there is an array 'tools' looked into. */
 static size_t count_tools(const json_t *array)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < json_array_size(array); i++) {
-        const json_t *inside = json_object_get(json_array_get(array, i), "tools");
+        const json_t *tool = json_array_get(array, i);
+        const char *type = json_string_value(json_object_get(tool, "type"));
+        size_t k = type && strcmp(type, "namespace") == 0 ? json_array_size(json_object_get(tool, "tools")) : 0;
 
-        n += json_is_array(inside) ? json_array_size(inside) : 1;
+        n += k > 0 ? k : 1;
     }
     return n;
 }
@@ -266,6 +275,7 @@ void hth_api_parse_responses_tools(hth_api_parse *parse, hth_api_responses *resp
     if (n > 0) {
         tools.offered = hth_api_allocate(parse, n, sizeof(*tools.offered));
         tools.names = tools.offered ? hth_api_allocate(parse, n, sizeof(*tools.names)) : NULL;
+        tools.n_max = n;
     }
     for (size_t i = 0; tools.names && i < json_array_size(array) && parse->error->kind == HTH_API_NO_ERROR; i++) {
         char path[HTH_PATH_BYTES];

@@ -133,6 +133,25 @@ static void a_further_item_of_an_assistant_that_has_no_place_begins_a_turn(void 
     hth_api_request_free(r);
 }
 
+/* A member 'tools' means something in a namespace alone; elsewhere it is passed over, and the tool counts. */
+static void tools_of_what_is_no_namespace_do_not_count(void **state)
+{
+    hth_api_request *r = parsed(
+        "{'input':'Hi','tools':[{'type':'function','name':'a'},{'type':'function','name':'b','tools':[]},"
+        "{'name':'c','tools':[]},{'type':'custom','name':'d','tools':[]},{'type':'namespace','name':'n','tools':[]},"
+        "{'type':'namespace','name':'m','tools':[{'type':'function','name':'e','tools':[]},"
+        "{'type':'namespace','name':'o','tools':[{'type':'function','name':'f'}]}]}]}");
+    const hearth_conversation *c = &r->conversation;
+
+    (void)state;
+    assert_int_equal(c->n_tools, 5);
+    assert_string_equal(c->tools[1].name, "b");
+    assert_string_equal(c->tools[3].name, "d");
+    assert_string_equal(c->tools[4].name, "m__e");
+    assert_int_equal(r->responses->n_tools, 5);
+    hth_api_request_free(r);
+}
+
 static void tools_are_offered_as_functions_of_one_list(void **state)
 {
     hth_api_request *r = parsed("{'input':'Hi'," TOOLS ",'parallel_tool_calls':false}");
@@ -620,6 +639,7 @@ int main(void)
         cmocka_unit_test(a_text_is_a_message_of_the_user_behind_the_instructions),
         cmocka_unit_test(items_of_one_reply_are_one_turn_again),
         cmocka_unit_test(a_further_item_of_an_assistant_that_has_no_place_begins_a_turn),
+        cmocka_unit_test(tools_of_what_is_no_namespace_do_not_count),
         cmocka_unit_test(tools_are_offered_as_functions_of_one_list),
         cmocka_unit_test(a_choice_of_tools_shows_those),
         cmocka_unit_test(formats_and_reasoning_arrive),
