@@ -125,6 +125,7 @@ struct hth_relay {
     char last_bytes[2];
     uint64_t written_ns;
     hth_record record;
+    char why[sizeof(((hth_api_error *)NULL)->message)]; /* record.why, where it is an error's */
     char text[];
 };
 

@@ -232,8 +232,10 @@ void hth_relay_fail(hth_relay *relay, const hth_api_error *error)
     int status = hth_api_error_http_status(relay->dialect, error);
     hth_buffer text = { .text = NULL };
 
-    if (!relay->record.why)
-        relay->record.why = error->message; /* outlives the record */
+    if (!relay->record.why) { /* the caller's error ends with the call, the record is told of later */
+        (void)snprintf(relay->why, sizeof(relay->why), "%s", error->message); /* as long */
+        relay->record.why = relay->why;
+    }
     if (relay->has_begun && is_between_events(relay)) {
         hth_api_error_write_event(relay->dialect, error, &text);
         if (text.failed) {

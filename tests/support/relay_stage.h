@@ -204,7 +204,8 @@ typedef struct relay_stage {
 
     /* What came of it. */
     unsigned n_relayed, n_over;
-    hth_record record; /* of the last that is over */
+    hth_record record;                                  /* of the last that is over */
+    char why[sizeof(((hth_api_error *)NULL)->message)]; /* what its why points to */
 
     /* The workers' script. */
     const reply_script *script;
@@ -377,6 +378,8 @@ static void on_over(const hth_record *record, void *user_data)
 
     stage->n_over++;
     stage->record = *record;
+    (void)snprintf(stage->why, sizeof(stage->why), "%s", record->why ? record->why : ""); /* as long */
+    stage->record.why = stage->why;
 }
 
 /* What the clients of the stage show. */

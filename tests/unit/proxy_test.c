@@ -961,6 +961,7 @@ static void a_model_that_is_not_there_is_not_found(void **state)
     exchange_whole(stage, &reply);
     assert_int_equal(reply.status, 404);
     assert_error_body(&reply.body, HTH_API_OPENAI, "nobody");
+    assert_string_equal(stage->record.why, "there is no model 'nobody'");
     client_reply_deinit(&reply);
 }
 
