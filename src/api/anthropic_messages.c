@@ -45,17 +45,15 @@ static const char *block_type(hth_api_parse *parse, const char *path, json_t *ar
 /* The texts of an array's text blocks, one after the other; NULL: there are none. */
 static const char *joined_texts(hth_api_parse *parse, json_t *array)
 {
-    const char *all = NULL;
+    hth_api_joined all = { .text = NULL };
 
-    for (size_t i = 0; i < json_array_size(array); i++) {
+    for (size_t i = 0; i < json_array_size(array) && parse->error->kind == HTH_API_NO_ERROR; i++) {
         const char *text = json_string_value(json_object_get(json_array_get(array, i), "text"));
 
         if (text)
-            all = all ? hth_api_join(parse, all, "\n", text) : text;
-        if (!all && text)
-            return NULL; /* no memory, which is said */
+            hth_api_joined_add(parse, &all, text);
     }
-    return all;
+    return all.text;
 }
 
 static const char *with_title(hth_api_parse *parse, const hth_fields *fields, const char *text)
@@ -152,6 +150,7 @@ static void parse_assistant(hth_api_parse *parse, const char *path, json_t *arra
     size_t n = json_array_size(array), n_calls = 0, n_parts = 0;
     hearth_chat_call *calls = hth_api_allocate(parse, n, sizeof(*calls));
     const char **parts = hth_api_allocate(parse, n, sizeof(*parts));
+    hth_api_joined reasoning = { .text = NULL };
 
     turn->role = "assistant";
     for (size_t i = 0; calls && parts && i < n && parse->error->kind == HTH_API_NO_ERROR; i++) {
@@ -168,12 +167,13 @@ static void parse_assistant(hth_api_parse *parse, const char *path, json_t *arra
             hth_fields_require(&fields, "thinking");
             hth_fields_string(&fields, "thinking", HTH_ANTHROPIC_TEXT_BYTES_MAX, &thinking);
             if (thinking)
-                turn->reasoning = turn->reasoning ? hth_api_join(parse, turn->reasoning, "\n", thinking) : thinking;
+                hth_api_joined_add(parse, &reasoning, thinking);
         } else if (strcmp(type, "redacted_thinking") != 0) {
             parts[n_parts] = text_of_block(parse, &fields, type);
             n_parts += parts[n_parts] != NULL;
         }
     }
+    turn->reasoning = reasoning.text;
     turn->parts = parts;
     turn->n_parts = n_parts;
     turn->calls = calls;

@@ -126,6 +126,29 @@ const char *hth_api_join(hth_api_parse *parse, const char *a, const char *betwee
     return text;
 }
 
+void hth_api_joined_add(hth_api_parse *parse, hth_api_joined *joined, const char *text)
+{
+    size_t n_text = strlen(text), n = joined->n + 1 + n_text;
+
+    if (!joined->text) {
+        joined->text = text;
+        joined->n = n_text;
+        return;
+    }
+    if (n >= joined->capacity) { /* doubled, so that each byte is copied a few times at most */
+        char *room = hth_api_allocate(parse, 2 * n, 1);
+
+        if (!room)
+            return;
+        memcpy(room, joined->text, joined->n);
+        joined->text = joined->room = room;
+        joined->capacity = 2 * n;
+    }
+    joined->room[joined->n] = '\n';
+    memcpy(joined->room + joined->n + 1, text, n_text + 1);
+    joined->n = n;
+}
+
 void hth_api_request_free(hth_api_request *request)
 {
     if (!request)

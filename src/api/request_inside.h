@@ -30,6 +30,16 @@ void hth_api_note_large_counts(hth_api_parse *parse, const char *path, const jso
 /* a and b one after the other. */
 const char *hth_api_join(hth_api_parse *parse, const char *a, const char *between, const char *b);
 
+/* Texts joined by newlines as they come, at the cost of their bytes however many they are. Zeroed: none yet. */
+typedef struct hth_api_joined {
+    const char *text; /* all of them, as long as the request lives; NULL: none */
+    char *room;       /* [capacity]; NULL: text is the only one, where it was */
+    size_t n, capacity;
+} hth_api_joined;
+
+/* Without memory the error is filled, and *joined stays what it was. */
+void hth_api_joined_add(hth_api_parse *parse, hth_api_joined *joined, const char *text);
+
 /* One parser an API. */
 void hth_api_parse_chat(hth_api_parse *parse); /* also of /apply-template */
 void hth_api_parse_completion(hth_api_parse *parse);

@@ -21,7 +21,8 @@ enum {
 typedef struct hth_api_turns {
     hearth_chat_turn *turns;
     size_t n;
-    bool is_open; /* the last turn is an assistant's, and what it does next is part of it */
+    bool is_open;             /* the last turn is an assistant's, and what it does next is part of it */
+    hth_api_joined reasoning; /* of that turn */
 } hth_api_turns;
 
 /* A turn of one text. */

@@ -91,6 +91,7 @@ static hearth_chat_turn *open_turn(hth_api_turns *turns, bool is_new)
     if (!turns->is_open || is_new) {
         turns->turns[turns->n++].role = "assistant";
         turns->is_open = true;
+        turns->reasoning = (hth_api_joined){ .text = NULL };
     }
     return &turns->turns[turns->n - 1];
 }
@@ -161,7 +162,7 @@ static void parse_custom_call(hth_api_parse *parse, const hth_fields *fields, ht
 static const char *joined(hth_api_parse *parse, const hth_fields *fields, const char *name)
 {
     hearth_chat_turn texts = { .content = NULL };
-    const char *all = NULL;
+    hth_api_joined all = { .text = NULL };
 
     if (!json_is_array(hth_fields_any(fields, name)))
         return NULL;
@@ -169,8 +170,8 @@ static const char *joined(hth_api_parse *parse, const hth_fields *fields, const 
     if (texts.content && *texts.content)
         return texts.content;
     for (size_t i = 0; i < texts.n_parts && parse->error->kind == HTH_API_NO_ERROR; i++)
-        all = all ? hth_api_join(parse, all, "\n", texts.parts[i]) : texts.parts[i];
-    return all;
+        hth_api_joined_add(parse, &all, texts.parts[i]);
+    return all.text;
 }
 
 /* What it thought: as it is, or as this server gave it in encrypted_content, or in its summary. */
@@ -191,7 +192,8 @@ static void parse_reasoning(hth_api_parse *parse, const hth_fields *fields, hth_
         return;
     turn = open_turn(turns, turns->is_open &&
                                 (has_content(&turns->turns[turns->n - 1]) || turns->turns[turns->n - 1].n_calls > 0));
-    turn->reasoning = turn->reasoning ? hth_api_join(parse, turn->reasoning, "\n", text) : text;
+    hth_api_joined_add(parse, &turns->reasoning, text);
+    turn->reasoning = turns->reasoning.text;
 }
 
 /* ---- items ---- */

@@ -134,6 +134,22 @@ static void a_further_item_of_an_assistant_that_has_no_place_begins_a_turn(void 
 }
 
 /* A member 'tools' means something in a namespace alone; elsewhere it is passed over, and the tool counts. */
+static void thoughts_of_one_turn_are_joined_by_lines(void **state)
+{
+    hth_api_request *r = parsed(
+        "{'input':[{'type':'reasoning','summary':[],'content':[{'type':'reasoning_text','text':'a'},{'type':"
+        "'reasoning_text','text':'bc'},{'type':'reasoning_text','text':''}]},{'type':'reasoning','summary':[{'type':"
+        "'summary_text','text':'d'}]},{'type':'reasoning','summary':[{'type':'summary_text','text':'a long one'}]},"
+        "{'role':'assistant','content':'x'},{'type':'reasoning','summary':[{'type':'summary_text','text':'e'}]},"
+        "{'role':'assistant','content':'y'},{'role':'user','content':'z'}]}");
+
+    (void)state;
+    assert_int_equal(r->conversation.n_turns, 3);
+    assert_string_equal(r->conversation.turns[0].reasoning, "a\nbc\n\nd\na long one");
+    assert_string_equal(r->conversation.turns[1].reasoning, "e");
+    hth_api_request_free(r);
+}
+
 static void tools_of_what_is_no_namespace_do_not_count(void **state)
 {
     hth_api_request *r = parsed(
@@ -639,6 +655,7 @@ int main(void)
         cmocka_unit_test(a_text_is_a_message_of_the_user_behind_the_instructions),
         cmocka_unit_test(items_of_one_reply_are_one_turn_again),
         cmocka_unit_test(a_further_item_of_an_assistant_that_has_no_place_begins_a_turn),
+        cmocka_unit_test(thoughts_of_one_turn_are_joined_by_lines),
         cmocka_unit_test(tools_of_what_is_no_namespace_do_not_count),
         cmocka_unit_test(tools_are_offered_as_functions_of_one_list),
         cmocka_unit_test(a_choice_of_tools_shows_those),
