@@ -32,8 +32,29 @@ void hth_api_parse_items(hth_api_parse *parse, const char *name, json_t *array, 
 
 /* All items of the response that a request goes on from, its output behind its input; NULL with the error. */
 json_t *hth_api_past_items(hth_api_parse *parse, const char *id);
-/* The item that is only named; NULL: there is none. */
-json_t *hth_api_past_item(hth_api_parse *parse, const char *id);
+
+/* An item of an earlier response, as text or as a value. */
+typedef struct hth_api_past_item {
+    const char *id; /* [n_id] */
+    size_t n_id;
+    size_t at;        /* which one it is, of all */
+    const char *text; /* [n_text], the request's; NULL: value has it */
+    size_t n_text;
+    json_t *value; /* borrowed of values; NULL: text was not read yet, or is_bad */
+    bool is_bad;   /* text cannot be read */
+} hth_api_past_item;
+
+/* The items that may be named only, which are read when the first one is looked for. Zeroed at first. */
+typedef struct hth_api_past_index {
+    hth_api_past_item *items; /* [n], in the order of ids */
+    size_t n;
+    json_t *values; /* what was read, owned */
+    bool is_read;
+} hth_api_past_index;
+
+/* The item that is only named, a new reference; NULL: there is none. */
+json_t *hth_api_past_find(hth_api_parse *parse, hth_api_past_index *index, const char *id);
+void hth_api_past_index_deinit(hth_api_past_index *index);
 
 /* tools, tool_choice, parallel_tool_calls. */
 void hth_api_parse_responses_tools(hth_api_parse *parse, hth_api_responses *responses);

@@ -6,6 +6,7 @@
  */
 #include "api/responses_inside.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/response_record.h"
@@ -88,27 +89,98 @@ json_t *hth_api_past_items(hth_api_parse *parse, const char *id)
     return NULL;
 }
 
-json_t *hth_api_past_item(hth_api_parse *parse, const char *id)
+/* ---- items that are only named ---- */
+
+/* By id, and of one id the first. */
+static int compare(const void *a, const void *b)
+{
+    const hth_api_past_item *one = a, *other = b;
+    size_t n = one->n_id < other->n_id ? one->n_id : other->n_id;
+    int order = memcmp(one->id, other->id, n);
+
+    if (order == 0 && one->n_id != other->n_id)
+        return one->n_id < other->n_id ? -1 : 1;
+    return order ? order : one->at < other->at ? -1 : one->at > other->at;
+}
+
+static void add(hth_api_past_index *index, hth_api_past_item item)
+{
+    item.at = index->n;
+    index->items[index->n++] = item;
+}
+
+static void add_record(hth_api_parse *parse, hth_api_past_index *index, const hth_response_record *record,
+                       json_t *output)
+{
+    hth_response_item *items = items_of(parse, record);
+    json_t *item;
+    size_t i;
+
+    for (size_t k = 0; items && k < record->n_items; k++)
+        add(index, (hth_api_past_item){
+                       .id = items[k].id, .n_id = items[k].n_id, .text = items[k].text, .n_text = items[k].n_text });
+    json_array_foreach(output, i, item)
+    {
+        const char *id = json_string_value(json_object_get(item, "id"));
+
+        if (id)
+            add(index, (hth_api_past_item){ .id = id, .n_id = strlen(id), .value = item });
+    }
+}
+
+/* Each record is read once, however many of its items are named. */
+static void read_records(hth_api_parse *parse, hth_api_past_index *index)
 {
     hth_response_record record;
-    json_t *found = NULL;
+    size_t n = 0, i = 0;
 
-    for (size_t at = 0; !found && next_record(parse, &at, &record);) {
-        hth_response_item *items = items_of(parse, &record);
-        json_t *output = output_of(parse, &record), *item;
-        size_t i;
+    index->is_read = true;
+    index->values = json_array();
+    for (size_t at = 0; next_record(parse, &at, &record);) {
+        json_t *output = output_of(parse, &record);
 
-        for (size_t k = 0; items && !found && k < record.n_items; k++)
-            if (is_text(items[k].id, items[k].n_id, id))
-                found = load(parse, items[k].text, items[k].n_text);
-        json_array_foreach(output, i, item)
-        {
-            const char *item_id = json_string_value(json_object_get(item, "id"));
-
-            if (!found && item_id && strcmp(item_id, id) == 0)
-                found = json_incref(item);
-        }
-        json_decref(output);
+        n += record.n_items + json_array_size(output);
+        if (json_array_append_new(index->values, output ? output : json_null()))
+            return; /* without memory nothing is found */
     }
-    return found;
+    index->items = n > 0 ? hth_api_allocate(parse, n, sizeof(*index->items)) : NULL;
+    for (size_t at = 0; index->items && next_record(parse, &at, &record);)
+        add_record(parse, index, &record, json_array_get(index->values, i++));
+    if (index->n > 1)
+        qsort(index->items, index->n, sizeof(*index->items), compare);
+}
+
+json_t *hth_api_past_find(hth_api_parse *parse, hth_api_past_index *index, const char *id)
+{
+    size_t low = 0, high, n_id = strlen(id);
+
+    if (!index->is_read)
+        read_records(parse, index);
+    for (high = index->n; low < high;) { /* the first that is not before it */
+        size_t middle = low + (high - low) / 2;
+
+        if (compare(&index->items[middle], &(hth_api_past_item){ .id = id, .n_id = n_id }) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low < index->n && is_text(index->items[low].id, index->items[low].n_id, id); low++) {
+        hth_api_past_item *item = &index->items[low];
+
+        if (!item->value && !item->is_bad) {
+            item->value = load(parse, item->text, item->n_text);
+            item->is_bad = json_array_append_new(index->values, item->value) != 0;
+            if (item->is_bad)
+                item->value = NULL; /* gone with the failure, or there was none */
+        }
+        if (item->value)
+            return json_incref(item->value);
+    }
+    return NULL;
+}
+
+void hth_api_past_index_deinit(hth_api_past_index *index)
+{
+    json_decref(index->values);
+    *index = (hth_api_past_index){ .n = 0 };
 }

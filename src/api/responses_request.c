@@ -25,7 +25,7 @@ static json_t *item_of_text(const json_t *text)
 }
 
 /* The item itself, or the one that it names. A new reference; NULL with the error. */
-static json_t *item_meant(hth_api_parse *parse, size_t i, json_t *item)
+static json_t *item_meant(hth_api_parse *parse, hth_api_past_index *past, size_t i, json_t *item)
 {
     const char *type = json_string_value(json_object_get(item, "type"));
     const char *id = json_string_value(json_object_get(item, "id"));
@@ -36,7 +36,7 @@ static json_t *item_meant(hth_api_parse *parse, size_t i, json_t *item)
     if (!is_reference)
         return json_incref(item);
     (void)snprintf(path, sizeof(path), "input[%zu].id", i);
-    found = id ? hth_api_past_item(parse, id) : NULL;
+    found = id ? hth_api_past_find(parse, past, id) : NULL;
     if (!found)
         hth_api_fail(parse->error, HTH_API_INVALID_VALUE, path,
                      "'%s' is '%.80s', which is no item that is kept here (any more) for this key; send the item", path,
@@ -44,21 +44,32 @@ static json_t *item_meant(hth_api_parse *parse, size_t i, json_t *item)
     return found;
 }
 
-/* The input as a new array of items, with what they name in their places; NULL with the error. */
-static json_t *read_input(hth_api_parse *parse)
+static void check_count(hth_api_parse *parse, size_t n)
+{
+    if (n > parse->limits->messages_max)
+        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "input",
+                     "the conversation has %zu items; at most %zu are allowed", n, parse->limits->messages_max);
+}
+
+/* The input as a new array of items, with what they name in their places, behind n_before; NULL with the error. */
+static json_t *read_input(hth_api_parse *parse, size_t n_before)
 {
     json_t *input = hth_fields_any(&parse->body, "input"), *items = json_array(), *item;
+    hth_api_past_index past = { .n = 0 };
     size_t i;
 
     if (input && !json_is_string(input) && !json_is_array(input))
         hth_fail_type(parse->error, "input", "a text or an array of items", input);
     if (json_is_string(input))
         (void)json_array_append_new(items, item_of_text(input)); /* without memory it is empty, which is refused */
+    /* Before any is looked for. */
+    check_count(parse, n_before + (json_is_string(input) ? 1 : json_array_size(input)));
     json_array_foreach(input, i, item)
     {
         if (parse->error->kind == HTH_API_NO_ERROR)
-            (void)json_array_append_new(items, item_meant(parse, i, item)); /* NULL has its error */
+            (void)json_array_append_new(items, item_meant(parse, &past, i, item)); /* NULL has its error */
     }
+    hth_api_past_index_deinit(&past);
     return items;
 }
 
@@ -98,11 +109,7 @@ static void parse_input(hth_api_parse *parse, hth_api_responses *responses)
     hth_fields_bool(&parse->body, "store", &responses->is_kept);
     if (previous && parse->error->kind == HTH_API_NO_ERROR)
         before = hth_api_past_items(parse, previous);
-    items = read_input(parse);
-    if (json_array_size(before) + json_array_size(items) > parse->limits->messages_max)
-        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "input",
-                     "the conversation has %zu items; at most %zu are allowed",
-                     json_array_size(before) + json_array_size(items), parse->limits->messages_max);
+    items = read_input(parse, json_array_size(before));
     if (parse->error->kind == HTH_API_NO_ERROR)
         turns.turns =
             hth_api_allocate(parse, json_array_size(before) + json_array_size(items) + 1, sizeof(*turns.turns));

@@ -594,6 +594,7 @@ static void a_response_goes_on_from_a_record_and_finds_items_in_it(void **state)
         "'reasoning','id':'rs_a_0','summary':[],'content':[{'type':'reasoning_text','text':'hm'}]},{'type':'message',"
         "'id':'msg_a_1','role':'assistant','content':[{'type':'output_text','text':'Yo'}]}]}"));
     hth_buffer out = { .text = NULL }, ended = { .text = NULL };
+    hth_api_limits limits = hth_api_limits_default();
     hth_api_past past;
     hth_api_error error;
     hth_api_request *r;
@@ -621,6 +622,17 @@ static void a_response_goes_on_from_a_record_and_finds_items_in_it(void **state)
     assert_string_equal(r->conversation.turns[0].content, "Hi");
     assert_string_equal(r->conversation.turns[1].content, "Yo");
     hth_api_request_free(r);
+    body = quoted("{'input':[{'id':'item_0'},{'id':'msg_a_1'},{'id':'item_0'},{'id':'msg_a_1'},{'id':'rs_a_0'}]}");
+    r = hth_api_request_parse_past(HTH_API_RESPONSES, body, strlen(body), &past, NULL, &error);
+    assert_non_null(r);
+    assert_int_equal(json_array_size(r->items), 5);
+    assert_string_equal(hth_test_text_at(r->items, "2.id"), "item_0");
+    assert_string_equal(hth_test_text_at(r->items, "4.id"), "rs_a_0");
+    hth_api_request_free(r);
+    limits.messages_max = 2; /* counted before any of them is looked for */
+    body = quoted("{'input':[{'id':'item_0'},{'id':'none_at_all'},{'id':'item_0'}]}");
+    assert_null(hth_api_request_parse_past(HTH_API_RESPONSES, body, strlen(body), &past, &limits, &error));
+    assert_string_equal(error.param, "input");
     body = quoted("{'previous_response_id':'resp_b','input':'And?'}");
     assert_null(hth_api_request_parse_past(HTH_API_RESPONSES, body, strlen(body), &past, NULL, &error));
     assert_string_equal(error.param, "previous_response_id");
