@@ -212,6 +212,7 @@ static void choose_one(hth_api_parse *parse, const hth_api_responses *responses,
 {
     hearth_conversation *conversation = &parse->request->conversation;
     char path[HTH_PATH_BYTES];
+    const char *name = NULL;
     json_t *names;
 
     if (strcmp(type, "function") != 0 && strcmp(type, "custom") != 0) {
@@ -220,7 +221,8 @@ static void choose_one(hth_api_parse *parse, const hth_api_responses *responses,
         return;
     }
     hth_fields_require(fields, "name");
-    if (parse->error->kind != HTH_API_NO_ERROR)
+    hth_fields_string(fields, "name", HTH_RESPONSES_NAME_BYTES_MAX, &name);
+    if (parse->error->kind != HTH_API_NO_ERROR || !name)
         return;
     names = json_pack("[O]", fields->object);
     narrow(parse, responses, names);
@@ -228,8 +230,7 @@ static void choose_one(hth_api_parse *parse, const hth_api_responses *responses,
     conversation->tool_choice = HEARTH_TOOL_REQUIRED;
     if (conversation->n_tools == 0)
         hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "tool_choice",
-                     "'tool_choice' names the tool '%.64s', which is not in 'tools'",
-                     json_string_value(json_object_get(fields->object, "name")));
+                     "'tool_choice' names the tool '%.64s', which is not in 'tools'", name);
 }
 
 static void parse_choice(hth_api_parse *parse, const hth_api_responses *responses)

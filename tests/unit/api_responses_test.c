@@ -270,6 +270,7 @@ static void what_is_wrong_is_named_with_its_field_and_code(void **state)
         { "{'input':'a','tools':[{'type':'namespace','name':'s','tools':[7]}]}", "tools[0].tools", "invalid_type" },
         { "{'input':'a','tool_choice':'required'}", "tool_choice", "invalid_value" },
         { "{'input':'a','tool_choice':{'type':'function','name':'f'}}", "tool_choice", "invalid_value" },
+        { "{'input':'a','tool_choice':{'type':'function','name':7}}", "tool_choice.name", "invalid_type" },
         { "{'input':'a','text':{'format':{'type':'xml'}}}", "text.format.type", "invalid_value" },
         { "{'input':'a','max_output_tokens':0}", "max_output_tokens", "invalid_value" },
         { "{'input':'a','top_logprobs':21}", "top_logprobs", "invalid_value" },
