@@ -24,6 +24,14 @@ static void skip_space(cursor *text)
         text->at++;
 }
 
+/* The text behind a byte order mark, if it begins with one. */
+static cursor begin_text(const char *body, size_t n)
+{
+    bool has_mark = n >= 3 && memcmp(body, "\xEF\xBB\xBF", 3) == 0;
+
+    return (cursor){ .at = body + (has_mark ? 3 : 0), .end = body + n };
+}
+
 static bool take(cursor *text, char c)
 {
     if (text->at == text->end || *text->at != c)
@@ -238,12 +246,10 @@ bool hth_api_peek(const char *body, size_t n, hth_api_peeked *out)
 
 bool hth_api_peek_as(const char *body, size_t n, const char *model_key, hth_api_peeked *out)
 {
-    cursor text = { .at = body, .end = body + n };
+    cursor text = begin_text(body, n);
     bool met_model = false, met_stream = false;
 
     *out = (hth_api_peeked){ .has_model = false };
-    if (n >= 3 && memcmp(body, "\xEF\xBB\xBF", 3) == 0) /* a byte order mark */
-        text.at += 3;
     skip_space(&text);
     if (!take(&text, '{'))
         return false;
@@ -373,7 +379,7 @@ static bool peek_input(cursor *text, hth_api_peeked_past *out)
 
 bool hth_api_peek_past(const char *body, size_t n, hth_api_peeked_past *out)
 {
-    cursor text = { .at = body, .end = body + n };
+    cursor text = begin_text(body, n);
     char key[LONG_KEY_BYTES_MAX + 1], id[HTH_API_PEEK_ID_BYTES];
 
     out->n = 0;

@@ -203,6 +203,8 @@ static void responses_that_are_named_are_found_once(void **state)
     assert_string_equal(past.ids[1], "resp_b");
     assert_true(peek_past("{\"previous_response_id\":null,\"input\":\"[\"}", &past));
     assert_int_equal(past.n, 0);
+    assert_true(peek_past("\xEF\xBB\xBF{\"previous_response_id\":\"resp_a\"}", &past)); /* behind a byte order mark */
+    assert_int_equal(past.n, 1);
     assert_true(peek_past("{\"previous_response_id\":\"../../x\"}", &past));
     assert_int_equal(past.n, 0);
 }
