@@ -134,15 +134,11 @@ static place call_of(const history *h, size_t i)
 }
 
 /* The arguments of a call become none. */
-static void clear_arguments(const history *h, const place *at)
+static void clear_arguments(const place *at)
 {
-    hearth_chat_call *calls = hth_api_allocate(h->parse, at->turn->n_calls, sizeof(*calls));
+    hearth_chat_call *calls = (hearth_chat_call *)at->turn->calls; /* the parse's own, and not given out yet */
 
-    if (!calls)
-        return; /* said */
-    memcpy(calls, at->turn->calls, at->turn->n_calls * sizeof(*calls));
     calls[at->call].arguments = "{}";
-    at->turn->calls = calls;
 }
 
 static bool clears_input(const tool_clearing *clearing, const hearth_chat_call *call)
@@ -186,7 +182,7 @@ static void clear_uses(const history *h, const tool_clearing *clearing, bool onl
         turn->parts = NULL;
         turn->n_parts = 0;
         if (call && clears_input(clearing, call))
-            clear_arguments(h, &at);
+            clear_arguments(&at);
     }
 }
 
