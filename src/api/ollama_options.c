@@ -91,7 +91,7 @@ static void parse_options(hth_api_parse *parse)
                                         "vocab_only", "use_mmap", "use_mlock", "embedding_only", "penalize_newline",
                                         NULL };
     hth_api_parse inside = *parse; /* the same request, of which another object is read */
-    json_int_t n = -1;
+    json_int_t n = parse->request->options.n_predict;
     double tail_free = 1;
 
     inside.body = hth_fields_inside(&parse->body, hth_fields_object(&parse->body, "options"), "options.");

@@ -112,6 +112,21 @@ static void defaults_stand_in_for_what_is_not_said(void **state)
     }
 }
 
+static void options_of_ollama_without_a_length_have_the_default_one(void **state)
+{
+    hth_api_defaults d = hth_api_defaults_none();
+    hth_api_request *r;
+
+    (void)state;
+    d.n_predict = 11;
+    r = parsed(HTH_API_OLLAMA_CHAT, "{" HI ",\"options\":{\"top_k\":3}}", &d);
+    assert_int_equal(r->options.n_predict, 11);
+    hth_api_request_free(r);
+    r = parsed(HTH_API_OLLAMA_CHAT, "{" HI ",\"options\":{\"num_predict\":-1}}", &d);
+    assert_int_equal(r->options.n_predict, -1);
+    hth_api_request_free(r);
+}
+
 static void what_a_client_says_wins(void **state)
 {
     const hth_api_defaults d = some_defaults();
@@ -332,6 +347,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_set_holds_for_all_apis),
         cmocka_unit_test(defaults_stand_in_for_what_is_not_said),
+        cmocka_unit_test(options_of_ollama_without_a_length_have_the_default_one),
         cmocka_unit_test(what_a_client_says_wins),
         cmocka_unit_test(no_limit_of_length_is_a_limit_of_nothing),
         cmocka_unit_test(a_system_prompt_stands_before_conversations_that_have_none),
