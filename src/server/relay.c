@@ -553,9 +553,27 @@ static void take_frames(hth_relay *relay, const char *bytes, size_t n)
 
 /* ---- replies without frames ---- */
 
+/*
+ * A stream of lines began early, with nothing but space between lines, and the whole reply is one answer: as Ollama's, that
+ * a model is loaded.
+ */
+static bool is_one_line(const hth_relay *relay)
+{
+    return relay->is_refused && relay->is_lines && relay->status == 200 && relay->record.n_tokens_out == 0;
+}
+
 static void end_plain(hth_relay *relay)
 {
-    if (relay->is_refused)
+    if (is_one_line(relay)) {
+        hth_buffer_add(&relay->body, "\n", 1);
+        if (relay->body.failed) {
+            fail_without_memory(relay);
+            return;
+        }
+        hth_relay_write(relay, relay->body.text, relay->body.n);
+        if (relay->state != HTH_RELAY_OVER)
+            hth_relay_end_stream(relay, relay->status);
+    } else if (relay->is_refused)
         fail_as_refused(relay, relay->status);
     else if (relay->has_begun)
         hth_relay_end_stream(relay, relay->status);

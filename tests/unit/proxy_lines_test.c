@@ -187,6 +187,42 @@ static void why_no_worker_goes_on_is_told(void **state)
     client_reply_deinit(&reply);
 }
 
+/* The whole of a reply that has no tokens, as that to a request without messages. */
+static void answer_at_once(fake_connection *connection, const fake_request *request, void *user_data)
+{
+    static const char reply[] = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 29\r\n\r\n"
+                                "{\"done\":true,\"reason\":\"load\"}";
+
+    (void)note_run(user_data, request);
+    fake_write(connection, reply, sizeof(reply) - 1);
+}
+
+static void a_whole_reply_behind_an_early_beginning_is_the_only_line(void **state)
+{
+    relay_stage *stage = *state;
+    client_reply reply = { .status = 0 };
+    hth_buffer read = { .text = NULL };
+    hth_test_client client;
+
+    stage->wants_events = true;
+    stage->options.keep_alive_ms = 20;
+    set_options(stage);
+    stage->supervisor.handler = answer_at_once;
+    client_ask(&client, stage, "{}");
+    (void)hth_test_client_hear(&client, "\r\n1\r\n \r\n"); /* no worker is there yet */
+    worker_start(&stage->supervisor);
+    client_hear(&client, &reply);
+    assert_int_equal(reply.status, 200);
+    assert_true(reply.is_whole);
+    read_lines(hth_buffer_text(&reply.body), &read);
+    assert_string_equal(hth_buffer_text(&read), "{\"done\":true,\"reason\":\"load\"}\n");
+    hth_test_http_until(&stage->http, stage->n_over == 1);
+    assert_int_equal(stage->record.status, 200);
+    hth_test_client_close(&client);
+    hth_buffer_deinit(&read);
+    client_reply_deinit(&reply);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -195,6 +231,7 @@ int main(void)
         STAGED(a_silent_stream_of_lines_gets_space),
         STAGED(an_error_is_the_last_line),
         STAGED(why_no_worker_goes_on_is_told),
+        STAGED(a_whole_reply_behind_an_early_beginning_is_the_only_line),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
