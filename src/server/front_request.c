@@ -552,7 +552,8 @@ static void relay(request *r)
         if (asked)
             (void)snprintf(target, sizeof(target), "%s?endpoint=%s", r->route->path, asked->path);
     }
-    if (wants_kept)
+    /* Who has the id can ask for it again, without keys anybody: it is not to be guessed. */
+    if (wants_kept || r->route->api == HTH_API_RESPONSES)
         hth_front_stream_id(r->id);
     relayed = hth_proxy_relay(r->front->proxy, r->exchange,
                               &(hth_relay_request){

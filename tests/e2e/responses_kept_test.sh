@@ -14,6 +14,7 @@ id=$(grep -o '"id":"resp_[^"]*' "$work/first" | head -n 1 | cut -d '"' -f 4)
 case $(ls "$work/responses") in *"$id"*) fail "a file's name tells its response" ;; esac
 running=$(post /v1/responses '{"input":"Go on","background":true,"ignore_eos":true}' | grep -o '"id":"resp_[^"]*' | head -n 1 | cut -d '"' -f 4)
 expect "what runs" "$(curl -s "$url/v1/responses/$running" | grep -o '"status":"[^"]*' | head -n 1)" '"status":"in_progress'
+case $running in "$(printf %.21s "$id")"*) fail "the id of a response can be told from another one's: $id, $running" ;; esac
 # Files are written one after the other: what was put last is there, so all are.
 until [ "$(find "$work/responses" -name '*.hrr' | wc -l)" = 2 ]; do sleep 0.05; done
 serve_kill
