@@ -419,7 +419,13 @@ static void show_model(request *r)
     one = listed(r->front, model, &view);
     one.asked = name;
     hth_api_model_write(&one, &body);
-    answer(r, 200, "application/json", &body);
+    if (body.failed) {
+        hth_api_fail(&error, HTH_API_INVALID_VALUE, "model",
+                     "the model cannot be shown under the name that was asked for; ask for it in UTF-8");
+        refuse(r, &error, NULL);
+    } else {
+        answer(r, 200, "application/json", &body);
+    }
     hth_buffer_deinit(&body);
 }
 

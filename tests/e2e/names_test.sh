@@ -63,6 +63,7 @@ expect kind "$(value 'r.data[0].kind')" chat
 expect "the context" "$(value 'r.data[0].context_length === r.data[0].meta.n_ctx')" true
 ask 200 /v1/models/gpt-4o; expect id "$(value r.id)" gpt-4o; expect root "$(value r.root)" chat
 ask 200 /v1/models/claude-opus-5; expect root "$(value r.root)" stub
+ask 400 /v1/models/claude-%FF; expect param "$(value r.error.param)" model # no text
 ask 200 /v1/models/stub; expect id "$(value r.id)" stub; expect root "$(value r.root)" undefined
 ask 404 /v1/models/somebody-elses
 ask 200 /api/tags; expect "Ollama's list" "$(value 'r.models.map((m) => m.name).join()')" chat,gpt-4o,stub,gpt-4o-mini
