@@ -158,7 +158,7 @@ static void pair_results(hth_api_parse *parse, hearth_chat_turn *turns, size_t n
         if (strcmp(turn->role, "tool") != 0)
             continue;
         call = call_of(&open, turn);
-        if (call == open.n)
+        if (call == open.n || !open.has_result)
             continue;
         open.has_result[call] = true;
         if (!turn->call_id)

@@ -114,8 +114,8 @@ static bool fold(const hearth_conversation *conversation, folded *f)
 
     for (size_t i = 0; i < conversation->n_turns; i++)
         capacity += n_texts(&conversation->turns[i]) + 2;
-    f->turns = calloc(conversation->n_turns, sizeof(*f->turns));
-    f->parts = calloc(capacity, sizeof(*f->parts));
+    f->turns = calloc(conversation->n_turns ? conversation->n_turns : 1, sizeof(*f->turns));
+    f->parts = calloc(capacity ? capacity : 1, sizeof(*f->parts));
     if (!f->turns || !f->parts)
         return false;
     for (size_t i = 0; i < conversation->n_turns; i++) {

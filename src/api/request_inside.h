@@ -26,7 +26,7 @@ const char *hth_api_json_text(hth_api_parse *parse, const json_t *value);
 /* The same of a schema, within its limit; NULL, with the error filled, beyond it. */
 const char *hth_api_schema_text(hth_api_parse *parse, const char *path, const json_t *schema);
 /* Note the counts of a schema at path that no grammar has room for: they are dropped where it is compiled. */
-void hth_api_note_large_counts(hth_api_parse *parse, const char *path, const json_t *schema);
+void hth_api_note_large_counts(hth_api_parse *parse, const char *path, const json_t *at);
 /* a and b one after the other. */
 const char *hth_api_join(hth_api_parse *parse, const char *a, const char *between, const char *b);
 

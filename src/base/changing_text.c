@@ -283,8 +283,8 @@ bool hth_changing_text_at(const char *text, size_t n_bytes, size_t at, hth_chang
 
     if (at >= n_bytes)
         return false;
-    if (a.n > 2 * REACH_BYTES)
-        a.n = 2 * REACH_BYTES;
+    if (a.n > 2 * (size_t)REACH_BYTES)
+        a.n = 2 * (size_t)REACH_BYTES;
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         size_t begin, end;
 

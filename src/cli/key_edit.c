@@ -9,6 +9,7 @@
  */
 #include "cli/key_edit.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/status.h"
@@ -163,6 +164,7 @@ hearth_status hth_key_text_set_expiry(hth_pool *pool, const hth_config_file *fil
 
     if (status != HEARTH_OK)
         return status;
+    assert(at.entry);
     hth_instant_write(expires_s, when);
     old = at.entry->first;
     while (old && strcmp(old->key, "expires") != 0)

@@ -58,9 +58,9 @@ struct hth_option {
     const char *key;
     const hth_option_table *table;
     hth_option_write_fn write;          /* of what is read by a function; where values are printed */
+    bool (*is_word)(const char *value); /* of a path: values that are none; NULL: there are no such */
     bool is_common;                     /* in the short help, too */
     bool repeats;                       /* each value adds to a list; with a function, which takes NULL to empty it */
-    bool (*is_word)(const char *value); /* of a path: values that are none; NULL: there are no such */
     bool is_path;                       /* in a configuration file, a relative one begins at the file's folder */
     bool is_pairs;                      /* "KEY=VALUE"; in a configuration file, a section of keys with values */
 };

@@ -47,8 +47,10 @@ const joined = (text) => {
   return JSON.stringify([...parts].filter(([key]) => !/tokens_(predicted|evaluated)=/.test(key)).sort())
 }
 
-// Does a reply say two things of how much of its prompt was cached? Of several replies each says its own.
+// Does a reply say two things of how much of its prompt was cached? Of several replies each says its own. A message that began
+// before its prompt was looked at knows of nothing yet.
 export const contradicts = (text) => {
+  text = text.replace(/^data: {"type":"message_start".*"cache_read_input_tokens":0,.*$/m, '')
   if (/"index":[1-9]/.test(text.replaceAll(/"content_block_[^\n]*/g, ''))) return false
   const said = [...text.matchAll(/"(?:cached_tokens|cache_read_input_tokens|cache_n)":(\d+)/g)].map(([, n]) => n)
   return new Set(said).size > 1
