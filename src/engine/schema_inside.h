@@ -86,7 +86,7 @@ typedef struct hth_schema_derived {
     hth_nfa *nfa;            /* owned */
 } hth_schema_derived;
 
-enum { HTH_SCHEMA_BUCKETS = 4096, HTH_SCHEMA_TEXT_CLASSES = 64 };
+enum { HTH_SCHEMA_BUCKETS = 4096, HTH_SCHEMA_TEXT_CLASSES = 64, HTH_SCHEMA_EXPAND_DEPTH_MAX = 128 };
 
 /* A class of characters as they stand in a string, with escapes. */
 typedef struct hth_schema_text_class {
@@ -102,6 +102,7 @@ typedef struct hth_schema_work {
     bool ignores_siblings; /* of $ref: draft 7 and before */
     uint32_t repetitions_max;
     uint64_t steps;
+    uint32_t depth;    /* of hth_schema_expand in itself, through oneOf */
     bool has_left_out; /* of a 'not' something was left out, at left_out_path */
     uint32_t left_out_path;
     uint32_t n_probes; /* left of what may be looked at to find a goal empty; then it counts as not empty */
@@ -155,7 +156,8 @@ uint32_t hth_schema_rule_of(hth_schema_work *w, hth_schema_items *items);
 void hth_schema_items_add(hth_schema_work *w, hth_schema_items *items, const json_t *schema, uint32_t path,
                           uint32_t flags);
 void hth_schema_items_free(hth_schema_items *items);
-/* Bring in what the items refer to and imply, each once. */
+/* Bring in what the items refer to and imply, each once. Of a oneOf this asks for more of the same, so its depth is
+   bounded. */
 void hth_schema_expand(hth_schema_work *w, hth_schema_items *items);
 /* What a reference means; NULL, with the work failed, when nothing. */
 const json_t *hth_schema_resolve(hth_schema_work *w, const char *reference, uint32_t path);

@@ -443,6 +443,19 @@ static void any_schema_takes_bounded_work(void **state)
         hostile[0] = '\0';
     }
 
+    add("{\"$schema\":\"http://json-schema.org/draft-07/schema#\",\"type\":\"array\",\"uniqueItems\":true,"
+        "\"items\":{\"$ref\":\"#/a\"},\"a\":{\"anyOf\":[{\"$ref\":\"#/a\"}]}}");
+    ends("at #/uniqueItems:");
+
+    /* A chain, which is as good as a circle where it is long. */
+    for (int n = 100; n <= 3000; n += 2900) {
+        add("{\"$ref\":\"#/d/0\",\"d\":[");
+        for (int i = 1; i <= n; i++)
+            add("{\"oneOf\":[{\"$ref\":\"#/d/%d\"}]},", i);
+        add("{\"type\":\"null\"}]}");
+        ends(n == 100 ? NULL : "lead from one to the next");
+    }
+
     /* Many alternatives to tell apart. */
     add("{\"$defs\":{\"e\":{\"enum\":[0");
     for (int i = 1; i < 2000; i++)
