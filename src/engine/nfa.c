@@ -306,6 +306,8 @@ static void read_class(reader *r)
             FAIL(r, "a range of a class ends before it begins");
         add_range(r, first, last);
     }
+    if (r->status != HEARTH_OK)
+        return; /* it may be at the end */
     r->at++;
     finish_ranges(r, begin, negated);
     emit_set(r, begin);
