@@ -89,7 +89,7 @@ static bool join_values(hth_schema_work *w, const json_t *a, json_t *b, size_t n
 
         if (!hth_schema_spend(w, 0, json_array_size(b)))
             return false;
-        json_array_foreach(b, j, other) is_there = is_there || hth_schema_same(one, other);
+        json_array_foreach(b, j, other) is_there = is_there || hth_schema_same(w, one, other, 0);
         if (!is_there && (json_array_size(b) == n_max || json_array_append(b, one) != 0))
             return false;
     }

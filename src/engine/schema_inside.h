@@ -205,8 +205,8 @@ json_t *hth_schema_values(hth_schema_work *w, const hth_schema_items *items, siz
 
 typedef enum hth_schema_answer { HTH_NO, HTH_YES, HTH_UNKNOWN } hth_schema_answer;
 
-/* Are two values the same, as JSON Schema has it? 1 and 1.0 are. */
-bool hth_schema_same(const json_t *a, const json_t *b);
+/* Are two values the same, as JSON Schema has it? 1 and 1.0 are. Spends steps; false with the work failed, too. */
+bool hth_schema_same(hth_schema_work *w, const json_t *a, const json_t *b, uint32_t path);
 /* The type of a value, as one bit. */
 uint32_t hth_schema_type_of_value(const json_t *value);
 hth_schema_answer hth_schema_accepts(hth_schema_work *w, const json_t *schema, const json_t *value, uint32_t path);
