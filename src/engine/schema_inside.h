@@ -86,7 +86,12 @@ typedef struct hth_schema_derived {
     hth_nfa *nfa;            /* owned */
 } hth_schema_derived;
 
-enum { HTH_SCHEMA_BUCKETS = 4096, HTH_SCHEMA_TEXT_CLASSES = 64, HTH_SCHEMA_EXPAND_DEPTH_MAX = 128 };
+enum {
+    HTH_SCHEMA_BUCKETS = 4096,
+    HTH_SCHEMA_TEXT_CLASSES = 64,
+    HTH_SCHEMA_EXPAND_DEPTH_MAX = 128,
+    HTH_SCHEMA_CODE_MAX = 1 << 20
+};
 
 /* A class of characters as they stand in a string, with escapes. */
 typedef struct hth_schema_text_class {
@@ -126,6 +131,7 @@ typedef struct hth_schema_work {
     uint32_t *digit_rules[2]; /* of numbers without a step; of whole ones. See schema_number.c */
     hth_schema_text_class text_classes[HTH_SCHEMA_TEXT_CLASSES];
     size_t n_text_classes;
+    size_t n_code; /* instructions of all patterns, which are kept */
 } hth_schema_work;
 
 static inline bool hth_schema_failed(const hth_schema_work *w)

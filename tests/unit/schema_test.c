@@ -419,6 +419,12 @@ static void any_schema_takes_bounded_work(void **state)
     add("\"}");
     ends(NULL);
 
+    add("{\"enum\":[\"a\"],\"allOf\":[{}");
+    for (int i = 0; i < 100; i++)
+        add(",{\"pattern\":\"^(a|b{%d}){1,20}$\"}", 700 + i);
+    add("]}");
+    ends("too long together");
+
     /* Circles. */
     add("{\"$defs\":{\"a\":{\"allOf\":[{\"$ref\":\"#/$defs/b\"}]},\"b\":{\"anyOf\":[{\"$ref\":\"#/$defs/"
         "a\"},{\"type\":\"null\"}]}},"
