@@ -305,14 +305,45 @@ static bool write_file(const char *path, const struct stat *old, const char *con
     return status == HEARTH_OK;
 }
 
+/* Does the new text have one key more than the old file? Otherwise it is said why nothing is written. */
+static bool check_appended(hth_pool *pool, const hth_config_file *old, const char *path, const char *text, size_t n,
+                           size_t n_keys)
+{
+    hth_problems *problems = hth_pool_alloc(pool, sizeof(*problems));
+    hth_server_options keys = { .n_keys = 0 };
+    const hth_config_node *root;
+    hearth_error err = { .message = "" };
+    const size_t n_blank = strspn(old->text, " \t\r\n");
+
+    if (problems && hth_config_file_parse(pool, path, text, n, &root, &err) == HEARTH_OK) {
+        hth_key_file_read_tree(pool, path, root, &keys, problems);
+        if (problems->n_errors == 0 && keys.n_keys == n_keys)
+            return true;
+        if (problems->n_errors > 0)
+            (void)hth_fail(&err, HEARTH_CORRUPT, "%s", hth_problems_first(problems));
+    }
+    if (n_blank < old->n_text && (old->text[n_blank] == '{' || old->text[n_blank] == '['))
+        (void)fprintf(stderr,
+                      "hearth: '%s' is JSON, to which no block can be added; nothing was changed; make the key without "
+                      "--file and put it under \"key\" by hand, or keep such keys in another file\n",
+                      path);
+    else
+        (void)fprintf(stderr,
+                      "hearth: '%s' could not be read with another block at its end%s%s; nothing was changed; make the "
+                      "key without --file and add it by hand\n",
+                      path, err.message[0] ? ": " : "", err.message);
+    return false;
+}
+
 static bool append_block(hth_pool *pool, const char *path, const char *name, const block *b)
 {
     const bool is_new = access(path, F_OK) != 0 && errno == ENOENT;
     hth_config_file file = { .text = "" };
     hth_server_options keys = { .n_keys = 0 };
     struct stat old;
-    const char *pieces[3] = { NULL };
-    size_t n_bytes[3];
+    const char *lines;
+    char *text;
+    size_t n;
 
     if (!is_new && !read_old(pool, path, &file, &keys, &old))
         return false;
@@ -323,13 +354,19 @@ static bool append_block(hth_pool *pool, const char *path, const char *name, con
                       name, path);
         return false;
     }
-    pieces[0] = file.text;
-    n_bytes[0] = file.n_text;
-    pieces[1] = "\n\n";
-    n_bytes[1] = file.n_text == 0 ? 0 : file.text[file.n_text - 1] == '\n' ? 1 : 2;
-    pieces[2] = b->text;
-    n_bytes[2] = b->n;
-    return write_file(path, is_new ? NULL : &old, pieces, n_bytes, 3);
+    lines = file.n_text == 0 ? "" : file.text[file.n_text - 1] == '\n' ? "\n" : "\n\n";
+    n = file.n_text + strlen(lines) + b->n;
+    text = hth_pool_alloc(pool, n + 1);
+    if (!text) {
+        (void)fputs("hearth: no memory\n", stderr);
+        return false;
+    }
+    memcpy(text, file.text, file.n_text);
+    memcpy(text + file.n_text, lines, strlen(lines));
+    memcpy(text + file.n_text + strlen(lines), b->text, b->n);
+    text[n] = '\0';
+    return check_appended(pool, &file, path, text, n, keys.n_keys + 1) &&
+           write_file(path, is_new ? NULL : &old, (const char *const[]){ text }, &n, 1);
 }
 
 /* ---- listing ---- */
