@@ -136,6 +136,11 @@ static hearth_status give_name(hth_whole_file *file, hearth_error *err)
     return HEARTH_OK;
 }
 
+int hth_whole_file_descriptor(const hth_whole_file *file)
+{
+    return file->fd;
+}
+
 hearth_status hth_whole_file_commit(hth_whole_file *file, hearth_error *err)
 {
     int rc = hth_fs_sync_data(file->fs, file->fd);

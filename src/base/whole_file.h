@@ -29,6 +29,9 @@ hearth_status hth_whole_file_begin(const hth_fs *fs, const char *path, hth_whole
 /* Append. After a failure (HEARTH_FULL, HEARTH_IO) there is only hth_whole_file_abort. */
 hearth_status hth_whole_file_write(hth_whole_file *file, const void *bytes, size_t n_bytes, hearth_error *err);
 
+/* Of hth_fs_system(): its descriptor, to set owner and mode before it has its name. It stays the file's. */
+int hth_whole_file_descriptor(const hth_whole_file *file);
+
 /*
  * Make the file durable and give it its name; frees file, also on failure. HEARTH_MISUSE when a new file's name was
  * taken meanwhile; HEARTH_FULL, HEARTH_PERMISSION, HEARTH_IO. After a failure the name refers to what it did before, or,

@@ -11,9 +11,11 @@
  * sees the old one or the new one.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -270,39 +272,96 @@ static bool has_key(const hth_server_options *keys, const char *name)
     return false;
 }
 
-/* The new file belongs to whom the old one did, and the same group may read it. */
-static void keep_owner(const char *path, const struct stat *old)
+/*
+ * Keep other 'hearth key' from changing a file of this folder between the reading and the writing. The file itself cannot
+ * be locked, since another one gets its name. A descriptor, to be closed; -1: there is none, and it goes on without.
+ */
+static int lock_folder_of(const char *path)
+{
+    char *real = realpath(path, NULL);
+    const char *whole = real ? real : path, *slash = strrchr(whole, '/');
+    char *folder = slash == whole ? strdup("/") : slash ? strndup(whole, (size_t)(slash - whole)) : strdup(".");
+    int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+
+    if (fd >= 0)
+        while (flock(fd, LOCK_EX) != 0 && errno == EINTR)
+            ;
+    free(folder);
+    free(real);
+    return fd;
+}
+
+static void unlock_folder(int fd)
+{
+    if (fd >= 0)
+        (void)close(fd);
+}
+
+/* The new file belongs to whom the old one did, and the same group may read it; before it has its name. */
+static void keep_owner(int fd, const char *path, const struct stat *old)
 {
     const mode_t mode = old->st_mode & (S_IRUSR | S_IWUSR | S_IRGRP);
 
-    if ((old->st_uid != geteuid() || old->st_gid != getegid()) && chown(path, old->st_uid, old->st_gid) != 0)
+    if ((old->st_uid != geteuid() || old->st_gid != getegid()) && fchown(fd, old->st_uid, old->st_gid) != 0)
         (void)fprintf(stderr, "hearth: warning: '%s' belongs to you now, since its owner cannot be kept: %s\n", path,
                       strerror(errno));
-    if (chmod(path, mode) != 0)
+    if (fchmod(fd, mode) != 0)
         (void)fprintf(stderr, "hearth: warning: the mode of '%s' cannot be kept: %s\n", path, strerror(errno));
 }
 
-/* Pieces of text as the whole file; old: whose it was, NULL: there is none yet. */
-static bool write_file(const char *path, const struct stat *old, const char *const *pieces, const size_t *n_bytes,
-                       size_t n)
+/* The text as the whole file; old: whose it was, NULL: there is none yet. A link goes on leading to the file. */
+static bool write_file(const char *path, const struct stat *old, const char *text, size_t n)
 {
     hth_whole_file *file = NULL;
+    char *real = old ? realpath(path, NULL) : NULL;
     hearth_error err;
-    hearth_status status =
-        hth_whole_file_begin(hth_fs_system(), path, old ? HTH_WHOLE_FILE_REPLACE : HTH_WHOLE_FILE_NEW, &file, &err);
+    hearth_status status = hth_whole_file_begin(hth_fs_system(), real ? real : path,
+                                                old ? HTH_WHOLE_FILE_REPLACE : HTH_WHOLE_FILE_NEW, &file, &err);
 
-    for (size_t i = 0; i < n && status == HEARTH_OK; i++)
-        if (n_bytes[i] > 0)
-            status = hth_whole_file_write(file, pieces[i], n_bytes[i], &err);
+    free(real);
+    if (status == HEARTH_OK && old)
+        keep_owner(hth_whole_file_descriptor(file), path, old);
+    if (status == HEARTH_OK && n > 0)
+        status = hth_whole_file_write(file, text, n, &err);
     if (status == HEARTH_OK)
         status = hth_whole_file_commit(file, &err);
     else
         hth_whole_file_abort(file);
     if (status != HEARTH_OK)
         (void)fprintf(stderr, "hearth: %s\n", err.message);
-    else if (old)
-        keep_owner(path, old);
     return status == HEARTH_OK;
+}
+
+/* Does the new text have one key more than the old file? Otherwise it is said why nothing is written. */
+static bool check_appended(hth_pool *pool, const hth_config_file *old, const char *path, const char *text, size_t n,
+                           size_t n_keys)
+{
+    hth_problems *problems = hth_pool_alloc(pool, sizeof(*problems));
+    hth_server_options keys = { .n_keys = 0 };
+    const hth_config_node *root;
+    hearth_error err = { .message = "" };
+    size_t n_blank = 0;
+
+    while (n_blank < old->n_text && strchr(" \t\r\n", old->text[n_blank]))
+        n_blank++;
+    if (problems && hth_config_file_parse(pool, path, text, n, &root, &err) == HEARTH_OK) {
+        hth_key_file_read_tree(pool, path, root, &keys, problems);
+        if (problems->n_errors == 0 && keys.n_keys == n_keys)
+            return true;
+        if (problems->n_errors > 0)
+            (void)hth_fail(&err, HEARTH_CORRUPT, "%s", hth_problems_first(problems));
+    }
+    if (n_blank < old->n_text && (old->text[n_blank] == '{' || old->text[n_blank] == '['))
+        (void)fprintf(stderr,
+                      "hearth: '%s' is JSON, to which no block can be added; nothing was changed; make the key without "
+                      "--file and put it under \"key\" by hand, or keep such keys in another file\n",
+                      path);
+    else
+        (void)fprintf(stderr,
+                      "hearth: '%s' could not be read with another block at its end%s%s; nothing was changed; make the "
+                      "key without --file and add it by hand\n",
+                      path, err.message[0] ? ": " : "", err.message);
+    return false;
 }
 
 static bool append_block(hth_pool *pool, const char *path, const char *name, const block *b)
@@ -311,8 +370,9 @@ static bool append_block(hth_pool *pool, const char *path, const char *name, con
     hth_config_file file = { .text = "" };
     hth_server_options keys = { .n_keys = 0 };
     struct stat old;
-    const char *pieces[3] = { NULL };
-    size_t n_bytes[3];
+    const char *lines;
+    char *text;
+    size_t n;
 
     if (!is_new && !read_old(pool, path, &file, &keys, &old))
         return false;
@@ -323,13 +383,19 @@ static bool append_block(hth_pool *pool, const char *path, const char *name, con
                       name, path);
         return false;
     }
-    pieces[0] = file.text;
-    n_bytes[0] = file.n_text;
-    pieces[1] = "\n\n";
-    n_bytes[1] = file.n_text == 0 ? 0 : file.text[file.n_text - 1] == '\n' ? 1 : 2;
-    pieces[2] = b->text;
-    n_bytes[2] = b->n;
-    return write_file(path, is_new ? NULL : &old, pieces, n_bytes, 3);
+    lines = file.n_text == 0 ? "" : file.text[file.n_text - 1] == '\n' ? "\n" : "\n\n";
+    n = file.n_text + strlen(lines) + b->n;
+    text = hth_pool_alloc(pool, n + 1);
+    if (!text) {
+        (void)fputs("hearth: no memory\n", stderr);
+        return false;
+    }
+    memcpy(text, file.text, file.n_text);
+    memcpy(text + file.n_text, lines, strlen(lines));
+    memcpy(text + file.n_text + strlen(lines), b->text, b->n);
+    text[n] = '\0';
+    return check_appended(pool, &file, path, text, n, keys.n_keys + 1) &&
+           write_file(path, is_new ? NULL : &old, text, n);
 }
 
 /* ---- listing ---- */
@@ -381,6 +447,7 @@ static int make_new(const key_options *o)
     char key[KEY_BYTES];
     block *b = calloc(1, sizeof(*b));
     hth_pool *pool = hth_pool_new();
+    const int lock = o->file ? lock_folder_of(o->file) : -1;
     int exit_code = HTH_EXIT_FAILED;
 
     draw_key(key);
@@ -390,6 +457,7 @@ static int make_new(const key_options *o)
         (void)fputs("hearth: that is too much for one key; give fewer models, or a shorter salt\n", stderr);
     else if (!o->file || append_block(pool, o->file, o->name, b))
         exit_code = HTH_EXIT_OK;
+    unlock_folder(lock);
     if (exit_code == HTH_EXIT_OK) {
         (void)printf("%s\n", key);
         if (!o->file)
@@ -507,6 +575,7 @@ static int with_file(const key_options *o, edit_fn edit)
     hearth_error err = { .message = "" };
     const char *text = NULL;
     size_t n = 0;
+    const int lock = edit ? lock_folder_of(o->file) : -1;
     bool ok = pool && read_old(pool, o->file, &file, &keys, &old);
 
     if (!pool)
@@ -516,13 +585,14 @@ static int with_file(const key_options *o, edit_fn edit)
         if (!ok)
             (void)fprintf(stderr, "hearth: %s\n", err.message);
         else
-            ok = write_file(o->file, &old, &text, &n, 1);
+            ok = write_file(o->file, &old, text, n);
         if (ok && isatty(STDERR_FILENO))
             (void)fputs("A running server takes it over with SIGHUP.\n", stderr);
     } else if (ok) {
         print_keys(&keys);
         ok = fflush(stdout) == 0;
     }
+    unlock_folder(lock);
     hth_pool_free(pool);
     return ok ? HTH_EXIT_OK : HTH_EXIT_FAILED;
 }

@@ -13,7 +13,8 @@
  *
  *   n_ctx_train   4096   context that the model claims to be trained with
  *   top_k                what it claims to recommend
- *   cell_bytes    0      what it claims a cell to take, of 1 GiB that it claims to be free
+ *   cell_bytes    0      what it claims a cell to take
+ *   free_mib      1024   MiB that it claims to be free for cells
  *   vocab         260    tokens: 256 bytes, 4 control tokens, and made-up words beyond
  *   delay_us      0      how long each row of a batch takes
  *   kind          plain  plain, window, recurrent, hybrid
@@ -66,6 +67,7 @@ struct hth_engine_model {
     uint32_t n_ctx_train;
     uint32_t top_k; /* UINT32_MAX: it recommends nothing */
     uint32_t cell_bytes;
+    uint32_t free_mib;
     uint32_t n_vocab;
     uint32_t delay_us;
     uint32_t n_window; /* 0: none */
@@ -222,6 +224,8 @@ static hearth_status parse_parameters(const char *path, hth_engine_model *model,
                 ok = parse_number(value, 0, 1u << 20, &model->top_k);
             else if (strcmp(item, "cell_bytes") == 0)
                 ok = parse_number(value, 0, 1u << 30, &model->cell_bytes);
+            else if (strcmp(item, "free_mib") == 0)
+                ok = parse_number(value, 0, 1u << 20, &model->free_mib);
             else if (strcmp(item, "vocab") == 0)
                 ok = parse_number(value, FIRST_WORD_TOKEN, 1u << 20, &model->n_vocab);
             else if (strcmp(item, "delay_us") == 0)
@@ -235,8 +239,8 @@ static hearth_status parse_parameters(const char *path, hth_engine_model *model,
         }
         if (!ok)
             return hth_fail(err, HEARTH_MISUSE,
-                            "'%s' has a bad parameter '%s'; known are n_ctx_train, top_k, cell_bytes, vocab, delay_us, "
-                            "kind, fills and window",
+                            "'%s' has a bad parameter '%s'; known are n_ctx_train, top_k, cell_bytes, free_mib, vocab, "
+                            "delay_us, kind, fills and window",
                             path, item);
     }
     return HEARTH_OK;
@@ -259,6 +263,7 @@ static hearth_status model_load(const char *path, const hth_engine_model_params 
     *model = (hth_engine_model){
         .kind = HTH_MODEL_PLAIN,
         .n_ctx_train = 4096,
+        .free_mib = 1024,
         .top_k = UINT32_MAX,
         .n_vocab = FIRST_WORD_TOKEN,
         .template_given = params->chat_template != NULL,
@@ -326,7 +331,7 @@ static void cell_room(const hth_engine_model *model, const char *type_k, const c
     (void)type_k;
     (void)type_v;
     *cell_bytes_out = model->cell_bytes;
-    *free_bytes_out = UINT64_C(1) << 30;
+    *free_bytes_out = (uint64_t)model->free_mib << 20;
     *is_device_out = false;
 }
 

@@ -306,6 +306,8 @@ static void read_class(reader *r)
             FAIL(r, "a range of a class ends before it begins");
         add_range(r, first, last);
     }
+    if (r->status != HEARTH_OK)
+        return; /* it may be at the end */
     r->at++;
     finish_ranges(r, begin, negated);
     emit_set(r, begin);
@@ -553,18 +555,28 @@ void hth_nfa_free(hth_nfa *nfa)
 
 typedef struct run {
     const hth_nfa *nfa;
-    uint32_t *now, *next, *todo; /* instructions that wait for a character */
-    uint32_t *marks;             /* by instruction: the step that reached it last */
-    size_t n_now, n_next;
+    uint32_t *now, *next, *todo;    /* instructions that wait for a character */
+    uint32_t *marks;                /* by instruction: the step that reached it last */
+    size_t n_now, n_next, n_looked; /* instructions that were looked at, not paid for yet */
     uint32_t step;
     bool matches;
 } run;
 
+/* The ranges of a set are sorted and apart, so that a set of thousands costs little more than one of a few. */
 static bool has_character(const hth_nfa *nfa, const hth_nfa_instruction *one, uint32_t c)
 {
-    for (int32_t i = one->a; i < one->b; i++)
-        if (c >= nfa->ranges[i].first && c <= nfa->ranges[i].last)
+    int32_t low = one->a, high = one->b;
+
+    while (low < high) {
+        int32_t middle = low + (high - low) / 2;
+
+        if (c < nfa->ranges[middle].first)
+            high = middle;
+        else if (c > nfa->ranges[middle].last)
+            low = middle + 1;
+        else
             return true;
+    }
     return false;
 }
 
@@ -577,6 +589,7 @@ static void add(run *r, uint32_t pc, bool at_begin, bool at_end)
         uint32_t at = r->todo[--n_todo];
         const hth_nfa_instruction *one = &r->nfa->code[at];
 
+        r->n_looked++;
         if (r->marks[at] == r->step)
             continue;
         r->marks[at] = r->step;
@@ -593,23 +606,34 @@ static void add(run *r, uint32_t pc, bool at_begin, bool at_end)
     }
 }
 
+static bool pay(uint64_t *steps, uint64_t n)
+{
+    if (*steps < n)
+        return false;
+    *steps -= n;
+    return true;
+}
+
 hearth_status hth_nfa_has(const hth_nfa *nfa, const char *text, size_t n_bytes, uint64_t *steps, bool *out)
 {
     size_t n = nfa->n_code;
-    uint32_t *memory = calloc(5 * n + 2, sizeof(memory[0]));
-    run r = { .nfa = nfa };
+    uint32_t *memory;
+    run r = { .nfa = nfa, .step = 1 };
     reader at = { .at = text, .end = text + n_bytes };
-    hearth_status status = memory ? HEARTH_OK : HEARTH_NO_MEMORY;
+    hearth_status status = HEARTH_OK;
 
-    if (memory) {
-        r.marks = memory;
-        r.now = memory + n;
-        r.next = memory + 2 * n;
-        r.todo = memory + 3 * n;
-        r.step = 1;
-        add(&r, 0, true, n_bytes == 0);
-    }
-    while (status == HEARTH_OK && at.at < at.end && !r.matches) {
+    *out = false;
+    if (!pay(steps, n + 1)) /* for the memory, which is cleared, and the first instructions */
+        return HEARTH_MISUSE;
+    memory = calloc(5 * n + 2, sizeof(memory[0]));
+    if (!memory)
+        return HEARTH_NO_MEMORY;
+    r.marks = memory;
+    r.now = memory + n;
+    r.next = memory + 2 * n;
+    r.todo = memory + 3 * n;
+    add(&r, 0, true, n_bytes == 0);
+    while (at.at < at.end && !r.matches) {
         uint32_t c = next_character(&at), *swap = r.now;
 
         r.now = r.next;
@@ -617,11 +641,11 @@ hearth_status hth_nfa_has(const hth_nfa *nfa, const char *text, size_t n_bytes, 
         r.next = swap;
         r.n_next = 0;
         r.step++;
-        if (*steps < r.n_now + n / 8 + 1) {
+        if (!pay(steps, 1 + r.n_now + r.n_looked)) {
             status = HEARTH_MISUSE;
             break;
         }
-        *steps -= r.n_now + n / 8 + 1;
+        r.n_looked = 0;
         for (size_t i = 0; i < r.n_now; i++)
             if (has_character(nfa, &nfa->code[r.now[i]], c))
                 add(&r, r.now[i] + 1, false, at.at == at.end);

@@ -12,22 +12,27 @@
 
 enum { DEPTH_MAX = 160, PROBES_MAX = 512, EMPTY_DEPTH_MAX = 5 };
 
-bool hth_schema_same(const json_t *a, const json_t *b)
+bool hth_schema_same(hth_schema_work *w, const json_t *a, const json_t *b, uint32_t path)
 {
     json_t *one;
     const char *key;
     size_t i;
 
+    if (!hth_schema_spend(w, path, 1))
+        return false;
     if (json_is_integer(a) && json_is_integer(b))
         return json_integer_value(a) == json_integer_value(b);
     if (json_is_number(a) && json_is_number(b))
         return json_number_value(a) == json_number_value(b);
     if (json_typeof(a) != json_typeof(b))
         return false;
+    if (json_is_string(a))
+        return json_string_length(a) == json_string_length(b) &&
+               hth_schema_spend(w, path, json_string_length(a) / 16) && json_equal(a, b);
     if (json_is_array(a)) {
         if (json_array_size(a) != json_array_size(b))
             return false;
-        json_array_foreach((json_t *)a, i, one) if (!hth_schema_same(one, json_array_get(b, i))) return false;
+        json_array_foreach((json_t *)a, i, one) if (!hth_schema_same(w, one, json_array_get(b, i), path)) return false;
         return true;
     }
     if (json_is_object(a)) {
@@ -37,7 +42,7 @@ bool hth_schema_same(const json_t *a, const json_t *b)
         {
             const json_t *other = json_object_get(b, key);
 
-            if (!other || !hth_schema_same(one, other))
+            if (!other || !hth_schema_spend(w, path, strlen(key) / 16) || !hth_schema_same(w, one, other, path))
                 return false;
         }
         return true;
@@ -160,7 +165,7 @@ static hth_schema_answer string_accepts(check *c, const json_t *schema, const js
             return HTH_NO;
     }
     json_array_foreach(json_object_get(schema, HTH_SCHEMA_NOT_TEXTS), i,
-                       one) if (hth_schema_same(one, value)) return HTH_NO;
+                       one) if (hth_schema_same(c->w, one, value, c->path)) return HTH_NO;
     return HTH_YES; /* a format is known of values that are listed */
 }
 
@@ -190,7 +195,8 @@ static hth_schema_answer array_accepts(check *c, const json_t *schema, const jso
         }
         if (json_is_true(json_object_get(schema, "uniqueItems")))
             json_array_foreach((json_t *)value, j, other) if (j < i && hth_schema_spend(c->w, c->path, 4) &&
-                                                              hth_schema_same(item, other)) answer = HTH_NO;
+                                                              hth_schema_same(c->w, item, other, c->path)) answer =
+                HTH_NO;
     }
     if (contains && n_unknown > 0) {
         answer = all(answer, HTH_UNKNOWN);
@@ -319,14 +325,14 @@ static hth_schema_answer accepts_object(check *c, const json_t *schema, const js
         !(json_is_null(value) && json_is_true(json_object_get(schema, "nullable"))))
         return HTH_NO;
     given = json_object_get(schema, "const");
-    if (given && !hth_schema_same(given, value))
+    if (given && !hth_schema_same(c->w, given, value, c->path))
         return HTH_NO;
     given = json_object_get(schema, "enum");
     json_array_foreach((json_t *)given, i, one)
     {
         if (!hth_schema_spend(c->w, c->path, 2))
             return HTH_UNKNOWN;
-        is_listed = is_listed || hth_schema_same(one, value);
+        is_listed = is_listed || hth_schema_same(c->w, one, value, c->path);
     }
     if (given && !is_listed)
         return HTH_NO;

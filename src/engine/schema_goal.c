@@ -8,6 +8,8 @@
 
 #define NONE HTH_GBNF_NONE
 
+enum { VALUES_DEPTH_MAX = 64 };
+
 static void compile_choice(hth_schema_work *w, const hth_schema_items *items, size_t choice, uint32_t rule)
 {
     size_t n = json_array_size(json_object_get(items->at[choice].schema, "anyOf"));
@@ -87,21 +89,26 @@ static bool join_values(hth_schema_work *w, const json_t *a, json_t *b, size_t n
 
         if (!hth_schema_spend(w, 0, json_array_size(b)))
             return false;
-        json_array_foreach(b, j, other) is_there = is_there || hth_schema_same(one, other);
+        json_array_foreach(b, j, other) is_there = is_there || hth_schema_same(w, one, other, 0);
         if (!is_there && (json_array_size(b) == n_max || json_array_append(b, one) != 0))
             return false;
     }
     return true;
 }
 
-json_t *hth_schema_values(hth_schema_work *w, const hth_schema_items *items, size_t n_max)
+/* A circle of anyOf has no end, so after so many choices it counts as more values than can be listed. */
+static json_t *values_of(hth_schema_work *w, const hth_schema_items *items, size_t n_max, int depth)
 {
     size_t choice = hth_schema_open_choice(items), list = find_list(w, items);
     json_t *out = json_array();
-    bool ok = out != NULL;
+    bool ok = out != NULL && depth < VALUES_DEPTH_MAX;
 
-    if (hth_schema_failed(w) || items->is_false)
+    if (ok && (hth_schema_failed(w) || items->is_false))
         return out;
+    if (!ok) {
+        json_decref(out);
+        return NULL;
+    }
     if (list < items->n) {
         json_t *left = listed_values(w, items, list);
 
@@ -116,7 +123,7 @@ json_t *hth_schema_values(hth_schema_work *w, const hth_schema_items *items, siz
 
             hth_schema_with_choice(w, items, choice, i, &chosen);
             hth_schema_expand(w, &chosen);
-            left = hth_schema_values(w, &chosen, n_max);
+            left = values_of(w, &chosen, n_max, depth + 1);
             ok = left && join_values(w, left, out, n_max);
             json_decref(left);
             hth_schema_items_free(&chosen);
@@ -135,6 +142,11 @@ json_t *hth_schema_values(hth_schema_work *w, const hth_schema_items *items, siz
         return out;
     json_decref(out);
     return NULL;
+}
+
+json_t *hth_schema_values(hth_schema_work *w, const hth_schema_items *items, size_t n_max)
+{
+    return values_of(w, items, n_max, 0);
 }
 
 static void compile_types(hth_schema_work *w, const hth_schema_items *items, uint32_t rule)

@@ -86,7 +86,12 @@ typedef struct hth_schema_derived {
     hth_nfa *nfa;            /* owned */
 } hth_schema_derived;
 
-enum { HTH_SCHEMA_BUCKETS = 4096, HTH_SCHEMA_TEXT_CLASSES = 64 };
+enum {
+    HTH_SCHEMA_BUCKETS = 4096,
+    HTH_SCHEMA_TEXT_CLASSES = 64,
+    HTH_SCHEMA_EXPAND_DEPTH_MAX = 128,
+    HTH_SCHEMA_CODE_MAX = 1 << 20
+};
 
 /* A class of characters as they stand in a string, with escapes. */
 typedef struct hth_schema_text_class {
@@ -102,6 +107,7 @@ typedef struct hth_schema_work {
     bool ignores_siblings; /* of $ref: draft 7 and before */
     uint32_t repetitions_max;
     uint64_t steps;
+    uint32_t depth;    /* of hth_schema_expand in itself, through oneOf */
     bool has_left_out; /* of a 'not' something was left out, at left_out_path */
     uint32_t left_out_path;
     uint32_t n_probes; /* left of what may be looked at to find a goal empty; then it counts as not empty */
@@ -125,6 +131,7 @@ typedef struct hth_schema_work {
     uint32_t *digit_rules[2]; /* of numbers without a step; of whole ones. See schema_number.c */
     hth_schema_text_class text_classes[HTH_SCHEMA_TEXT_CLASSES];
     size_t n_text_classes;
+    size_t n_code; /* instructions of all patterns, which are kept */
 } hth_schema_work;
 
 static inline bool hth_schema_failed(const hth_schema_work *w)
@@ -155,7 +162,8 @@ uint32_t hth_schema_rule_of(hth_schema_work *w, hth_schema_items *items);
 void hth_schema_items_add(hth_schema_work *w, hth_schema_items *items, const json_t *schema, uint32_t path,
                           uint32_t flags);
 void hth_schema_items_free(hth_schema_items *items);
-/* Bring in what the items refer to and imply, each once. */
+/* Bring in what the items refer to and imply, each once. Of a oneOf this asks for more of the same, so its depth is
+   bounded. */
 void hth_schema_expand(hth_schema_work *w, hth_schema_items *items);
 /* What a reference means; NULL, with the work failed, when nothing. */
 const json_t *hth_schema_resolve(hth_schema_work *w, const char *reference, uint32_t path);
@@ -203,8 +211,8 @@ json_t *hth_schema_values(hth_schema_work *w, const hth_schema_items *items, siz
 
 typedef enum hth_schema_answer { HTH_NO, HTH_YES, HTH_UNKNOWN } hth_schema_answer;
 
-/* Are two values the same, as JSON Schema has it? 1 and 1.0 are. */
-bool hth_schema_same(const json_t *a, const json_t *b);
+/* Are two values the same, as JSON Schema has it? 1 and 1.0 are. Spends steps; false with the work failed, too. */
+bool hth_schema_same(hth_schema_work *w, const json_t *a, const json_t *b, uint32_t path);
 /* The type of a value, as one bit. */
 uint32_t hth_schema_type_of_value(const json_t *value);
 hth_schema_answer hth_schema_accepts(hth_schema_work *w, const json_t *schema, const json_t *value, uint32_t path);

@@ -308,6 +308,10 @@ void hth_schema_expand(hth_schema_work *w, hth_schema_items *items)
 {
     hth_schema_items todo = { .n = 0 }, out = { .n = 0 }, seen = { .n = 0 }, implied = { .n = 0 };
 
+    if (++w->depth > HTH_SCHEMA_EXPAND_DEPTH_MAX)
+        hth_schema_fail(w, items->n > 0 ? items->at[0].path : 0, "oneOf",
+                        "more than %d 'oneOf' lead from one to the next; use 'anyOf' for some of them",
+                        HTH_SCHEMA_EXPAND_DEPTH_MAX);
     for (size_t i = items->n; i-- > 0;)
         hth_schema_items_add(w, &todo, items->at[i].schema, items->at[i].path, items->at[i].flags);
     while (todo.n > 0 && !hth_schema_failed(w) && !out.is_false) {
@@ -355,6 +359,7 @@ void hth_schema_expand(hth_schema_work *w, hth_schema_items *items)
     hth_schema_items_free(&implied);
     hth_schema_items_free(items);
     *items = out;
+    w->depth--;
 }
 
 /* ---- alternatives ------------------------------------------------------------------------------------------------ */

@@ -73,6 +73,16 @@ static bool is_standard_format(const char *format)
     return false;
 }
 
+/* Count a machine that is kept until the schema is compiled. False: there are too many. */
+static bool count_code(hth_schema_work *w, const hth_nfa *nfa, uint32_t path)
+{
+    w->n_code += nfa->n_code;
+    if (w->n_code > HTH_SCHEMA_CODE_MAX)
+        hth_schema_fail(w, path, NULL,
+                        "the patterns of the schema are too long together when their repetitions are written out");
+    return !hth_schema_failed(w);
+}
+
 const hth_nfa *hth_schema_pattern(hth_schema_work *w, const char *pattern, const void *from, uint32_t path,
                                   const char *keyword)
 {
@@ -87,7 +97,9 @@ const hth_nfa *hth_schema_pattern(hth_schema_work *w, const char *pattern, const
         hth_schema_fail_memory(w);
     else if (status != HEARTH_OK)
         hth_schema_fail(w, path, keyword, "the pattern '%.60s' cannot be honoured: %s", pattern, err.message);
-    return status == HEARTH_OK && hth_schema_spend(w, path, known->nfa->n_code) ? known->nfa : NULL;
+    return status == HEARTH_OK && hth_schema_spend(w, path, known->nfa->n_code) && count_code(w, known->nfa, path)
+             ? known->nfa
+             : NULL;
 }
 
 bool hth_schema_matches(hth_schema_work *w, const char *pattern, const void *from, const char *text, size_t n_bytes,
@@ -130,6 +142,8 @@ static const hth_nfa *listed_texts(hth_schema_work *w, const json_t *list, uint3
         }
         if (hth_nfa_new_texts(texts, n_bytes, n, &known->nfa, NULL) != HEARTH_OK)
             hth_schema_fail(w, path, NULL, "the values that must not come are too long together");
+        else
+            (void)count_code(w, known->nfa, path);
     } else if (!texts || !n_bytes) {
         hth_schema_fail_memory(w);
     }

@@ -179,7 +179,7 @@ static uint32_t default_context(const hearth_model *model, const hearth_model_op
 
     model->backend->cell_room(model->engine_model, options->type_k, options->type_v, &cell_bytes, &free_bytes,
                               &is_device);
-    if (cell_bytes > 0 && free_bytes > 0)
+    if (cell_bytes > 0) /* nothing may be free, and that is known then */
         n_fit = free_bytes / (is_device ? DEVICE_SHARE : HOST_SHARE) / cell_bytes / N_CTX_STEP * N_CTX_STEP;
     if (n_fit < N_CTX_DEFAULT_MIN)
         n_fit = N_CTX_DEFAULT_MIN;

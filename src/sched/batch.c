@@ -228,10 +228,10 @@ static void note_prompt_logits(hth_batch *batch)
         if (!hth_slot_wants_prompt_logprobs(slot))
             continue;
         for (uint32_t k = 0; k < slot->n_in_batch && slot->state == HTH_SLOT_EVALUATE; k++) {
-            const float *logits = place->backend->logits(place->context, slot->first_row + k);
-
-            if (logits)
-                hth_slot_note_prompt_logits(slot, k, logits);
+            if (hth_slot_is_cancelled(slot)) /* nobody waits for them */
+                hth_slot_stop(slot, HEARTH_CANCELLED, HEARTH_FINISH_CANCELLED, "the request was cancelled");
+            else
+                hth_slot_note_prompt_logits(slot, k, place->backend->logits(place->context, slot->first_row + k));
         }
     }
 }
@@ -246,7 +246,6 @@ hearth_status hth_batch_evaluate(hth_batch *batch, hth_decode_result *result, he
     set_pulse(batch);
     status = place->backend->decode(place->context, batch->rows, batch->n_rows, result, err);
     atomic_store_explicit(&batch->pulse->n, 0, memory_order_release);
-    end = hth_workplace_now(place);
     for (uint32_t i = 0; status == HEARTH_OK && *result == HTH_DECODE_OK && i < batch->n_slots; i++) {
         const hth_slot *slot = batch->slots[i];
 
@@ -256,8 +255,9 @@ hearth_status hth_batch_evaluate(hth_batch *batch, hth_decode_result *result, he
     }
     if (status != HEARTH_OK || *result != HTH_DECODE_OK)
         return status;
-    note_cost(batch, end - begin);
     note_prompt_logits(batch);
+    end = hth_workplace_now(place);
+    note_cost(batch, end - begin); /* with what those rows cost beyond the evaluation */
     for (uint32_t i = 0; i < batch->n_slots; i++)
         if (batch->slots[i]->n_in_batch > 0)
             hth_slot_note_evaluated(batch->slots[i], batch->slots[i]->n_in_batch,

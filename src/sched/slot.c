@@ -11,6 +11,7 @@
 #include "base/os.h"
 #include "cache/why.h"
 #include "sched/logprobs.h"
+#include "sched/strategy.h"
 #include "sched/token_text.h"
 
 enum {
@@ -147,12 +148,23 @@ uint32_t hth_slot_n_expected(const hth_slot *slot)
 
 /* ---- the end ---- */
 
+/* Those of a prompt that was not read to its end would be handed out half filled. */
+static void drop_prompt_logprobs(hth_slot *slot)
+{
+    hearth_result *result = hth_reply_result(slot->reply);
+
+    free(result->prompt_logprobs);
+    result->prompt_logprobs = NULL;
+}
+
 void hth_slot_stop(hth_slot *slot, hearth_status status, hearth_finish_reason reason, const char *message)
 {
     hearth_result *result = hth_reply_result(slot->reply);
 
     if (!hth_reply_has_ended(slot->reply) && message)
         (void)hth_fail(&result->error, status, "%s", message);
+    if (status != HEARTH_OK && !slot->was_prefilled) /* also while the last of the prompt's logits are read */
+        drop_prompt_logprobs(slot);
     hth_reply_end(slot->reply, status, reason);
     slot->state = HTH_SLOT_ENDING;
 }
@@ -196,6 +208,8 @@ void hth_slot_conclude(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns
     uint64_t now = hth_workplace_now(slot->place);
     uint32_t n_drawn = stats->completion_tokens - slot->request->n_replayed;
 
+    if (!slot->was_prefilled)
+        drop_prompt_logprobs(slot);
     hth_reply_flush(slot->reply);
     if (slot->seat) {
         hth_sequence *sequence = slot->seat->sequence;
@@ -551,6 +565,9 @@ hearth_plan_item hth_slot_plan_item(const hth_slot *slot)
         n_ready = 1;
     else if (!is_decode && slot->n_tokens > n_prompt)
         n_ready = n_prompt - n_known;
+    /* A row whose logits are wanted takes as many numbers as there are tokens, so few of them are evaluated at once. */
+    if (hth_slot_wants_prompt_logprobs(slot) && n_ready > HTH_CHUNK_MIN - n_known % HTH_CHUNK_MIN)
+        n_ready = HTH_CHUNK_MIN - n_known % HTH_CHUNK_MIN;
     return (hearth_plan_item){
         .is_decode = is_decode,
         .n_ready = n_ready,
@@ -589,6 +606,11 @@ void hth_slot_note_prompt_logits(hth_slot *slot, uint32_t i, const float *logits
     hearth_result *result = hth_reply_result(slot->reply);
     uint32_t next = hth_sequence_n_tokens(slot->seat->sequence) + i + 1;
 
+    if (!logits) {
+        hth_slot_stop(slot, HEARTH_ENGINE, HEARTH_FINISH_NONE,
+                      "the engine computed no logits for a token of the prompt");
+        return;
+    }
     if (!result->prompt_logprobs && !begin_prompt_logprobs(slot, result)) {
         hth_slot_stop(slot, HEARTH_NO_MEMORY, HEARTH_FINISH_NONE, "no memory for the prompt's log probabilities");
         return;

@@ -43,6 +43,15 @@ refuse 1 'cannot read' key list --file "$work/none"
 refuse 2 "did you mean 'remove'" key remve
 echo 'key x { expires = 31.1.2027 }' >"$work/wrong"
 refuse 1 "wrong:1: expires is '31.1.2027'; it must be a date" key list --file "$work/wrong"
+mkdir "$work/linked" && cp "$keys" "$work/linked/real" && chmod 640 "$work/linked/real" && ln -s linked/real "$work/link"
+"$hearth" key new --name by-link --file "$work/link" >"$work/out" 2>/dev/null || fail "no key is added through a link"
+[ -L "$work/link" ] || fail "a link to a file of keys was replaced"
+grep -q by-link "$work/linked/real" || fail "the file that a link leads to has no new key"
+expect "mode of a changed file of keys" "$(ls -l "$work/linked/real" | cut -c 1-10)" -rw-r-----
+printf '{"key": {"json": {"sha256": "%064d"}}}\n' 1 >"$work/keys.json" && chmod 600 "$work/keys.json"
+cp "$work/keys.json" "$work/keys.json.before"
+refuse 1 "keys.json' is JSON, to which no block can be added" key new --name x --file "$work/keys.json"
+cmp -s "$work/keys.json" "$work/keys.json.before" || fail "a JSON file of keys was changed"
 
 serve -m "tiny=$tiny" --start on-demand --keys "$keys"
 for header in "Authorization: Bearer $alice" "authorization: bearer $alice" "x-api-key: $alice" "api-key: $alice" \

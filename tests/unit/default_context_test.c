@@ -82,6 +82,7 @@ static void it_takes_no_more_memory_than_its_share(void **state)
     assert_int_equal(info_of(f, "stub:n_ctx_train=16384,cell_bytes=16384", 0).n_ctx, 16384);
     assert_int_equal(info_of(f, "stub:n_ctx_train=131072,cell_bytes=20000", 0).n_ctx, 13312);    /* a multiple of 256 */
     assert_int_equal(info_of(f, "stub:n_ctx_train=131072,cell_bytes=100000000", 0).n_ctx, 2048); /* less is of no use */
+    assert_int_equal(info_of(f, "stub:n_ctx_train=131072,cell_bytes=16384,free_mib=0", 0).n_ctx, 2048); /* none left */
     assert_int_equal(info_of(f, "stub:n_ctx_train=131072", 0).n_ctx, 32768); /* nothing is known of its cells */
     assert_int_equal(f->n_warnings, 0);
 }

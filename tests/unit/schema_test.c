@@ -419,6 +419,12 @@ static void any_schema_takes_bounded_work(void **state)
     add("\"}");
     ends(NULL);
 
+    add("{\"enum\":[\"a\"],\"allOf\":[{}");
+    for (int i = 0; i < 100; i++)
+        add(",{\"pattern\":\"^(a|b{%d}){1,20}$\"}", 700 + i);
+    add("]}");
+    ends("too long together");
+
     /* Circles. */
     add("{\"$defs\":{\"a\":{\"allOf\":[{\"$ref\":\"#/$defs/b\"}]},\"b\":{\"anyOf\":[{\"$ref\":\"#/$defs/"
         "a\"},{\"type\":\"null\"}]}},"
@@ -441,6 +447,19 @@ static void any_schema_takes_bounded_work(void **state)
         (void)hth_schema_compile(hostile, strlen(hostile), NULL, &gbnf, NULL, &err);
         hth_gbnf_unref(gbnf);
         hostile[0] = '\0';
+    }
+
+    add("{\"$schema\":\"http://json-schema.org/draft-07/schema#\",\"type\":\"array\",\"uniqueItems\":true,"
+        "\"items\":{\"$ref\":\"#/a\"},\"a\":{\"anyOf\":[{\"$ref\":\"#/a\"}]}}");
+    ends("at #/uniqueItems:");
+
+    /* A chain, which is as good as a circle where it is long. */
+    for (int n = 100; n <= 3000; n += 2900) {
+        add("{\"$ref\":\"#/d/0\",\"d\":[");
+        for (int i = 1; i <= n; i++)
+            add("{\"oneOf\":[{\"$ref\":\"#/d/%d\"}]},", i);
+        add("{\"type\":\"null\"}]}");
+        ends(n == 100 ? NULL : "lead from one to the next");
     }
 
     /* Many alternatives to tell apart. */
