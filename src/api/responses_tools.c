@@ -178,7 +178,7 @@ static void narrow(hth_api_parse *parse, const hth_api_responses *responses, con
     hearth_chat_tool *some = hth_api_allocate(parse, conversation->n_tools, sizeof(*some));
     size_t n = 0;
 
-    for (size_t i = 0; some && i < conversation->n_tools; i++)
+    for (size_t i = 0; some && responses->tools && i < conversation->n_tools; i++)
         for (size_t k = 0; k < json_array_size(names); k++)
             if (is_named(&responses->tools[i], json_array_get(names, k))) {
                 some[n++] = conversation->tools[i];
