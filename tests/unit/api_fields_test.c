@@ -109,7 +109,6 @@ static const field completion_fields[] = {
     { "priority", INTEGER, -100, 100, NULL },
     { "cache_salt", TEXT, 0, 256, NULL },
     { "user", ANYTHING, 0, 0, NULL },
-    { "suffix", TEXT, 0, 256 << 10, NULL },
     { "messages", UNKNOWN, 0, 0, NULL },
     { "max_completion_tokens", UNKNOWN, 0, 0, NULL },
     { "tools", UNKNOWN, 0, 0, NULL },
