@@ -162,9 +162,12 @@ static void cut_atoms(builder *b)
 
 static bool takes(const builder *b, size_t part, const hth_nfa_instruction *one, uint32_t atom)
 {
-    for (int32_t i = one->a; i < one->b; i++)
-        if (atom >= b->atoms_of[part][2 * i] && atom <= b->atoms_of[part][2 * i + 1])
+    for (int32_t i = one->a; i < one->b; i++) {
+        const uint32_t *range = b->atoms_of[part] + 2 * (size_t)i;
+
+        if (atom >= range[0] && atom <= range[1])
             return true;
+    }
     return false;
 }
 
@@ -289,7 +292,7 @@ static uint32_t state_of(builder *b, size_t begin, bool accepts)
         return NONE;
     for (at = hash_of(b->words + begin, b->n_words - begin) & (b->n_slots - 1); b->slots[at] != NONE;
          at = (at + 1) & (b->n_slots - 1))
-        if (same_words(b, b->states[b->slots[at]], begin)) {
+        if (b->states && same_words(b, b->states[b->slots[at]], begin)) {
             b->n_words = begin;
             return b->slots[at];
         }
@@ -473,7 +476,7 @@ static hth_dfa *finish(builder *b)
     }
     if (!places || !dfa || !dfa->next || !dfa->accepts)
         fail_memory(b);
-    for (size_t i = 0; i < b->n_states && b->status == HEARTH_OK && dfa->n_states > 0; i++) {
+    for (size_t i = 0; places && dfa && dfa->next && dfa->accepts && i < b->n_states && dfa->n_states > 0; i++) {
         if (places[i] == NONE)
             continue;
         dfa->accepts[places[i]] = b->states[i].accepts;

@@ -258,7 +258,7 @@ static bool add_rules(array *a, uint32_t rule)
 {
     hth_schema_work *w = a->w;
     size_t n_cells, base = w->tables.n_stack;
-    uint32_t items[1 << CONTAINS_MAX];
+    uint32_t items[1 << CONTAINS_MAX] = { 0 };
 
     a->n_counts = 1;
     for (size_t i = 0; i < a->n_contains; i++)
@@ -273,9 +273,11 @@ static bool add_rules(array *a, uint32_t rule)
         return false;
     if (!hth_schema_spend(w, a->path, n_cells))
         return true;
-    a->rules = malloc(n_cells * sizeof(a->rules[0]));
-    if (!a->rules)
+    a->rules = calloc(n_cells, sizeof(a->rules[0]));
+    if (!a->rules) {
         hth_schema_fail_memory(w);
+        return true;
+    }
     for (size_t i = 0; i < n_cells && !hth_schema_failed(w); i++)
         a->rules[i] = hth_gbnf_add_rule(&w->tables);
     for (uint32_t i = 0; i <= a->top && !hth_schema_failed(w); i++) {
@@ -342,7 +344,7 @@ static void add_unique(array *a, uint32_t rule)
     {
         size_t base = w->tables.n_stack;
 
-        if (hth_schema_failed(w))
+        if (!parts || hth_schema_failed(w))
             break;
         parts[i] = (hth_schema_part){ .rule = hth_gbnf_add_rule(&w->tables) };
         hth_schema_push_value(w, one);

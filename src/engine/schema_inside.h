@@ -196,7 +196,7 @@ hth_schema_derived *hth_schema_derived_of(hth_schema_work *w, const void *from, 
 /* A subschema that accepts what schema does not, or less. NULL with the work failed: it cannot be told. */
 const json_t *hth_schema_not(hth_schema_work *w, const json_t *schema, uint32_t path);
 /* The oneOf, if, dependencies and nullable of an item as subschemas of other keywords; NULL: it has none. */
-const json_t *hth_schema_one_of(hth_schema_work *w, const hth_schema_items *items, const hth_schema_item *item);
+const json_t *hth_schema_one_of(hth_schema_work *w, const hth_schema_items *context, const hth_schema_item *item);
 const json_t *hth_schema_if(hth_schema_work *w, const hth_schema_item *item);
 const json_t *hth_schema_dependencies(hth_schema_work *w, const hth_schema_item *item);
 const json_t *hth_schema_nullable(hth_schema_work *w, const hth_schema_item *item);

@@ -233,7 +233,7 @@ const json_t *hth_schema_resolve(hth_schema_work *w, const char *reference, uint
         read_name(at + 1, n, name);
         at += 1 + n;
         if (json_is_array(target) && name[0] && strspn(name, "0123456789") == strlen(name) && strlen(name) < 6)
-            target = json_array_get(target, (size_t)atoi(name));
+            target = json_array_get(target, (size_t)strtoul(name, NULL, 10));
         else
             target = json_object_get(target, name);
         if (json_is_string(json_object_get(target, "$id")) && at[0] &&

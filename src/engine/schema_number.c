@@ -74,7 +74,7 @@ static bool decimal_read(const char *text, decimal *out)
             digits[n++] = *text;
     }
     if (*text)
-        exponent = atoi(text + 1);
+        exponent = (int)strtol(text + 1, NULL, 10);
     point = (point < 0 ? n : point) + exponent; /* digits before it */
     while (begin < n && digits[begin] == '0')
         begin++;

@@ -377,7 +377,7 @@ static void add_others(object *o, const hth_schema_items *names)
 
     if (!texts || !n_bytes)
         hth_schema_fail_memory(w);
-    for (size_t i = 0; i < o->n_names && !hth_schema_failed(w); i++) {
+    for (size_t i = 0; texts && n_bytes && i < o->n_names; i++) {
         texts[i] = o->names[i].text;
         n_bytes[i] = strlen(texts[i]);
     }

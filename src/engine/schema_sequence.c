@@ -125,9 +125,11 @@ bool hth_schema_add_sequence(hth_schema_work *w, const hth_schema_sequence *of, 
         return false;
     if (!hth_schema_spend(w, of->path, n_cells))
         return true;
-    m.rules = malloc(n_cells * sizeof(m.rules[0]));
-    if (!m.rules)
+    m.rules = calloc(n_cells, sizeof(m.rules[0]));
+    if (!m.rules) {
         hth_schema_fail_memory(w);
+        return true;
+    }
     for (size_t i = 0; i < n_cells && !hth_schema_failed(w); i++)
         m.rules[i] = hth_gbnf_add_rule(&w->tables);
     for (size_t row = 0; row < m.n_rows && !hth_schema_failed(w); row++)
