@@ -223,27 +223,21 @@ void hth_kept_stream_take_reader(hth_kept_stream *stream, hth_http_exchange *exc
 
 /* ---- the writer ---- */
 
-/* The oldest that has ended and that nobody reads. */
-static hth_kept_stream *oldest_ended(hth_kept_streams *streams)
-{
-    hth_kept_stream *stream;
-
-    DL_FOREACH(streams->list, stream)
-    if (!stream->has_writer && !stream->reader)
-        return stream;
-    return NULL;
-}
-
 bool hth_kept_streams_have_room(hth_kept_streams *streams, size_t n_bytes)
 {
     const hth_kept_options *options = &streams->options;
-    hth_kept_stream *stream;
+    hth_kept_stream *stream, *next;
 
     if (options->keep_ms == 0 || n_bytes > options->bytes_max)
         return false;
-    while (streams->reserved_bytes + options->bytes_max + n_bytes > options->total_bytes_max &&
-           (stream = oldest_ended(streams)))
-        stream_free(stream);
+    /* Where there is none, those that have ended and that nobody reads go, the oldest first. */
+    DL_FOREACH_SAFE(streams->list, stream, next)
+    {
+        if (streams->reserved_bytes + options->bytes_max + n_bytes <= options->total_bytes_max)
+            break;
+        if (!stream->has_writer && !stream->reader)
+            stream_free(stream);
+    }
     return streams->reserved_bytes + options->bytes_max + n_bytes <= options->total_bytes_max;
 }
 
