@@ -277,8 +277,8 @@ static void drop(hth_response_store *store, entry *e)
     hth_response_job *job = store->directory ? job_new(JOB_REMOVE, e->key, 0) : NULL;
 
     if (job)
-        give(store, job); /* without memory the file stays until the server starts anew */
-    HASH_DEL(store->entries, e);
+        give(store, job);        /* without memory the file stays until the server starts anew */
+    HASH_DEL(store->entries, e); /* NOLINT(clang-analyzer-core.NullDereference): what is in the table has neighbours */
     DL_DELETE(store->by_age, e);
     store->n_bytes -= e->n;
     free(e);
@@ -492,7 +492,7 @@ hearth_status hth_response_store_new(const hth_response_store_options *options, 
         store->directory = strdup(options->directory);
         if (!store->directory)
             status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the store of responses");
-        else if (strlen(store->directory) + 2 * HTH_SHA256_BYTES + sizeof(suffix) + 1 > PATH_MAX)
+        else if (strlen(store->directory) + (size_t)2 * HTH_SHA256_BYTES + sizeof(suffix) + 1 > PATH_MAX)
             status = hth_fail(err, HEARTH_MISUSE, "responses cannot be kept in '%.100s...': the name is too long",
                               store->directory);
         if (status == HEARTH_OK)
