@@ -233,7 +233,7 @@ static bool digest_defaults(const hth_api_defaults *defaults, uint8_t out[HTH_SH
 static void digest_of(const worker *w, const hearth_model_info *info, uint8_t out[HTH_FRAME_MODEL_BYTES])
 {
     const char *chat_template = w->options->model->chat_template;
-    uint8_t parts[sizeof(info->fingerprint) + 2 * HTH_SHA256_BYTES] = { 0 }, digest[HTH_SHA256_BYTES];
+    uint8_t parts[sizeof(info->fingerprint) + (size_t)2 * HTH_SHA256_BYTES] = { 0 }, digest[HTH_SHA256_BYTES];
 
     memcpy(parts, info->fingerprint, sizeof(info->fingerprint));
     if (chat_template)
