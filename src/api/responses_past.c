@@ -6,6 +6,7 @@
  */
 #include "api/responses_inside.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,9 +96,13 @@ json_t *hth_api_past_items(hth_api_parse *parse, const char *id)
 static int compare(const void *a, const void *b)
 {
     const hth_api_past_item *one = a, *other = b;
-    size_t n = one->n_id < other->n_id ? one->n_id : other->n_id;
-    int order = memcmp(one->id, other->id, n);
+    size_t n;
+    int order;
 
+    assert(one);
+    assert(other);
+    n = one->n_id < other->n_id ? one->n_id : other->n_id;
+    order = memcmp(one->id, other->id, n);
     if (order == 0 && one->n_id != other->n_id)
         return one->n_id < other->n_id ? -1 : 1;
     return order ? order : one->at < other->at ? -1 : one->at > other->at;
@@ -146,7 +151,7 @@ static void read_records(hth_api_parse *parse, hth_api_past_index *index)
     index->items = n > 0 ? hth_api_allocate(parse, n, sizeof(*index->items)) : NULL;
     for (size_t at = 0; index->items && next_record(parse, &at, &record);)
         add_record(parse, index, &record, json_array_get(index->values, i++));
-    if (index->n > 1)
+    if (index->items && index->n > 1)
         qsort(index->items, index->n, sizeof(*index->items), compare);
 }
 
