@@ -271,6 +271,8 @@ uint32_t hth_schema_text_rule(hth_schema_work *w, const hth_dfa *dfa);
 void hth_schema_push_text(hth_schema_work *w, const char *text);
 void hth_schema_push_rule(hth_schema_work *w, uint32_t rule);
 void hth_schema_push_class(hth_schema_work *w, uint32_t first, uint32_t last);
+/* One class of n ranges, in any order. */
+void hth_schema_push_ranges(hth_schema_work *w, const hth_gbnf_range *ranges, size_t n);
 /* JSON, as short as it can be. The JSON text of a number is also what its bounds are read from. */
 void hth_schema_push_value(hth_schema_work *w, const json_t *value);
 void hth_schema_number_text(const json_t *number, char text[64]);

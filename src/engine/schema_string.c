@@ -206,54 +206,32 @@ void hth_schema_lengths(hth_schema_work *w, const hth_schema_items *items, uint3
 
 /* ---- characters as they are written ------------------------------------------------------------------------------ */
 
+static hth_gbnf_range one_character(char c)
+{
+    return (hth_gbnf_range){ (uint8_t)c, (uint8_t)c };
+}
+
 static void add_hex_alternative(hth_schema_work *w, uint32_t rule, const char *begin, uint32_t bits)
 {
-    size_t base = w->tables.n_stack, ranges;
+    size_t base = w->tables.n_stack, n = 0;
+    hth_gbnf_range digits[16];
 
-    if (bits == 0 || hth_schema_failed(w))
+    if (bits == 0)
         return;
-    hth_schema_push_text(w, begin);
-    ranges = w->tables.grammar->n_ranges;
     for (uint32_t i = 0; i < 16; i++)
         if (bits >> i & 1)
-            hth_gbnf_add_range(&w->tables, (uint8_t) "0123456789abcdef"[i], (uint8_t) "0123456789abcdef"[i]);
-    hth_gbnf_join_ranges(w->tables.grammar, ranges);
-    hth_gbnf_push(&w->tables, HTH_GBNF_CLASS, hth_gbnf_end_class(&w->tables, ranges));
+            digits[n++] = one_character("0123456789abcdef"[i]);
+    hth_schema_push_text(w, begin);
+    hth_schema_push_ranges(w, digits, n);
     hth_schema_end(w, rule, base);
-}
-
-static void push_letters(hth_schema_work *w, const char *letters)
-{
-    size_t begin;
-
-    if (hth_schema_failed(w))
-        return;
-    begin = w->tables.grammar->n_ranges;
-    for (; *letters; letters++)
-        hth_gbnf_add_range(&w->tables, (uint8_t)*letters, (uint8_t)*letters);
-    hth_gbnf_join_ranges(w->tables.grammar, begin);
-    hth_gbnf_push(&w->tables, HTH_GBNF_CLASS, hth_gbnf_end_class(&w->tables, begin));
-}
-
-static void push_ranges(hth_schema_work *w, const hth_gbnf_range *ranges, size_t n)
-{
-    size_t begin;
-
-    if (hth_schema_failed(w))
-        return;
-    begin = w->tables.grammar->n_ranges;
-    for (size_t i = 0; i < n; i++)
-        hth_gbnf_add_range(&w->tables, ranges[i].first, ranges[i].last);
-    hth_gbnf_push(&w->tables, HTH_GBNF_CLASS, hth_gbnf_end_class(&w->tables, begin));
 }
 
 /* Characters of sorted ranges as a string holds them: one class, or a rule where some need an escape. */
 static hth_gbnf_element text_class(hth_schema_work *w, const hth_gbnf_range *ranges, size_t n)
 {
     static const char escaped[] = "\b\f\n\r\t\"\\", letters[] = "bfnrt\"\\";
-    hth_gbnf_range *plain = malloc((n + 3) * sizeof(plain[0]));
+    hth_gbnf_range *plain = malloc((n + 3) * sizeof(plain[0])), short_ones[sizeof(letters) - 1];
     uint32_t controls[2] = { 0 };
-    char short_ones[8] = "";
     size_t n_plain = 0, n_short = 0, base = w->tables.n_stack;
     hth_gbnf_element element = { .type = HTH_GBNF_RULE };
     bool has_delete = false;
@@ -274,7 +252,7 @@ static hth_gbnf_element text_class(hth_schema_work *w, const hth_gbnf_range *ran
                 plain[n_plain++] = (hth_gbnf_range){ first, c - 1 };
             first = c + 1;
             if (found)
-                short_ones[n_short++] = letters[found - escaped];
+                short_ones[n_short++] = one_character(letters[found - escaped]);
             else if (c < 0x20)
                 controls[c / 16] |= 1u << c % 16;
             else
@@ -283,20 +261,19 @@ static hth_gbnf_element text_class(hth_schema_work *w, const hth_gbnf_range *ran
         if (first <= ranges[i].last)
             plain[n_plain++] = (hth_gbnf_range){ first, ranges[i].last };
     }
-    short_ones[n_short] = '\0';
     if (n_short == 0 && !controls[0] && !controls[1] && !has_delete) {
-        push_ranges(w, plain, n_plain);
+        hth_schema_push_ranges(w, plain, n_plain);
         if (!hth_schema_failed(w))
             element = w->tables.stack[--w->tables.n_stack];
     } else {
         element.value = hth_gbnf_add_rule(&w->tables);
         if (n_plain > 0) {
-            push_ranges(w, plain, n_plain);
+            hth_schema_push_ranges(w, plain, n_plain);
             hth_schema_end(w, element.value, base);
         }
         if (n_short > 0) {
             hth_schema_push_text(w, "\\");
-            push_letters(w, short_ones);
+            hth_schema_push_ranges(w, short_ones, n_short);
             hth_schema_end(w, element.value, base);
         }
         add_hex_alternative(w, element.value, "\\u000", controls[0]);

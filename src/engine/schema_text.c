@@ -29,6 +29,21 @@ void hth_schema_push_class(hth_schema_work *w, uint32_t first, uint32_t last)
     hth_gbnf_push(&w->tables, HTH_GBNF_CLASS, hth_gbnf_end_class(&w->tables, begin));
 }
 
+void hth_schema_push_ranges(hth_schema_work *w, const hth_gbnf_range *ranges, size_t n)
+{
+    size_t begin;
+
+    if (hth_schema_failed(w))
+        return;
+    begin = w->tables.grammar->n_ranges;
+    for (size_t i = 0; i < n; i++)
+        hth_gbnf_add_range(&w->tables, ranges[i].first, ranges[i].last);
+    if (hth_schema_failed(w))
+        return;
+    hth_gbnf_join_ranges(w->tables.grammar, begin);
+    hth_gbnf_push(&w->tables, HTH_GBNF_CLASS, hth_gbnf_end_class(&w->tables, begin));
+}
+
 void hth_schema_push_text(hth_schema_work *w, const char *text)
 {
     const uint8_t *at = (const uint8_t *)text;
@@ -149,21 +164,6 @@ static void end_text(hth_schema_work *w, uint32_t rule, const char *text)
     hth_schema_end(w, rule, base);
 }
 
-static void push_classes(hth_schema_work *w, const hth_gbnf_range *ranges, size_t n)
-{
-    size_t begin;
-
-    if (hth_schema_failed(w))
-        return;
-    begin = w->tables.grammar->n_ranges;
-    for (size_t i = 0; i < n; i++)
-        hth_gbnf_add_range(&w->tables, ranges[i].first, ranges[i].last);
-    if (hth_schema_failed(w))
-        return;
-    hth_gbnf_join_ranges(w->tables.grammar, begin);
-    hth_gbnf_push(&w->tables, HTH_GBNF_CLASS, hth_gbnf_end_class(&w->tables, begin));
-}
-
 /* least to most of a class; rest, which may be NONE, comes at the end. */
 static void push_repeated(hth_schema_work *w, const hth_gbnf_range *ranges, size_t n, int least, int most)
 {
@@ -171,7 +171,7 @@ static void push_repeated(hth_schema_work *w, const hth_gbnf_range *ranges, size
     hth_gbnf_element one;
     uint32_t rest = NONE;
 
-    push_classes(w, ranges, n);
+    hth_schema_push_ranges(w, ranges, n);
     if (hth_schema_failed(w))
         return;
     one = w->tables.stack[at];
@@ -216,17 +216,17 @@ static void make_character(hth_schema_work *w, uint32_t rule)
     static const hth_gbnf_range d[] = { { 'D', 'D' }, { 'd', 'd' } };
     size_t base = w->tables.n_stack;
 
-    push_classes(w, plain, 4);
+    hth_schema_push_ranges(w, plain, 4);
     hth_schema_end(w, rule, base);
     hth_schema_push_text(w, "\\");
-    push_classes(w, letters, 7);
+    hth_schema_push_ranges(w, letters, 7);
     hth_schema_end(w, rule, base);
     hth_schema_push_text(w, "\\u");
-    push_classes(w, not_d, 5);
+    hth_schema_push_ranges(w, not_d, 5);
     push_repeated(w, hex, 3, 3, 3);
     hth_schema_end(w, rule, base);
     hth_schema_push_text(w, "\\u");
-    push_classes(w, d, 2);
+    hth_schema_push_ranges(w, d, 2);
     hth_schema_push_class(w, '0', '7');
     push_repeated(w, hex, 3, 2, 2);
     hth_schema_end(w, rule, base);
@@ -270,9 +270,9 @@ static void make_number(hth_schema_work *w, uint32_t rule, bool is_integer)
         static const hth_gbnf_range e[] = { { 'E', 'E' }, { 'e', 'e' } };
         static const hth_gbnf_range signs[] = { { '+', '+' }, { '-', '-' } };
 
-        push_classes(w, e, 2);
+        hth_schema_push_ranges(w, e, 2);
         if (i == 1)
-            push_classes(w, signs, 2);
+            hth_schema_push_ranges(w, signs, 2);
         hth_schema_push_rule(w, integral);
         hth_schema_end(w, exponent, base);
     }
