@@ -325,6 +325,14 @@ hearth_status hearth_complete(hearth_model *model, const hearth_request *request
     return status;
 }
 
+static hearth_status tell_found(bool found, uint64_t request_id, hearth_error *err)
+{
+    if (found)
+        return HEARTH_OK;
+    return hth_fail(err, HEARTH_NOT_FOUND, "request %llu is neither waiting nor running",
+                    (unsigned long long)request_id);
+}
+
 hearth_status hearth_cancel(hearth_model *model, uint64_t request_id, hearth_error *err)
 {
     bool found;
@@ -335,10 +343,7 @@ hearth_status hearth_cancel(hearth_model *model, uint64_t request_id, hearth_err
     pthread_mutex_lock(&model->lock);
     found = model->scheduler && hth_scheduler_cancel(model->scheduler, request_id);
     pthread_mutex_unlock(&model->lock);
-    if (!found)
-        return hth_fail(err, HEARTH_NOT_FOUND, "request %llu is neither waiting nor running",
-                        (unsigned long long)request_id);
-    return HEARTH_OK;
+    return tell_found(found, request_id, err);
 }
 
 hearth_status hearth_linger(hearth_model *model, uint64_t request_id, uint32_t ms, hearth_error *err)
@@ -350,10 +355,7 @@ hearth_status hearth_linger(hearth_model *model, uint64_t request_id, uint32_t m
     pthread_mutex_lock(&model->lock);
     found = model->scheduler && hth_scheduler_linger(model->scheduler, request_id, ms);
     pthread_mutex_unlock(&model->lock);
-    if (!found)
-        return hth_fail(err, HEARTH_NOT_FOUND, "request %llu is neither waiting nor running",
-                        (unsigned long long)request_id);
-    return HEARTH_OK;
+    return tell_found(found, request_id, err);
 }
 
 hearth_status hearth_pause(hearth_model *model, uint64_t request_id, bool paused, hearth_error *err)
@@ -365,10 +367,7 @@ hearth_status hearth_pause(hearth_model *model, uint64_t request_id, bool paused
     pthread_mutex_lock(&model->lock);
     found = model->scheduler && hth_scheduler_pause(model->scheduler, request_id, paused);
     pthread_mutex_unlock(&model->lock);
-    if (!found)
-        return hth_fail(err, HEARTH_NOT_FOUND, "request %llu is neither waiting nor running",
-                        (unsigned long long)request_id);
-    return HEARTH_OK;
+    return tell_found(found, request_id, err);
 }
 
 hearth_status hearth_session_end(hearth_model *model, const char *session_id, const char *cache_salt, hearth_error *err)
