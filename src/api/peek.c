@@ -11,7 +11,7 @@
 
 #include "base/status.h"
 
-enum { KEY_BYTES_MAX = 8 }; /* no key that is asked for is longer */
+enum { KEY_BYTES_MAX = 24 }; /* no key that is asked for is longer */
 
 typedef struct cursor {
     const char *at;
@@ -239,6 +239,23 @@ static bool read_stream(cursor *text, hth_api_peeked *out)
     return out->has_stream || skip_value(text);
 }
 
+/* A member's name, "" for one that is too long, and the colon behind it. */
+static bool read_key(cursor *text, char key[KEY_BYTES_MAX + 1])
+{
+    bool is_cut;
+
+    skip_space(text);
+    if (!take(text, '"') || !read_string(text, key, KEY_BYTES_MAX, &is_cut))
+        return false;
+    if (is_cut)
+        key[0] = '\0';
+    skip_space(text);
+    if (!take(text, ':'))
+        return false;
+    skip_space(text);
+    return true;
+}
+
 bool hth_api_peek(const char *body, size_t n, hth_api_peeked *out)
 {
     return hth_api_peek_as(body, n, "model", out);
@@ -258,19 +275,14 @@ bool hth_api_peek_as(const char *body, size_t n, const char *model_key, hth_api_
         return true;
     do {
         char key[KEY_BYTES_MAX + 1];
-        bool is_cut, is_good;
+        bool is_good;
 
-        skip_space(&text);
-        if (!take(&text, '"') || !read_string(&text, key, KEY_BYTES_MAX, &is_cut))
+        if (!read_key(&text, key))
             return false;
-        skip_space(&text);
-        if (!take(&text, ':'))
-            return false;
-        skip_space(&text);
-        if (!met_model && !is_cut && strcmp(key, model_key) == 0) {
+        if (!met_model && strcmp(key, model_key) == 0) {
             met_model = true;
             is_good = read_model(&text, out);
-        } else if (!met_stream && !is_cut && strcmp(key, "stream") == 0) {
+        } else if (!met_stream && strcmp(key, "stream") == 0) {
             met_stream = true;
             is_good = read_stream(&text, out);
         } else {
@@ -287,8 +299,6 @@ bool hth_api_peek_as(const char *body, size_t n, const char *model_key, hth_api_
 
 /* ---- earlier responses ---- */
 
-enum { LONG_KEY_BYTES_MAX = 24 }; /* none of these is longer */
-
 static void add_id(hth_api_peeked_past *out, const char *id, size_t n_id)
 {
     char text[HTH_API_PEEK_ID_BYTES] = "resp_";
@@ -300,23 +310,6 @@ static void add_id(hth_api_peeked_past *out, const char *id, size_t n_id)
         if (strcmp(out->ids[i], text) == 0)
             return;
     memcpy(out->ids[out->n++], text, sizeof(text));
-}
-
-/* A member's name and the colon behind it. */
-static bool read_key(cursor *text, char key[LONG_KEY_BYTES_MAX + 1])
-{
-    bool is_cut;
-
-    skip_space(text);
-    if (!take(text, '"') || !read_string(text, key, LONG_KEY_BYTES_MAX, &is_cut))
-        return false;
-    if (is_cut)
-        key[0] = '\0';
-    skip_space(text);
-    if (!take(text, ':'))
-        return false;
-    skip_space(text);
-    return true;
 }
 
 /* A text of an id's length; "" for any other value. */
@@ -337,7 +330,7 @@ static bool read_short(cursor *text, char out[HTH_API_PEEK_ID_BYTES])
 /* An item, from behind its opening brace: does it name another one? */
 static bool peek_item(cursor *text, hth_api_peeked_past *out)
 {
-    char type[HTH_API_PEEK_ID_BYTES] = "", id[HTH_API_PEEK_ID_BYTES] = "", key[LONG_KEY_BYTES_MAX + 1];
+    char type[HTH_API_PEEK_ID_BYTES] = "", id[HTH_API_PEEK_ID_BYTES] = "", key[KEY_BYTES_MAX + 1];
     const char *first, *last;
     size_t n = 0;
 
@@ -380,7 +373,7 @@ static bool peek_input(cursor *text, hth_api_peeked_past *out)
 bool hth_api_peek_past(const char *body, size_t n, hth_api_peeked_past *out)
 {
     cursor text = begin_text(body, n);
-    char key[LONG_KEY_BYTES_MAX + 1], id[HTH_API_PEEK_ID_BYTES];
+    char key[KEY_BYTES_MAX + 1], id[HTH_API_PEEK_ID_BYTES];
 
     out->n = 0;
     skip_space(&text);
