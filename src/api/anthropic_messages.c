@@ -252,20 +252,19 @@ static void parse_user(hth_api_parse *parse, const char *path, json_t *array, bo
 
 static void parse_message(hth_api_parse *parse, const hth_fields *fields, bool is_last, growing_turns *out)
 {
+    static const char *const roles[] = { "user", "assistant", "system", NULL };
     static const char *const known[] = { "role", "content", NULL };
     char path[HTH_PATH_BYTES];
-    const char *role = NULL;
+    const char *role;
     json_t *content;
 
     hth_fields_rest(fields, known);
-    hth_fields_require(fields, "role");
-    hth_fields_string(fields, "role", HTH_ANTHROPIC_NAME_BYTES_MAX, &role);
-    if (role && strcmp(role, "user") != 0 && strcmp(role, "assistant") != 0 && strcmp(role, "system") != 0)
-        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, hth_fields_path(fields, "role", path),
-                     "'%s' is '%.40s'; it must be user, assistant or system", path, role);
+    role = hth_api_parse_role(parse, fields, roles, "user, assistant or system");
+    if (!role)
+        return;
     hth_fields_require(fields, "content");
     content = hth_fields_any(fields, "content");
-    if (!content || !role)
+    if (!content)
         return;
     (void)hth_fields_path(fields, "content", path);
     if (json_is_array(content) && json_array_size(content) > 0 && *role == 'a') {

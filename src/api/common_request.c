@@ -43,6 +43,33 @@ void hth_api_parse_extras(hth_api_parse *parse)
     }
 }
 
+/* ---- messages ---- */
+
+const char *hth_api_parse_role(hth_api_parse *parse, const hth_fields *fields, const char *const *roles,
+                               const char *said)
+{
+    enum { ROLE_BYTES_MAX = 256 };
+    const char *role = NULL;
+    char path[HTH_PATH_BYTES];
+
+    hth_fields_require(fields, "role");
+    hth_fields_string(fields, "role", ROLE_BYTES_MAX, &role);
+    if (!role)
+        return NULL;
+    for (; *roles; roles++)
+        if (strcmp(*roles, role) == 0)
+            return *roles;
+    hth_api_fail(parse->error, HTH_API_INVALID_VALUE, hth_fields_path(fields, "role", path),
+                 "'%s' is '%.40s'; it must be %s", path, role, said);
+    return NULL;
+}
+
+bool hth_api_begins_reply(const hearth_chat_turn *last)
+{
+    return strcmp(last->role, "assistant") == 0 && last->n_calls == 0 &&
+           (last->reasoning || last->n_parts > 0 || (last->content && *last->content));
+}
+
 /* ---- tools ---- */
 
 bool hth_api_is_name(const char *text, size_t n_max)

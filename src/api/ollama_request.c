@@ -59,19 +59,11 @@ static void parse_message(hth_api_parse *parse, const hth_fields *fields, bool i
     static const char *const roles[] = { "system", "developer", "user", "assistant", "tool", NULL };
     static const char *const known[] = { "role",      "content",      "thinking", "images", "tool_calls",
                                          "tool_name", "tool_call_id", "name",     NULL };
-    char path[HTH_PATH_BYTES];
-    size_t i = 0;
 
     hth_fields_rest(fields, known);
-    hth_fields_require(fields, "role");
-    hth_fields_string(fields, "role", NAME_BYTES_MAX, &turn->role);
+    turn->role = hth_api_parse_role(parse, fields, roles, "system, user, assistant or tool");
     if (!turn->role)
         return;
-    while (roles[i] && strcmp(roles[i], turn->role) != 0)
-        i++;
-    if (!roles[i])
-        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, hth_fields_path(fields, "role", path),
-                     "'%s' is '%.40s'; it must be system, user, assistant or tool", path, turn->role);
     hth_fields_string(fields, "name", NAME_BYTES_MAX, &turn->name);
     if (strcmp(turn->role, "assistant") == 0) {
         hth_api_parse_calls(parse, fields, turn);
@@ -168,14 +160,6 @@ static void pair_results(hth_api_parse *parse, hearth_chat_turn *turns, size_t n
     }
 }
 
-/* A last message of the assistant is the beginning of the reply, which goes on. One that says nothing is none. */
-static void parse_beginning(hth_api_parse *parse, const hearth_chat_turn *last)
-{
-    parse->request->conversation.continue_last =
-        strcmp(last->role, "assistant") == 0 && last->n_calls == 0 &&
-        (last->reasoning || last->n_parts > 0 || (last->content && *last->content));
-}
-
 static void parse_messages(hth_api_parse *parse)
 {
     json_t *array = hth_fields_array(&parse->body, "messages", parse->limits->messages_max);
@@ -198,7 +182,7 @@ static void parse_messages(hth_api_parse *parse)
     if (!turns || parse->error->kind != HTH_API_NO_ERROR)
         return;
     pair_results(parse, turns, n);
-    parse_beginning(parse, &turns[n - 1]);
+    parse->request->conversation.continue_last = hth_api_begins_reply(&turns[n - 1]);
     parse->request->conversation.turns = turns;
     parse->request->conversation.n_turns = n;
 }

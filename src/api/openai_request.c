@@ -169,19 +169,11 @@ static void parse_message(hth_api_parse *parse, const hth_fields *fields, bool i
         "role",    "content",     "name",  "tool_calls", "tool_call_id", "reasoning_content", "reasoning",
         "refusal", "annotations", "audio", NULL
     };
-    char path[HTH_PATH_BYTES];
-    size_t i = 0;
 
     hth_fields_rest(fields, known);
-    hth_fields_require(fields, "role");
-    hth_fields_string(fields, "role", NAME_BYTES_MAX, &turn->role);
+    turn->role = hth_api_parse_role(parse, fields, roles, "system, developer, user, assistant or tool");
     if (!turn->role)
         return;
-    while (roles[i] && strcmp(roles[i], turn->role) != 0)
-        i++;
-    if (!roles[i])
-        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, hth_fields_path(fields, "role", path),
-                     "'%s' is '%.40s'; it must be system, developer, user, assistant or tool", path, turn->role);
     if (strcmp(turn->role, "function") == 0) /* what a tool was called before */
         turn->role = "tool";
     hth_fields_string(fields, "name", NAME_BYTES_MAX, &turn->name);
@@ -213,8 +205,7 @@ static void parse_beginning(hth_api_parse *parse, const hearth_chat_turn *last)
     if (goes_on && strcmp(last->role, "assistant") != 0)
         hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "continue_final_message",
                      "'continue_final_message' is true, but the last message is no assistant's");
-    parse->request->conversation.continue_last =
-        goes_on && last->n_calls == 0 && (last->reasoning || last->n_parts > 0 || (last->content && *last->content));
+    parse->request->conversation.continue_last = goes_on && hth_api_begins_reply(last);
 }
 
 static void parse_messages(hth_api_parse *parse)

@@ -69,6 +69,14 @@ void hth_api_tool_schema(hth_api_parse *parse, hearth_chat_tool *tool, json_t *s
 const char *hth_api_lost_reference(json_t *schema);
 /* Refuse a schema of a tool with such a reference. */
 void hth_api_check_references(hth_api_parse *parse, const char *path, json_t *schema);
+/*
+ * A message's role, which must be there and be one of roles; the list ends with NULL, and said is its text for the error.
+ * NULL, with the error filled: it is none of them.
+ */
+const char *hth_api_parse_role(hth_api_parse *parse, const hth_fields *fields, const char *const *roles,
+                               const char *said);
+/* Does a chat's last message begin the reply? It does if it is the assistant's, says something and calls no tool. */
+bool hth_api_begins_reply(const hearth_chat_turn *last);
 /* Of a chat: a message's content and tool_calls, and the body's tools. is_question: it is what the reply is to answer. */
 void hth_api_parse_content(hth_api_parse *parse, const hth_fields *fields, bool is_question, hearth_chat_turn *turn);
 void hth_api_parse_calls(hth_api_parse *parse, const hth_fields *fields, hearth_chat_turn *turn);

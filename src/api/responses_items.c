@@ -113,23 +113,30 @@ static void add_call(hth_api_parse *parse, hth_api_turns *turns, const hearth_ch
     calls[turn->n_calls++] = *call;
 }
 
+/* The members that both kinds of call have; the name is the one that the model was offered. */
+static void parse_call_head(hth_api_parse *parse, const hth_fields *fields, hearth_chat_call *call)
+{
+    const char *name_space = NULL;
+
+    hth_fields_require(fields, "name");
+    hth_fields_string(fields, "id", HTH_RESPONSES_NAME_BYTES_MAX, &call->id);
+    hth_fields_string(fields, "call_id", HTH_RESPONSES_NAME_BYTES_MAX, &call->id);
+    hth_fields_string(fields, "name", HTH_RESPONSES_NAME_BYTES_MAX, &call->name);
+    hth_fields_string(fields, "namespace", HTH_RESPONSES_NAME_BYTES_MAX, &name_space);
+    if (call->name)
+        call->name = hth_api_responses_offered(parse, name_space, call->name);
+}
+
 static void parse_call(hth_api_parse *parse, const hth_fields *fields, hth_api_turns *turns)
 {
     static const char *const known[] = { "type", "id", "call_id", "name", "namespace", "arguments", "status", NULL };
-    const char *name_space = NULL;
     hearth_chat_call call = { .arguments = "" };
 
     hth_fields_rest(fields, known);
-    hth_fields_require(fields, "name");
-    hth_fields_string(fields, "id", HTH_RESPONSES_NAME_BYTES_MAX, &call.id);
-    hth_fields_string(fields, "call_id", HTH_RESPONSES_NAME_BYTES_MAX, &call.id);
-    hth_fields_string(fields, "name", HTH_RESPONSES_NAME_BYTES_MAX, &call.name);
-    hth_fields_string(fields, "namespace", HTH_RESPONSES_NAME_BYTES_MAX, &name_space);
+    parse_call_head(parse, fields, &call);
     hth_fields_string(fields, "arguments", HTH_RESPONSES_TEXT_BYTES_MAX, &call.arguments);
     if (strspn(call.arguments, " \t\r\n") == strlen(call.arguments))
         call.arguments = "{}";
-    if (call.name)
-        call.name = hth_api_responses_offered(parse, name_space, call.name);
     if (parse->error->kind == HTH_API_NO_ERROR)
         add_call(parse, turns, &call);
 }
@@ -138,22 +145,16 @@ static void parse_call(hth_api_parse *parse, const hth_fields *fields, hth_api_t
 static void parse_custom_call(hth_api_parse *parse, const hth_fields *fields, hth_api_turns *turns)
 {
     static const char *const known[] = { "type", "id", "call_id", "name", "namespace", "input", "status", NULL };
-    const char *name_space = NULL, *input = "";
+    const char *input = "";
     hearth_chat_call call = { .name = NULL };
     json_t *arguments;
 
     hth_fields_rest(fields, known);
-    hth_fields_require(fields, "name");
-    hth_fields_string(fields, "id", HTH_RESPONSES_NAME_BYTES_MAX, &call.id);
-    hth_fields_string(fields, "call_id", HTH_RESPONSES_NAME_BYTES_MAX, &call.id);
-    hth_fields_string(fields, "name", HTH_RESPONSES_NAME_BYTES_MAX, &call.name);
-    hth_fields_string(fields, "namespace", HTH_RESPONSES_NAME_BYTES_MAX, &name_space);
+    parse_call_head(parse, fields, &call);
     hth_fields_string(fields, "input", HTH_RESPONSES_TEXT_BYTES_MAX, &input);
     arguments = json_pack("{s:s}", HTH_API_RESPONSES_INPUT, input);
     call.arguments = arguments ? hth_api_json_text(parse, arguments) : "{}";
     json_decref(arguments);
-    if (call.name)
-        call.name = hth_api_responses_offered(parse, name_space, call.name);
     if (parse->error->kind == HTH_API_NO_ERROR)
         add_call(parse, turns, &call);
 }
@@ -205,18 +206,11 @@ static void parse_message(hth_api_parse *parse, const hth_fields *fields, bool i
     static const char *const known[] = { "type", "id", "role", "content", "status", "phase", "name", NULL };
     hearth_chat_turn turn = { .role = NULL }, *into;
     char path[HTH_PATH_BYTES];
-    size_t i = 0;
 
     hth_fields_rest(fields, known);
-    hth_fields_require(fields, "role");
-    hth_fields_string(fields, "role", HTH_RESPONSES_NAME_BYTES_MAX, &turn.role);
+    turn.role = hth_api_parse_role(parse, fields, roles, "user, assistant, system or developer");
     if (!turn.role)
         return;
-    while (roles[i] && strcmp(roles[i], turn.role) != 0)
-        i++;
-    if (!roles[i])
-        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, hth_fields_path(fields, "role", path),
-                     "'%s' is '%.40s'; it must be user, assistant, system or developer", path, turn.role);
     hth_fields_string(fields, "name", HTH_RESPONSES_NAME_BYTES_MAX, &turn.name);
     if (parse_texts(parse, fields, "content", &turn) == 0 && is_question && strcmp(turn.role, "user") == 0)
         hth_api_fail(parse->error, HTH_API_UNSUPPORTED, hth_fields_path(fields, "content", path),
