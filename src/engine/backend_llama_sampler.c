@@ -34,6 +34,12 @@ static hearth_status read_grammar(const struct llama_model *llama, hth_grammar_m
     bool is_schema = sampling->json_schema != NULL;
     const char *given = is_schema ? sampling->json_schema : sampling->grammar;
     hth_gbnf *known = hth_grammar_memo_find(grammars, is_schema, given);
+    uint64_t steps = HTH_SCHEMA_STEPS_MAX;
+    hth_gbnf_outside outside = { .n_tokens = n_vocab,
+                                 .token = token_of_name,
+                                 .token_data = llama,
+                                 .json = hth_schema_embedded,
+                                 .json_data = &steps };
     hearth_status status;
 
     if (known) {
@@ -43,7 +49,7 @@ static hearth_status read_grammar(const struct llama_model *llama, hth_grammar_m
     if (is_schema)
         status = hth_schema_compile(sampling->json_schema, strlen(sampling->json_schema), NULL, out, NULL, err);
     else
-        status = hth_gbnf_new(sampling->grammar, strlen(sampling->grammar), n_vocab, token_of_name, llama, out, err);
+        status = hth_gbnf_new(sampling->grammar, strlen(sampling->grammar), &outside, out, err);
     if (status == HEARTH_OK)
         hth_grammar_memo_keep(grammars, is_schema, given, *out);
     else

@@ -1167,8 +1167,8 @@ static hearth_status sampler_new(const hth_engine_model *model, const hearth_sam
     if (status == HEARTH_OK && hth_sampler_needs_text(sampling))
         status = hth_texts_vocabulary(model->texts, &parts.vocabulary, err);
     if (status == HEARTH_OK && sampling->grammar)
-        status = hth_gbnf_new(sampling->grammar, strlen(sampling->grammar), parts.n_vocab, NULL, NULL, &parts.gbnf_take,
-                              err);
+        status = hth_gbnf_new(sampling->grammar, strlen(sampling->grammar),
+                              &(hth_gbnf_outside){ .n_tokens = parts.n_vocab }, &parts.gbnf_take, err);
     return status == HEARTH_OK ? hth_sampler_new(sampling, &parts, out, err) : status;
 }
 

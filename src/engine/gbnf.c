@@ -46,9 +46,7 @@ typedef struct reader {
     uint32_t buckets[N_BUCKETS]; /* first name there; NONE */
     uint32_t n_comparisons;
 
-    uint32_t n_tokens;
-    hth_gbnf_token_fn token;
-    const void *user_data;
+    const hth_gbnf_outside *outside;
 } reader;
 
 /* ---- failing ----------------------------------------------------------------------------------------------------- */
@@ -323,9 +321,9 @@ static void read_token(reader *r)
         id = read_number(r);
         if (r->end - r->at < 2 || memcmp(r->at, "]>", 2) != 0)
             FAIL(r, "line %u: a token id is written <[id]>", r->tables.line);
-        else if (id >= r->n_tokens)
+        else if (id >= r->outside->n_tokens)
             FAIL(r, "line %u: there is no token %llu in the vocabulary of %u", r->tables.line, (unsigned long long)id,
-                 r->n_tokens);
+                 r->outside->n_tokens);
         r->at += 2;
         token = (hearth_token)id;
     } else {
@@ -336,13 +334,68 @@ static void read_token(reader *r)
             return;
         }
         r->at++;
-        if (!r->token || !r->token(r->user_data, begin, (size_t)(r->at - begin), &token) || token < 0 ||
-            (uint32_t)token >= r->n_tokens)
+        if (!r->outside->token || !r->outside->token(r->outside->token_data, begin, (size_t)(r->at - begin), &token) ||
+            token < 0 || (uint32_t)token >= r->outside->n_tokens)
             FAIL(r, "line %u: '%.*s' is not the name of one token", r->tables.line,
                  (int)(r->at - begin < 60 ? r->at - begin : 60), begin);
     }
     r->tables.grammar->has_tokens = true;
     hth_gbnf_push(&r->tables, negated ? HTH_GBNF_TOKEN_NOT : HTH_GBNF_TOKEN, (uint32_t)token);
+}
+
+/* Pass over an object or a list; what is in it is for its reader to refuse. False: it has no end. */
+static bool skip_json(reader *r)
+{
+    size_t depth = 0;
+    bool in_string = false;
+
+    while (r->at < r->end) {
+        char c = *r->at++;
+
+        r->tables.line += c == '\n';
+        if (in_string && c == '\\')
+            r->at += r->at < r->end;
+        else if (c == '"')
+            in_string = !in_string;
+        else if (!in_string && (c == '{' || c == '['))
+            depth++;
+        else if (!in_string && (c == '}' || c == ']') && --depth == 0)
+            return true;
+    }
+    return false;
+}
+
+static void read_json(reader *r)
+{
+    static const char word[] = "%json";
+    uint32_t line = r->tables.line;
+    hth_gbnf *grammar = NULL;
+    const char *begin;
+    hearth_status status;
+
+    if ((size_t)(r->end - r->at) < sizeof(word) - 1 || memcmp(r->at, word, sizeof(word) - 1) != 0) {
+        FAIL(r, "line %u: what begins with '%%' is %%json and a schema", r->tables.line);
+        return;
+    }
+    r->at += sizeof(word) - 1;
+    skip_space(r, false);
+    begin = r->at;
+    if ((peek(r) != '{' && peek(r) != '[') || !skip_json(r)) {
+        FAIL(r, "line %u: behind %%json a JSON schema is expected, {...} or [\"#/place\", {...}]", line);
+        return;
+    }
+    if (!r->outside->json) {
+        FAIL(r, "line %u: this engine has no %%json", line);
+        return;
+    }
+    status = r->outside->json(r->outside->json_data, begin, (size_t)(r->at - begin), &grammar, r->tables.err);
+    if (status == HEARTH_OK) {
+        hth_gbnf_push(&r->tables, HTH_GBNF_RULE, hth_gbnf_add_grammar(&r->tables, grammar));
+        hth_gbnf_unref(grammar);
+    } else {
+        r->tables.status = status;
+        hth_fail_prefix(r->tables.err, "line %u: the schema", line);
+    }
 }
 
 /* ---- repetitions ------------------------------------------------------------------------------------------------- */
@@ -451,6 +504,8 @@ static void read_sequence(reader *r, int depth)
                 read_class(r);
             } else if (c == '<' || c == '!') {
                 read_token(r);
+            } else if (c == '%') {
+                read_json(r);
             } else if (c == '(') {
                 read_group(r, depth);
             } else if (c == '.') {
@@ -565,17 +620,16 @@ static void check_names(reader *r)
         FAIL(r, "there is no rule 'root', with which every grammar begins");
 }
 
-hearth_status hth_gbnf_new(const char *text, size_t n_bytes, uint32_t n_tokens, hth_gbnf_token_fn token,
-                           const void *user_data, hth_gbnf **out, hearth_error *err)
+hearth_status hth_gbnf_new(const char *text, size_t n_bytes, const hth_gbnf_outside *outside, hth_gbnf **out,
+                           hearth_error *err)
 {
+    static const hth_gbnf_outside nothing;
     reader *r = calloc(1, sizeof(*r));
     hearth_status status;
 
     if (!r)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a grammar");
-    *r = (reader){
-        .begin = text, .at = text, .end = text + n_bytes, .n_tokens = n_tokens, .token = token, .user_data = user_data
-    };
+    *r = (reader){ .begin = text, .at = text, .end = text + n_bytes, .outside = outside ? outside : &nothing };
     memset(r->buckets, 0xFF, sizeof(r->buckets));
     if (hth_gbnf_builder_init(&r->tables, err) == HEARTH_OK && !is_text(text, n_bytes))
         FAIL(r, "the grammar is not UTF-8 text");

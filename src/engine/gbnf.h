@@ -4,7 +4,9 @@
  * The notation is llama.cpp's (its grammars/README.md, v0.5.0): rules "name ::= ...", literals, character classes, ".",
  * groups, alternatives, "*", "+", "?", "{m,n}", tokens "<text>" and "<[id]>", negated "!<...>", comments. Ours differs
  * where the engine's reader is lenient: a rule that is defined twice, an empty class, {3,1} and a repetition beyond the
- * limit are errors, as are the texts that it prints to the terminal. Left recursion is allowed.
+ * limit are errors, as are the texts that it prints to the terminal. Left recursion is allowed. One thing is added: an
+ * element "%json {...}" is any text that a JSON schema accepts, and "%json ["#/a/b", {...}]" what the part of a schema at
+ * a place accepts, whose references lead anywhere in it.
  */
 #ifndef HTH_ENGINE_GBNF_H
 #define HTH_ENGINE_GBNF_H
@@ -67,12 +69,25 @@ typedef struct hth_gbnf {
 /* The token that text (with its brackets) is the name of; false: none, or more than one. */
 typedef bool (*hth_gbnf_token_fn)(const void *user_data, const char *text, size_t n_bytes, hearth_token *out);
 
+/* The grammar of what stands behind %json: JSON text of n_bytes, an object or a list. */
+typedef hearth_status (*hth_gbnf_json_fn)(void *user_data, const char *text, size_t n_bytes, hth_gbnf **out,
+                                          hearth_error *err);
+
+/* What a grammar may name that is not in its text. */
+typedef struct hth_gbnf_outside {
+    uint32_t n_tokens;       /* tokens must be below it */
+    hth_gbnf_token_fn token; /* NULL: no token has a name */
+    const void *token_data;
+    hth_gbnf_json_fn json; /* NULL: %json is an error */
+    void *json_data;
+} hth_gbnf_outside;
+
 /*
- * Read a grammar, n_bytes long, with the start rule "root". Tokens must be below n_tokens. HEARTH_MISUSE with the line
- * and the cause; HEARTH_NO_MEMORY. Linear in the text and in what its repetitions write out.
+ * Read a grammar, n_bytes long, with the start rule "root". HEARTH_MISUSE with the line and the cause; HEARTH_NO_MEMORY.
+ * Linear in the text, in what its repetitions write out, and in the grammars of its schemas.
  */
-hearth_status hth_gbnf_new(const char *text, size_t n_bytes, uint32_t n_tokens, hth_gbnf_token_fn token,
-                           const void *user_data, hth_gbnf **out, hearth_error *err);
+hearth_status hth_gbnf_new(const char *text, size_t n_bytes, const hth_gbnf_outside *outside, hth_gbnf **out,
+                           hearth_error *err);
 hth_gbnf *hth_gbnf_ref(hth_gbnf *grammar);
 void hth_gbnf_unref(hth_gbnf *grammar); /* accepts NULL */
 /* The memory that it takes, about. */

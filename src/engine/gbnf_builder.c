@@ -181,3 +181,43 @@ uint32_t hth_gbnf_end_class(hth_gbnf_builder *b, size_t begin)
             class_->ascii[c / 64] |= UINT64_C(1) << c % 64;
     return (uint32_t)g->n_classes++;
 }
+
+static uint32_t add_class(hth_gbnf_builder *b, const hth_gbnf *from, uint32_t id)
+{
+    size_t begin = b->grammar->n_ranges;
+
+    for (uint32_t i = from->classes[id].begin; i < from->classes[id].end; i++)
+        hth_gbnf_add_range(b, from->ranges[i].first, from->ranges[i].last);
+    return hth_gbnf_end_class(b, begin);
+}
+
+uint32_t hth_gbnf_add_grammar(hth_gbnf_builder *b, const hth_gbnf *from)
+{
+    uint32_t first = (uint32_t)b->grammar->n_rules;
+    uint32_t *classes = calloc(from->n_classes + 1, sizeof(*classes));
+
+    if (!classes) {
+        if (b->status == HEARTH_OK)
+            b->status = hth_fail(b->err, HEARTH_NO_MEMORY, "no memory for a grammar");
+        return 0;
+    }
+    for (uint32_t i = 0; i < from->n_classes && b->status == HEARTH_OK; i++)
+        classes[i] = add_class(b, from, i);
+    for (size_t i = 0; i < from->n_rules && b->status == HEARTH_OK; i++)
+        (void)hth_gbnf_add_rule(b);
+    for (uint32_t rule = 0; rule < from->n_rules && b->status == HEARTH_OK; rule++)
+        for (uint32_t i = from->rules[rule]; i != HTH_GBNF_NONE; i = from->alternatives[i].next) {
+            size_t base = b->n_stack;
+
+            for (const hth_gbnf_element *e = &from->elements[from->alternatives[i].begin]; e->type != HTH_GBNF_END; e++)
+                hth_gbnf_push(b, (hth_gbnf_type)e->type,
+                              e->type == HTH_GBNF_RULE    ? first + e->value
+                              : e->type == HTH_GBNF_CLASS ? classes[e->value]
+                                                          : e->value);
+            hth_gbnf_end_alternative(b, first + rule, base);
+        }
+    free(classes);
+    if (from->has_tokens && b->status == HEARTH_OK)
+        b->grammar->has_tokens = true;
+    return first + from->root;
+}

@@ -44,6 +44,9 @@ void hth_gbnf_end_alternative(hth_gbnf_builder *builder, uint32_t rule, size_t b
 /* A rule "item rest |", without rest where it is HTH_GBNF_NONE, and with itself as rest where self is set. */
 uint32_t hth_gbnf_add_optional(hth_gbnf_builder *builder, hth_gbnf_element item, uint32_t rest, bool self);
 
+/* Copy another grammar's rules; its root's number here. */
+uint32_t hth_gbnf_add_grammar(hth_gbnf_builder *builder, const hth_gbnf *from);
+
 /* A class is the ranges of the grammar that were added since its n_ranges was begin. */
 void hth_gbnf_add_range(hth_gbnf_builder *builder, uint32_t first, uint32_t last);
 /* Sort the ranges from begin on and join those that touch. */

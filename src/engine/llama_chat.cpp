@@ -1,18 +1,18 @@
 /*
  * llama_chat.cpp - what llama-common knows of chat templates, within bounds
  *
- * A conversation is checked (JSON is measured before it is parsed, schemas before they are converted), handed to the
- * engine's templates, and what comes back is written out as plain C: text, grammar, triggers, stops, and the parser as
- * one string from which a reader is made elsewhere.
+ * A conversation that was checked (llama_conversation.h) is handed to the engine's templates, and what comes back is
+ * written out as plain C: text, grammar, triggers, stops, and the parser as one string from which a reader is made.
  *
- * The engine finds out how a template writes calls and reasoning by rendering it some dozens of times, and does so again
- * for each request (1 to 40 ms). Where no template of its own list is recognised, what it finds depends on the tools and
- * options alone, so the last few are kept, and only the text is rendered anew; see `remembered`.
+ * That takes two steps. The text is rendered with the conversation as it is, but so that the engine looks at no schema.
+ * The parser, and what belongs to it, is made with shapes of the schemas (llama_schemas.h). To make one takes the engine 1
+ * to 40 ms, since it finds out how a template writes calls by rendering it some dozens of times, and depends on the tools
+ * and options alone, so the last few are kept; see `remembered`. (So it is for the templates of the engine's own list,
+ * too: those of v0.5.0 change messages, but decide by none of them how a reply is read, unless it goes on with one.)
  */
 #include "engine/llama_chat.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <list>
@@ -26,11 +26,11 @@
 #include <chat.h>
 #include <llama.h>
 
+#include "engine/llama_conversation.h"
 #include "engine/llama_guard.h"
-#include "engine/schema_cost.h"
 
 extern "C" {
-#include "base/json_bounds.h"
+#include "engine/grammar_check.h"
 #include "engine/sampling.h"
 }
 
@@ -41,27 +41,9 @@ using json = common_json;
 
 constexpr size_t template_bytes_max = 512 << 10;
 constexpr size_t template_nesting_max = 128;
-constexpr size_t schema_bytes_max = 256 << 10;
-constexpr size_t schema_values_max = 4096;
-constexpr size_t schema_members_max = 200; /* the converter's time grows with the cube of optional ones */
-constexpr size_t schema_name_bytes_max = 256;
-constexpr size_t pattern_bytes_max = 1024;   /* the converter recurses along it */
-constexpr double integer_bound_max = 9.2e18; /* what is less has an opposite, and is not 2^63 - 1, which means none */
-constexpr double lone_bound_max = 1e15;
-constexpr double repetitions_max = 10000;     /* as in gbnf.h */
-constexpr double all_repetitions_max = 50000; /* each becomes a rule; gbnf.h has the limit of those */
-constexpr size_t json_depth_max = 64;
-constexpr uint64_t pairs_max = 8000000; /* of one conversation; the parser keeps members in a list; some 40 ms */
-constexpr double schemas_ms_max = 250;  /* for the grammars of all tools */
-constexpr size_t values_bytes_max = 64 << 10;
 constexpr size_t reply_nesting_max = 256;
 constexpr size_t triggers_max = 64;
 constexpr size_t remembered_max = 8;
-
-/* What is wrong with a conversation: HEARTH_MISUSE. */
-struct refused : std::runtime_error {
-    using std::runtime_error::runtime_error;
-};
 
 char *copied(const std::string &text)
 {
@@ -123,199 +105,6 @@ void check_template(const char *source)
             throw refused("it has more than 1024 operators in a row");
         at += again && *at == 'n' ? 3 : 1;
     }
-}
-
-/* What the texts of one conversation have taken so far of what they may. */
-struct spent {
-    uint64_t n_pairs = 0;
-    double n_repetitions = 0; /* that counts in schemas ask for */
-    schema_cost schemas{ schemas_ms_max };
-};
-
-json parse_within(const std::string &what, const char *text, size_t bytes_max, spent &so_far)
-{
-    size_t n_bytes = std::strlen(text);
-    hth_json_bounds bounds;
-
-    if (n_bytes > bytes_max)
-        throw refused(what + " is longer than " + std::to_string(bytes_max >> 10) + " KiB");
-    bounds = hth_json_measure(text, n_bytes);
-    if (bounds.depth > json_depth_max || bounds.n_values > schema_values_max)
-        throw refused(what + " is nested deeper than 64, or has more than 4096 values");
-    so_far.n_pairs += bounds.n_pairs;
-    if (so_far.n_pairs > pairs_max)
-        throw refused(what + " has, with the others, objects of too many members");
-    try {
-        return json::parse(text);
-    } catch (const common_json_error &) {
-        throw refused(what + " is not valid JSON");
-    }
-}
-
-void check_schema(const std::string &what, const json &schema)
-{
-    if (schema.is_object()) {
-        if (schema.size() > schema_members_max)
-            throw refused(what + " has an object of more than 200 members");
-        for (const auto &[name, value] : schema.items()) {
-            if (std::string(name).size() > schema_name_bytes_max)
-                throw refused(what + " has a name of more than 256 bytes");
-            if (std::string(name) == "pattern" && value.is_string() &&
-                value.get<std::string>().size() > pattern_bytes_max)
-                throw refused(what + " has a pattern of more than 1024 bytes");
-            check_schema(what, value);
-        }
-    } else if (schema.is_array()) {
-        for (const auto &value : schema)
-            check_schema(what, value);
-    }
-}
-
-bool is_integer(const json &schema)
-{
-    bool found = false;
-
-    if (!schema.contains("type"))
-        return false;
-    if (schema.at("type").is_array()) {
-        for (const auto &one : schema.at("type"))
-            found = found || (one.is_string() && one.get<std::string>() == "integer");
-        return found;
-    }
-    return schema.at("type").is_string() && schema.at("type").get<std::string>() == "integer";
-}
-
-/*
- * The engine's converter reads bounds of integers as 64 bits, without a look at whether they fit, and writes one bound
- * alone for 15 digits at most; and a grammar repeats so many times at most. Bounds beyond that are left out: the reply is
- * not kept to them then.
- */
-void drop_wide_bounds(json &schema, spent &so_far)
-{
-    if (schema.is_array()) {
-        for (size_t i = 0; i < schema.size(); i++)
-            drop_wide_bounds(schema.at(i), so_far);
-        return;
-    }
-    if (!schema.is_object())
-        return;
-    if (is_integer(schema)) {
-        std::string last;
-        size_t n_left = 0;
-
-        for (const char *key : { "minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum" }) {
-            if (!schema.contains(key) || !schema.at(key).is_number())
-                continue;
-            if (!(std::fabs(schema.at(key).get<double>()) < integer_bound_max)) {
-                schema.erase(key);
-            } else {
-                last = key;
-                n_left++;
-            }
-        }
-        if (n_left == 1 && std::fabs(schema.at(last).get<double>()) >= lone_bound_max)
-            schema.erase(last);
-    }
-    for (const char *key : { "minLength", "maxLength", "minItems", "maxItems" }) {
-        double count = schema.contains(key) && schema.at(key).is_number() ? schema.at(key).get<double>() : 0;
-
-        if (count > repetitions_max || count > all_repetitions_max - so_far.n_repetitions)
-            schema.erase(key);
-        else
-            so_far.n_repetitions += count;
-    }
-    for (const auto &entry : schema.items())
-        drop_wide_bounds(entry.value(), so_far);
-}
-
-json schema_within(const std::string &what, const char *text, spent &so_far)
-{
-    json schema = parse_within(what, text, schema_bytes_max, so_far);
-
-    if (!schema.is_object())
-        throw refused(what + " is not an object");
-    check_schema(what, schema);
-    try {
-        so_far.schemas.add(schema);
-    } catch (const schema_cost::too_much &e) {
-        throw refused(what + ", with the others before: " + e.what());
-    }
-    drop_wide_bounds(schema, so_far);
-    return schema;
-}
-
-common_chat_msg message_of(const hearth_chat_turn &turn, spent &so_far)
-{
-    common_chat_msg message;
-
-    message.role = turn.role;
-    if (turn.content)
-        message.content = turn.content;
-    else if (turn.n_parts == 1)
-        message.content = turn.parts[0];
-    else
-        for (size_t i = 0; i < turn.n_parts; i++)
-            message.content_parts.push_back({ "text", turn.parts[i] });
-    if (turn.reasoning)
-        message.reasoning_content = turn.reasoning;
-    for (size_t i = 0; i < turn.n_calls; i++) {
-        const hearth_chat_call &call = turn.calls[i];
-
-        if (!parse_within("the arguments of a call", call.arguments, schema_bytes_max, so_far).is_object())
-            throw refused("the arguments of a call are not a JSON object");
-        message.tool_calls.push_back({ call.name, call.arguments, call.id ? call.id : "" });
-    }
-    if (turn.call_id)
-        message.tool_call_id = turn.call_id;
-    if (turn.name)
-        message.tool_name = turn.name;
-    return message;
-}
-
-common_chat_templates_inputs inputs_of(const hearth_conversation &conversation)
-{
-    common_chat_templates_inputs inputs;
-    spent so_far;
-
-    for (size_t i = 0; i < conversation.n_turns; i++)
-        inputs.messages.push_back(message_of(conversation.turns[i], so_far));
-    for (size_t i = 0; i < conversation.n_tools; i++) {
-        const hearth_chat_tool &tool = conversation.tools[i];
-        json schema{ { "type", "object" }, { "properties", json::object() } };
-
-        if (tool.parameters) {
-            json given =
-                schema_within(std::string("the parameters of tool '") + tool.name + "'", tool.parameters, so_far);
-
-            if (!given.empty())
-                schema = given;
-        }
-        inputs.tools.push_back({ tool.name, tool.description ? tool.description : "", schema.dump() });
-    }
-    inputs.tool_choice = conversation.tool_choice == HEARTH_TOOL_NONE     ? COMMON_CHAT_TOOL_CHOICE_NONE
-                       : conversation.tool_choice == HEARTH_TOOL_REQUIRED ? COMMON_CHAT_TOOL_CHOICE_REQUIRED
-                                                                          : COMMON_CHAT_TOOL_CHOICE_AUTO;
-    inputs.parallel_tool_calls = conversation.parallel_calls;
-    if (conversation.json_schema)
-        inputs.json_schema = schema_within("the schema", conversation.json_schema, so_far).dump();
-    inputs.enable_thinking = !conversation.no_thinking;
-    inputs.reasoning_format =
-        conversation.reasoning_in_content ? COMMON_REASONING_FORMAT_NONE : COMMON_REASONING_FORMAT_DEEPSEEK;
-    if (conversation.continue_last) {
-        inputs.continue_final_message = COMMON_CHAT_CONTINUATION_AUTO;
-        inputs.add_generation_prompt = false;
-    } else {
-        inputs.add_generation_prompt = !conversation.no_reply;
-    }
-    if (conversation.template_values) {
-        json values = parse_within("template_values", conversation.template_values, values_bytes_max, so_far);
-
-        if (!values.is_object())
-            throw refused("template_values is not a JSON object");
-        for (const auto &[name, value] : values.items())
-            inputs.chat_template_kwargs[std::string(name)] = value.dump();
-    }
-    return inputs;
 }
 
 /* Everything of the inputs besides the conversation itself, as one text. */
@@ -428,12 +217,7 @@ void write_prompt(const llama_vocab *vocab, const common_chat_templates_inputs &
     out->text = copied(params.prompt);
     out->n_bytes = std::strlen(out->text); /* a template could write a zero byte */
     out->can_think = params.supports_thinking;
-    if (params.grammar.size() > HTH_GRAMMAR_BYTES_MAX && !params.grammar_lazy)
-        throw refused("the grammar of the tools or the schema has more than " +
-                      std::to_string(HTH_GRAMMAR_BYTES_MAX >> 10) + " KiB; give fewer tools, or simpler parameters");
-    /* One that is only to keep calls in shape, and is too large for that, is left out: calls are found without it, too. */
-    if (!params.grammar.empty() && params.grammar.size() <= HTH_GRAMMAR_BYTES_MAX &&
-        (!params.grammar_lazy || write_triggers(vocab, params, out))) {
+    if (!params.grammar.empty() && (!params.grammar_lazy || write_triggers(vocab, params, out))) {
         out->grammar = copied(params.grammar);
         out->grammar_is_lazy = params.grammar_lazy;
         if (!params.grammar_lazy && !params.generation_prompt.empty())
@@ -466,9 +250,12 @@ struct hth_llama_chat {
     common_chat_templates_ptr templates;
     const llama_vocab *vocab = nullptr;
     std::string source;
-    bool is_analysed = false;     /* the engine knows the template by analysis, not by its list */
-    std::mutex lock;              /* guards what follows */
-    std::list<remembered> recent; /* latest use first */
+    bool is_analysed = false; /* the engine knows the template by analysis, not by its list */
+    known_schemas schemas;
+    std::once_flag asked_for_markup;
+    llama_schemas::markup markup = llama_schemas::markup::none; /* of calls */
+    std::mutex lock;                                            /* guards what follows */
+    std::list<remembered> recent;                               /* latest use first */
 };
 
 struct hth_llama_chat_reader {
@@ -479,10 +266,7 @@ struct hth_llama_chat_reader {
 namespace
 {
 
-/*
- * Does the engine treat this template as one of those it was written for? Those may change the conversation, or decide
- * by it how replies are read, so nothing of them is remembered.
- */
+/* Does the engine treat this template as one of those it was written for? Those may change the conversation. */
 bool is_listed(const common_chat_template &source)
 {
     for (bool with_tools : { false, true }) {
@@ -515,55 +299,134 @@ bool find_out_whether_analysed(const hth_llama_chat *chat, const common_chat_tem
     }
 }
 
-common_chat_params apply(hth_llama_chat *chat, const common_chat_templates_inputs &inputs)
+bool source_has(const hth_llama_chat &chat, const char *text)
 {
-    bool may_remember = chat->is_analysed && inputs.continue_final_message == COMMON_CHAT_CONTINUATION_NONE;
-    std::string options;
-    common_chat_params text;
+    return chat.source.find(text) != std::string::npos;
+}
 
-    if (!may_remember)
-        return common_chat_templates_apply(chat->templates.get(), inputs);
-    options = options_of(inputs);
-    {
-        common_chat_templates_inputs plain = inputs;
+/* What of a call is markup: found out by the names that the engine gives to the schemas of a tool, when it is first asked
+   for, since it takes milliseconds. */
+llama_schemas::markup markup_of_calls(hth_llama_chat *chat)
+{
+    std::call_once(chat->asked_for_markup, [&] {
+        common_chat_templates_inputs inputs;
 
-        plain.force_pure_content = true; /* nothing but the rendering */
-        text = common_chat_templates_apply(chat->templates.get(), plain);
+        inputs.messages.push_back({});
+        inputs.messages.back().role = "user";
+        inputs.messages.back().content = "x";
+        inputs.tools.push_back({ "f", "", "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"}}}" });
+        try {
+            const std::string parser = common_chat_templates_apply(chat->templates.get(), inputs).parser;
+
+            if (parser.find("\"tool-f-schema\"") != std::string::npos)
+                return;
+        } catch (const std::exception &) { /* then each request says what is wrong */
+        }
+        chat->markup = source_has(*chat, "]<]minimax[>[") ? llama_schemas::markup::members_of_members
+                                                          : llama_schemas::markup::members;
+    });
+    return chat->markup;
+}
+
+/* The text alone, and how the reply begins: made so that the engine reads no schema. */
+common_chat_params rendered(const hth_llama_chat &chat, const common_chat_templates_inputs &inputs)
+{
+    common_chat_templates_inputs plain = inputs;
+
+    if (chat.is_analysed) {
+        plain.force_pure_content = true;
+    } else {
+        plain.tool_choice = COMMON_CHAT_TOOL_CHOICE_NONE;
+        plain.json_schema.clear();
+        /* One of the list shows the schema of the reply: DeepSeek V4, by this variable. */
+        if (!inputs.json_schema.empty() && source_has(chat, "dsml_token") && !source_has(chat, "function_calls"))
+            plain.chat_template_kwargs["response_format"] = inputs.json_schema;
     }
-    {
+    return common_chat_templates_apply(chat.templates.get(), plain);
+}
+
+/* What the engine writes behind the rendering, where a reply goes on: the beginning of it. */
+std::string beginning(const hth_llama_chat &chat, const asked &given, const std::string &prompt)
+{
+    const std::string before = rendered(chat, given.told).prompt;
+
+    if (prompt.compare(0, before.size(), before) != 0)
+        throw std::runtime_error("a reply cannot be gone on with in this template; let the model begin a new one");
+    return prompt.substr(before.size());
+}
+
+bool token_by_name(const void *vocab, const char *text, size_t n_bytes, hearth_token *out)
+{
+    *out = token_of(static_cast<const llama_vocab *>(vocab), std::string(text, n_bytes));
+    return *out >= 0;
+}
+
+/* With the true schemas. One that is only to keep calls in shape, and is too large, is left out: calls are found
+   without it, too. */
+std::string grammar_with_schemas(const hth_llama_chat &chat, const asked &given, const common_chat_params &params)
+{
+    std::string text = given.schemas.grammar(params.parser, params.grammar_lazy);
+    uint32_t n_tokens = chat.vocab ? (uint32_t)llama_vocab_n_tokens(chat.vocab) : 0;
+    hearth_error err = {};
+    hearth_status status;
+
+    if (text.size() > HTH_GRAMMAR_BYTES_MAX)
+        status = hth_fail(&err, HEARTH_MISUSE, "it has more than %d KiB", HTH_GRAMMAR_BYTES_MAX >> 10);
+    else
+        status = hth_grammar_check(text.data(), text.size(), n_tokens, token_by_name, chat.vocab, &err);
+    if (status == HEARTH_NO_MEMORY)
+        throw std::bad_alloc();
+    if (status != HEARTH_OK && params.grammar_lazy)
+        return "";
+    if (status != HEARTH_OK)
+        throw refused(std::string("the grammar of the tools or the schema cannot be used: ") + err.message +
+                      "; give fewer tools, or simpler parameters");
+    return text;
+}
+
+common_chat_params apply(hth_llama_chat *chat, const asked &given)
+{
+    bool may_remember = given.inputs.continue_final_message == COMMON_CHAT_CONTINUATION_NONE;
+    std::string options = options_of(given.inputs);
+    common_chat_params text = rendered(*chat, given.inputs), params;
+
+    if (may_remember) {
         std::lock_guard<std::mutex> guard(chat->lock);
 
         for (auto at = chat->recent.begin(); at != chat->recent.end(); ++at)
             /* How a reply begins is part of how it is read, and may depend on the conversation. */
             if (at->options == options && at->params.generation_prompt == text.generation_prompt) {
-                common_chat_params found = at->params;
-
+                params = at->params;
                 chat->recent.splice(chat->recent.begin(), chat->recent, at);
-                found.prompt = text.prompt;
-                return found;
+                params.prompt = text.prompt;
+                return params;
             }
     }
-    common_chat_params params = common_chat_templates_apply(chat->templates.get(), inputs);
-
-    if (params.prompt == text.prompt && params.generation_prompt == text.generation_prompt &&
+    params = common_chat_templates_apply(chat->templates.get(), given.told);
+    if (!params.grammar.empty())
+        params.grammar = grammar_with_schemas(*chat, given, params);
+    if (!may_remember && chat->is_analysed)
+        text.prompt += beginning(*chat, given, params.prompt);
+    params.prompt.clear();
+    if (may_remember && params.generation_prompt == text.generation_prompt &&
         options.size() + params.parser.size() + params.grammar.size() < (size_t)1 << 20) {
         std::lock_guard<std::mutex> guard(chat->lock);
 
         chat->recent.push_front({ options, params });
-        chat->recent.front().params.prompt.clear();
         if (chat->recent.size() > remembered_max)
             chat->recent.pop_back();
     }
+    params.prompt = text.prompt;
     return params;
 }
 
 /* The same, with errors that say what is wrong and not which part of the engine has met it. */
-common_chat_params apply_plainly(hth_llama_chat *chat, const common_chat_templates_inputs &inputs)
+common_chat_params apply_plainly(hth_llama_chat *chat, const asked &given)
 {
     static constexpr char prefix[] = "Automatic parser generation failed: ";
 
     try {
-        return apply(chat, inputs);
+        return apply(chat, given);
     } catch (const std::invalid_argument &e) {
         const char *at = std::strstr(e.what(), prefix);
 
@@ -654,17 +517,18 @@ hearth_status hth_llama_chat_prompt(hth_llama_chat *chat, const hearth_conversat
                                     hearth_chat_prompt *out, hearth_error *err)
 {
     return guarded(err, "apply the chat template", [&] {
-        common_chat_templates_inputs inputs = inputs_of(*conversation);
-        common_chat_params params = apply_plainly(chat, inputs);
+        const asked given = asked_of(chat->schemas, markup_of_calls(chat), *conversation);
+        common_chat_params params = apply_plainly(chat, given);
         hearth_chat_prompt made = {};
         std::unique_ptr<hearth_chat_prompt, prompt_clearer> holder(&made);
 
         /* Where the engine finds no form of calls it leaves the tools out, and nothing would make the model call one. */
-        if (inputs.tool_choice == COMMON_CHAT_TOOL_CHOICE_REQUIRED && !inputs.tools.empty() && params.grammar.empty())
+        if (given.inputs.tool_choice == COMMON_CHAT_TOOL_CHOICE_REQUIRED && !given.inputs.tools.empty() &&
+            params.grammar.empty())
             return hth_fail(err, HEARTH_UNSUPPORTED,
                             "the chat template of this model has no place for tools, so a call cannot be demanded; let "
                             "the model choose, or take a model whose template has tools");
-        write_prompt(chat->vocab, inputs, params, &made);
+        write_prompt(chat->vocab, given.inputs, params, &made);
         *out = made;
         made = {};
         return HEARTH_OK;

@@ -343,13 +343,18 @@ static bool is_of_old_draft(const json_t *root)
     return name && (strstr(name, "draft-07") || strstr(name, "draft-06") || strstr(name, "draft-04"));
 }
 
-static void compile(hth_schema_work *w)
+static void compile(hth_schema_work *w, const char *place)
 {
     hth_schema_items items = { .n = 0 };
-    uint32_t root;
+    const json_t *from = w->root;
+    uint32_t root, path = hth_schema_path_key(w, 0, "#");
 
-    (void)hth_schema_path_key(w, 0, "#");
-    hth_schema_items_add(w, &items, w->root, 0, HTH_ITEM_ORIGIN);
+    if (place) {
+        path = hth_schema_path_key(w, 0, place);
+        from = hth_schema_resolve(w, place, 0);
+    }
+    if (from)
+        hth_schema_items_add(w, &items, from, path, HTH_ITEM_ORIGIN);
     root = hth_schema_rule_of(w, &items);
     hth_schema_items_free(&items);
     if (hth_schema_failed(w))
@@ -387,21 +392,30 @@ hearth_status hth_schema_compile(const char *schema, size_t n_bytes, const hth_s
     hearth_error local = { .message = "" };
     hth_schema_work *w;
     hearth_status status;
-    json_t *root;
+    const char *place = NULL;
+    json_t *text, *root;
 
     if (!err)
         err = &local; /* what is found out is asked for the place of a failure */
-    root = read_json(schema, n_bytes, err);
-    if (!root)
+    text = root = read_json(schema, n_bytes, err);
+    if (!text)
         return HEARTH_MISUSE;
+    if (options && options->may_have_place && json_is_array(text)) {
+        place = json_string_value(json_array_get(text, 0));
+        root = json_array_get(text, 1);
+        if (!place || !root || json_array_size(text) != 2) {
+            json_decref(text);
+            return hth_fail(err, HEARTH_MISUSE, "a list must be of a place and a schema, [\"#/a/b\", {...}]");
+        }
+    }
     w = calloc(1, sizeof(*w));
     if (!w) {
-        json_decref(root);
+        json_decref(text);
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the grammar of a schema");
     }
     w->root = root;
     w->notes = notes;
-    w->steps = HTH_SCHEMA_STEPS_MAX;
+    w->steps = options && options->steps ? *options->steps : HTH_SCHEMA_STEPS_MAX;
     w->is_literal = options && options->is_literal;
     w->repetitions_max = options && options->repetitions_max > 0 && options->repetitions_max < HTH_GBNF_REPETITIONS_MAX
                            ? options->repetitions_max
@@ -411,10 +425,21 @@ hearth_status hth_schema_compile(const char *schema, size_t n_bytes, const hth_s
         w->true_ = w->false_ = w->null = NONE;
     memset(w->buckets, 0xFF, sizeof(w->buckets));
     if (hth_gbnf_builder_init(&w->tables, err) == HEARTH_OK)
-        compile(w);
+        compile(w, place);
     status = hth_gbnf_builder_end(&w->tables, out);
+    if (options && options->steps)
+        *options->steps = w->steps;
     work_deinit(w);
     free(w);
-    json_decref(root);
+    json_decref(text);
     return status;
+}
+
+hearth_status hth_schema_embedded(void *user_data, const char *text, size_t n_bytes, hth_gbnf **out, hearth_error *err)
+{
+    hth_schema_options options = { .repetitions_max = HTH_SCHEMA_EMBEDDED_REPETITIONS_MAX,
+                                   .may_have_place = true,
+                                   .steps = user_data };
+
+    return hth_schema_compile(text, n_bytes, &options, out, NULL, err);
 }

@@ -48,6 +48,10 @@ typedef struct hth_schema_options {
     bool is_literal;
     /* Bounds of lengths and counts beyond this are dropped; 0: HTH_GBNF_REPETITIONS_MAX. */
     uint32_t repetitions_max;
+    /* The text may be a list of a place, "#/a/b", and a schema: then the grammar is of what is at the place. */
+    bool may_have_place;
+    /* The account that steps are taken from, where several schemas share one; NULL: an account of its own. */
+    uint64_t *steps;
 } hth_schema_options;
 
 /*
@@ -57,5 +61,13 @@ typedef struct hth_schema_options {
  */
 hearth_status hth_schema_compile(const char *schema, size_t n_bytes, const hth_schema_options *options, hth_gbnf **out,
                                  hth_schema_notes *notes, hearth_error *err);
+
+/*
+ * An hth_gbnf_json_fn, for %json in a grammar. user_data: uint64_t, the steps that all its schemas may take together, at
+ * first HTH_SCHEMA_STEPS_MAX. Counts beyond HTH_SCHEMA_EMBEDDED_REPETITIONS_MAX are dropped, so that many schemas have
+ * room in one grammar.
+ */
+enum { HTH_SCHEMA_EMBEDDED_REPETITIONS_MAX = 1000 };
+hearth_status hth_schema_embedded(void *user_data, const char *text, size_t n_bytes, hth_gbnf **out, hearth_error *err);
 
 #endif

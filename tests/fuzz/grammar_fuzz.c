@@ -61,13 +61,14 @@ static hearth_status open_grammar(const hearth_sampling *sampling, hth_engine_sa
     hth_sampler_parts parts = { .n_vocab = info.n_vocab, .vocabulary = vocabulary };
     hearth_status status = hth_sampling_check(sampling, err);
     hth_schema_notes notes = { .n = 0 };
+    uint64_t steps = HTH_SCHEMA_STEPS_MAX;
+    hth_gbnf_outside outside = { .n_tokens = info.n_vocab, .json = hth_schema_embedded, .json_data = &steps };
 
     if (status == HEARTH_OK && sampling->json_schema)
         status = hth_schema_compile(sampling->json_schema, strlen(sampling->json_schema), NULL, &parts.gbnf_take,
                                     &notes, err);
     else if (status == HEARTH_OK)
-        status =
-            hth_gbnf_new(sampling->grammar, strlen(sampling->grammar), info.n_vocab, NULL, NULL, &parts.gbnf_take, err);
+        status = hth_gbnf_new(sampling->grammar, strlen(sampling->grammar), &outside, &parts.gbnf_take, err);
     return status == HEARTH_OK ? hth_sampler_new(sampling, &parts, out, err) : status;
 }
 

@@ -13,7 +13,7 @@ static hth_gbnf *grammar_of(const char *text)
 {
     hth_gbnf *gbnf = NULL;
 
-    assert_int_equal(hth_gbnf_new(text, strlen(text), 0, NULL, NULL, &gbnf, NULL), HEARTH_OK);
+    assert_int_equal(hth_gbnf_new(text, strlen(text), NULL, &gbnf, NULL), HEARTH_OK);
     return gbnf;
 }
 

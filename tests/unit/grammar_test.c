@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "engine/grammar.h"
+#include "engine/schema.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
 
@@ -63,7 +64,11 @@ static bool token_by_name(const void *user_data, const char *text, size_t n_byte
 static hearth_status open_text(const char *text, size_t n, hth_grammar **out, hearth_error *err)
 {
     hth_gbnf *gbnf;
-    hearth_status status = hth_gbnf_new(text, n, N_TOKENS, token_by_name, NULL, &gbnf, err);
+    uint64_t steps = HTH_SCHEMA_STEPS_MAX;
+    hth_gbnf_outside outside = {
+        .n_tokens = N_TOKENS, .token = token_by_name, .json = hth_schema_embedded, .json_data = &steps
+    };
+    hearth_status status = hth_gbnf_new(text, n, &outside, &gbnf, err);
 
     return status == HEARTH_OK ? hth_grammar_new(gbnf, vocabulary, out, err) : status;
 }
@@ -115,6 +120,15 @@ static void texts_match_as_written(void **state)
         { "root ::= \"(\" root \")\" | \"[\" root \"]\" |", { "", "([()])" }, { "(]", "(" } },
         { "root ::= a* b?\na ::= \"x\"? \"y\"?\nb ::= \"z\"", { "", "xyyxz" }, { "zz" } },
         { "root ::=\n  \"a\" |\n  \"b\"\n", { "a", "b" }, { "ab" } },
+        /* schemas, of which one has brackets and quotes in its strings, and one goes round */
+        { "root ::= \"<\" %json {\"type\":\"boolean\"} \">\" n\nn ::= (%json {\"enum\":[7,\"]}\\\"\"]})*",
+          { "<true>", "<false>7", "<true>77\"]}\\\"\"" },
+          { "<true", "<1>", "<true>8" } },
+        { "root ::= %json [\"#/properties/a~1b/items\", {\"properties\": {\"a/b\": {\"items\":\n{\"anyOf\": "
+          "[{\"type\": "
+          "\"null\"}, {\"type\":\"array\", \"items\": {\"$ref\": \"#/properties/a~1b/items\"}}]}}}}]\n\nx ::= \"y\"",
+          { "null", "[[],null]" },
+          { "[1]", "{}" } },
     };
 
     (void)state;
@@ -161,6 +175,13 @@ static void bad_grammars_are_errors_with_their_line(void **state)
         { "root ::= root \"a\"", "matches no text" },
         { "", "'root'" },
         { "root ::= \"a\" $", "'$'" },
+        { "root ::= %jsn {}", "%json" },
+        { "root ::= %json 5", "a JSON schema is expected" },
+        { "root ::=\n%json {\"type\":\"string\"", "line 2: behind %json" },
+        { "root ::= %json {\"type\":\"text\"}", "line 1: the schema: at #/type" },
+        { "root ::= %json {\"a\":,}", "line 1: the schema: the schema cannot be parsed" },
+        { "root ::= %json [{}]", "a place and a schema" },
+        { "root ::= %json [\"#/b\", {\"a\":{}}]", "nothing at '#/b'" },
     };
     hth_grammar *grammar = NULL;
     hearth_error err;

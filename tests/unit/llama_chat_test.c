@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/gbnf.h"
+#include "engine/schema.h"
 #include "api/prepare.h"
 #include "support/api.h"
 #include "support/chat.h"
@@ -106,6 +106,18 @@ static hearth_conversation asking(void)
     c.tools = tools;
     c.n_tools = 2;
     return c;
+}
+
+/* Does a sampler take it? Names of tokens are not asked for. */
+static bool is_grammar(const char *text, hearth_error *err)
+{
+    uint64_t steps = HTH_SCHEMA_STEPS_MAX;
+    hth_gbnf_outside outside = { .n_tokens = 1, .json = hth_schema_embedded, .json_data = &steps };
+    hth_gbnf *gbnf = NULL;
+    hearth_status status = hth_gbnf_new(text, strlen(text), &outside, &gbnf, err);
+
+    hth_gbnf_unref(gbnf);
+    return status == HEARTH_OK;
 }
 
 static void calls_of_every_family_are_found_in_their_notation(void **state)
@@ -323,16 +335,14 @@ static void bounds_of_tools_beyond_what_is_followed_are_left_out(void **state)
     for (size_t i = 0; i < sizeof(parameters) / sizeof(parameters[0]); i++)
         for (int choice = 0; choice < 2; choice++) {
             hearth_chat_prompt prompt;
-            hth_gbnf *gbnf = NULL;
             hearth_error err;
 
             c.tool_choice = choice ? HEARTH_TOOL_REQUIRED : HEARTH_TOOL_AUTO;
             tool.parameters = parameters[i];
             prompt = hth_test_chat_render(model, &c);
             assert_non_null(prompt.grammar);
-            if (hth_gbnf_new(prompt.grammar, strlen(prompt.grammar), 1, NULL, NULL, &gbnf, &err) != HEARTH_OK)
+            if (!is_grammar(prompt.grammar, &err))
                 fail_msg("%s: %s", parameters[i], err.message);
-            hth_gbnf_unref(gbnf);
             hearth_chat_prompt_free(&prompt);
         }
     hearth_model_unref(model);
@@ -412,7 +422,7 @@ static void a_prompt_holds_no_more_memory_than_its_tokens_take(void **state)
 #endif
 }
 
-static void a_schema_that_the_engine_cannot_read_is_told_without_its_inner_life(void **state)
+static void a_schema_that_makes_no_grammar_is_told_with_its_tool_and_place(void **state)
 {
     const hearth_chat_tool tool = { .name = "f", .parameters = "{\"properties\":{\"a\":{\"anyOf\":[]}}}" };
     const fixture *f = *state;
@@ -423,8 +433,9 @@ static void a_schema_that_the_engine_cannot_read_is_told_without_its_inner_life(
 
     c.tools = &tool;
     c.n_tools = 1;
-    assert_int_equal(hearth_conversation_render(model, &c, &prompt, &err), HEARTH_ENGINE);
-    assert_null(strstr(err.message, "parser generation"));
+    assert_int_equal(hearth_conversation_render(model, &c, &prompt, &err), HEARTH_MISUSE);
+    assert_non_null(strstr(err.message, "tool 'f'"));
+    assert_non_null(strstr(err.message, "#/properties/a"));
     hearth_model_unref(model);
 }
 
@@ -448,16 +459,14 @@ static void counts_that_a_grammar_cannot_hold_do_not_fail_a_tool(void **state)
         hearth_conversation c = asking();
         hearth_chat_prompt prompt;
         hearth_error err;
-        hth_gbnf *gbnf = NULL;
 
         c.tools = &tool;
         c.n_tools = 1;
         if (hearth_conversation_render(model, &c, &prompt, &err) != HEARTH_OK)
             fail_msg("%s", err.message);
         assert_non_null(prompt.grammar);
-        if (hth_gbnf_new(prompt.grammar, strlen(prompt.grammar), 0, NULL, NULL, &gbnf, &err) != HEARTH_OK)
+        if (!is_grammar(prompt.grammar, &err))
             fail_msg("%s: %s", templates[i], err.message);
-        hth_gbnf_unref(gbnf);
         hearth_chat_prompt_free(&prompt);
         hearth_model_unref(model);
     }
@@ -557,8 +566,9 @@ static void schemas_beyond_the_limits_are_refused_by_name(void **state)
     assert_int_equal(hearth_conversation_render(model, &c, &prompt, &err), HEARTH_MISUSE);
     assert_non_null(strstr(err.message, "nested deeper"));
     tool.parameters = wide;
-    assert_int_equal(hearth_conversation_render(model, &c, &prompt, &err), HEARTH_MISUSE);
-    assert_non_null(strstr(err.message, "200 members"));
+    prompt = hth_test_chat_render(model, &c);
+    assert_non_null(prompt.grammar);
+    hearth_chat_prompt_free(&prompt);
     tool.parameters = "{\"type\":";
     assert_int_equal(hearth_conversation_render(model, &c, &prompt, &err), HEARTH_MISUSE);
     assert_non_null(strstr(err.message, "not valid JSON"));
@@ -567,8 +577,8 @@ static void schemas_beyond_the_limits_are_refused_by_name(void **state)
     hearth_model_unref(model);
 }
 
-/* Parameters of a tool that the engine would follow without end, or for very long. */
-static void schemas_that_the_engine_would_not_get_done_with_are_refused(void **state)
+/* Parameters of a tool that the engine would follow without end, or for very long; ours are compiled. */
+static void schemas_that_the_engine_would_not_get_done_with_make_grammars(void **state)
 {
     enum { N = 20000 };
     const fixture *f = *state;
@@ -576,7 +586,7 @@ static void schemas_that_the_engine_would_not_get_done_with_are_refused(void **s
     char *types = calloc(1, N), *end = types;
     const char *const circle = "{\"type\":\"object\",\"properties\":{\"x\":{\"$ref\":\"#/$defs/n\"}},\"$defs\":{\"n\":{"
                                "\"type\":\"object\",\"properties\":{\"a\":{\"allOf\":[{\"$ref\":\"#/$defs/n\"}]}}}}}";
-    hearth_chat_tool tool = { .name = "f" };
+    hearth_chat_tool two[2] = { { .name = "f", .parameters = circle }, { .name = "g", .parameters = types } };
     hearth_conversation c = asking();
     hearth_chat_prompt prompt;
     hearth_error err;
@@ -588,22 +598,63 @@ static void schemas_that_the_engine_would_not_get_done_with_are_refused(void **s
     for (int i = 0; i < 20; i++)
         end += snprintf(end, N - (size_t)(end - types), "}}");
 
-    c.tools = &tool;
-    c.n_tools = 1;
-    tool.parameters = circle;
-    assert_int_equal(hearth_conversation_render(model, &c, &prompt, &err), HEARTH_MISUSE);
-    assert_non_null(strstr(err.message, "tool 'f'"));
-    assert_non_null(strstr(err.message, "'allOf' refer"));
-    tool.parameters = types;
-    assert_int_equal(hearth_conversation_render(model, &c, &prompt, &err), HEARTH_MISUSE);
-    assert_non_null(strstr(err.message, "too long to be compiled"));
+    c.tools = two;
+    c.n_tools = 2;
+    prompt = hth_test_chat_render(model, &c);
+    assert_non_null(strstr(prompt.text, "allOf"));
+    assert_non_null(prompt.grammar);
+    if (!is_grammar(prompt.grammar, &err))
+        fail_msg("%s", err.message);
+    hearth_chat_prompt_free(&prompt);
     free(types);
     hearth_model_unref(model);
 }
 
+/* The grammar has the schemas as they were given, whole or by members, whatever the engine would have made of them. */
+static void grammars_have_the_schemas_of_their_tools(void **state)
+{
+#define CODE "{\"type\":\"array\",\"items\":{\"type\":\"string\",\"pattern\":\"^[A-Z]+$\"},\"uniqueItems\":false}"
+#define STEP "{\"type\":\"number\",\"multipleOf\":0.5}"
+#define NODE "{\"type\":\"object\",\"properties\":{\"next\":{\"$ref\":\"#/$defs/node\"}}}"
+#define WHOLE                                                                                                          \
+    "{\"type\":\"object\",\"properties\":{\"codes\":" CODE ",\"step\":" STEP ",\"list\":{\"$ref\":\"#/$defs/node\"}}," \
+    "\"required\":[\"codes\"],\"$defs\":{\"node\":" NODE "}}"
+    static const struct {
+        const char *template_name, *wanted[3];
+    } rows[] = {
+        { "Qwen-Qwen2.5-7B-Instruct.jinja", { "%json " WHOLE "\n" } },
+        { "openai-gpt-oss-120b.jinja", { "%json " WHOLE "\n" } },
+        { "Qwen3-Coder.jinja",
+          { "tool-f-arg-codes-schema ::= %json " CODE "\n", "tool-f-arg-step-schema ::= %json " STEP "\n",
+            "tool-f-arg-list-schema ::= %json [\"#/properties/list\", " WHOLE "]\n" } },
+        { "MiniMax-M3.jinja", { "tool-f-arg-step-schema ::= %json " STEP "\n" } },
+    };
+    const hearth_chat_tool tool = { .name = "f", .parameters = WHOLE };
+    const fixture *f = *state;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        hearth_model *model = model_of(f, rows[i].template_name);
+        hearth_conversation c = asking();
+        hearth_chat_prompt prompt;
+        hearth_error err;
+
+        c.tools = &tool;
+        c.n_tools = 1;
+        prompt = hth_test_chat_render(model, &c);
+        assert_non_null(prompt.grammar);
+        for (size_t j = 0; j < 3 && rows[i].wanted[j]; j++)
+            if (!strstr(prompt.grammar, rows[i].wanted[j]))
+                fail_msg("%s: no %s in %s", rows[i].template_name, rows[i].wanted[j], prompt.grammar);
+        if (!is_grammar(prompt.grammar, &err))
+            fail_msg("%s: %s", rows[i].template_name, err.message);
+        hearth_chat_prompt_free(&prompt);
+        hearth_model_unref(model);
+    }
+}
+
 static void a_grammar_that_is_too_large_is_left_out_where_it_only_helps(void **state)
 {
-    enum { N_TOOLS = 100, N = 4000 };
+    enum { N_TOOLS = 100, N = 8000 };
     const fixture *f = *state;
     hearth_model *model = model_of(f, "Qwen-Qwen2.5-7B-Instruct.jinja");
     static char names[N_TOOLS][16];
@@ -614,9 +665,9 @@ static void a_grammar_that_is_too_large_is_left_out_where_it_only_helps(void **s
     hearth_error err;
 
     end += snprintf(end, N, "{\"type\":\"object\",\"properties\":{");
-    for (int i = 0; i < 20; i++)
-        end +=
-            snprintf(end, N - (size_t)(end - parameters), "%s\"parameter_%d\":{\"type\":\"string\"}", i ? "," : "", i);
+    for (int i = 0; i < 40; i++)
+        end += snprintf(end, N - (size_t)(end - parameters),
+                        "%s\"a_long_and_winding_name_for_one_parameter_%d\":{\"type\":\"string\"}", i ? "," : "", i);
     (void)snprintf(end, N - (size_t)(end - parameters), "}}");
     for (int i = 0; i < N_TOOLS; i++) {
         (void)snprintf(names[i], sizeof(names[i]), "tool_%d", i);
@@ -627,7 +678,7 @@ static void a_grammar_that_is_too_large_is_left_out_where_it_only_helps(void **s
     assert_int_equal(hearth_conversation_render(model, &c, &prompt, &err), HEARTH_OK);
     assert_null(prompt.grammar);
     assert_int_equal(prompt.n_triggers, 0);
-    assert_non_null(strstr(prompt.text, "parameter_19"));
+    assert_non_null(strstr(prompt.text, "parameter_39"));
     hearth_chat_prompt_free(&prompt);
     c.tool_choice = HEARTH_TOOL_REQUIRED;
     assert_int_equal(hearth_conversation_render(model, &c, &prompt, &err), HEARTH_MISUSE);
@@ -681,13 +732,15 @@ int main(void)
         cmocka_unit_test_setup_teardown(bounds_of_tools_beyond_what_is_followed_are_left_out, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_call_cannot_be_demanded_where_the_template_has_no_tools, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_prompt_holds_no_more_memory_than_its_tokens_take, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_schema_that_the_engine_cannot_read_is_told_without_its_inner_life, set_up,
+        cmocka_unit_test_setup_teardown(a_schema_that_makes_no_grammar_is_told_with_its_tool_and_place, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(every_template_of_the_engine_survives_tools_and_nonsense, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_reply_of_nothing_but_brackets_ends_no_process, set_up, tear_down),
         cmocka_unit_test_setup_teardown(counts_that_a_grammar_cannot_hold_do_not_fail_a_tool, set_up, tear_down),
         cmocka_unit_test_setup_teardown(schemas_beyond_the_limits_are_refused_by_name, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(schemas_that_the_engine_would_not_get_done_with_are_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(schemas_that_the_engine_would_not_get_done_with_make_grammars, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(grammars_have_the_schemas_of_their_tools, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_grammar_that_is_too_large_is_left_out_where_it_only_helps, set_up, tear_down),
         cmocka_unit_test_setup_teardown(hostile_templates_are_refused_or_fail_with_a_status, set_up, tear_down),
     };

@@ -18,16 +18,16 @@ static atomic_uint n_read;
 
 #ifdef HTH_TEST_WRAPS_GBNF
 /* The names are the linker's. NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
-hearth_status __real_hth_gbnf_new(const char *text, size_t n_bytes, uint32_t n_tokens, hth_gbnf_token_fn token,
-                                  const void *user_data, hth_gbnf **out, hearth_error *err);
-hearth_status __wrap_hth_gbnf_new(const char *text, size_t n_bytes, uint32_t n_tokens, hth_gbnf_token_fn token,
-                                  const void *user_data, hth_gbnf **out, hearth_error *err);
+hearth_status __real_hth_gbnf_new(const char *text, size_t n_bytes, const hth_gbnf_outside *outside, hth_gbnf **out,
+                                  hearth_error *err);
+hearth_status __wrap_hth_gbnf_new(const char *text, size_t n_bytes, const hth_gbnf_outside *outside, hth_gbnf **out,
+                                  hearth_error *err);
 
-hearth_status __wrap_hth_gbnf_new(const char *text, size_t n_bytes, uint32_t n_tokens, hth_gbnf_token_fn token,
-                                  const void *user_data, hth_gbnf **out, hearth_error *err)
+hearth_status __wrap_hth_gbnf_new(const char *text, size_t n_bytes, const hth_gbnf_outside *outside, hth_gbnf **out,
+                                  hearth_error *err)
 {
     atomic_fetch_add(&n_read, 1);
-    return __real_hth_gbnf_new(text, n_bytes, n_tokens, token, user_data, out, err);
+    return __real_hth_gbnf_new(text, n_bytes, outside, out, err);
 }
 /* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 #endif

@@ -1,0 +1,53 @@
+/*
+ * llama_conversation.h - a conversation, checked, as llama-common takes it
+ *
+ * JSON is measured before it is parsed, and schemas are compiled, all within one account of a conversation.
+ *
+ * C++, for the engine's files only.
+ */
+#ifndef HTH_ENGINE_LLAMA_CONVERSATION_H
+#define HTH_ENGINE_LLAMA_CONVERSATION_H
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <unordered_map>
+
+#include <chat.h>
+
+#include "engine/llama_chat.h"
+#include "engine/llama_schemas.h"
+
+/* What is wrong with a conversation: HEARTH_MISUSE. */
+struct refused : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+/* Schemas that were found good, and what compiling them took. Tools come again with each request. Any thread. */
+class known_schemas
+{
+  public:
+    /* Can the schema be compiled? What that takes, or took, goes off steps. what names it in errors. Throws refused. */
+    void check(const std::string &what, const std::string &schema, uint64_t &steps);
+
+  private:
+    bool find(const std::string &schema, uint64_t &taken);
+    void keep(const std::string &schema, uint64_t taken);
+
+    std::mutex lock_;
+    std::unordered_map<std::string, uint64_t> taken_;
+    size_t n_bytes_ = 0;
+};
+
+/* A conversation for the engine: as it is, and with shapes in place of schemas. */
+struct asked {
+    common_chat_templates_inputs inputs, told;
+    llama_schemas schemas;
+};
+
+/* markup: of calls in this template. Throws refused, and what llama-common throws. */
+asked asked_of(known_schemas &known, llama_schemas::markup markup, const hearth_conversation &conversation);
+
+#endif
