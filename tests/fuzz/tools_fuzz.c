@@ -1,7 +1,8 @@
 /*
- * tools_fuzz.c - no parameters of a tool, which the engine makes a grammar of, end the process or hold it up
+ * tools_fuzz.c - no parameters of a tool end the process or hold it up, whatever a template's notation of calls
  *
- * An input is the JSON schema of a tool's parameters. Where a prompt comes of it, its grammar is one that the sampler reads.
+ * An input is the JSON schema of a tool's parameters. It goes to templates that write calls as JSON, their members as
+ * elements, and members of members as elements. What is no prompt is an error with a reason.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -12,7 +13,9 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
-static hearth_model *model;
+enum { TEMPLATES = 3 };
+
+static hearth_model *models[TEMPLATES];
 
 static void require(bool holds)
 {
@@ -20,24 +23,38 @@ static void require(bool holds)
         abort();
 }
 
-static void open_model(void)
+static hearth_model *open_model(hearth_runtime *runtime, const char *path)
 {
-    hearth_runtime_options runtime_options = hearth_runtime_options_default();
     hearth_model_options options = hearth_model_options_default();
     static char text[65536];
-    hearth_runtime *runtime;
-    FILE *file = fopen(HTH_TEST_FIXTURES "/chat/tools.jinja", "r");
+    hearth_model *model = NULL;
+    FILE *file = fopen(path, "r");
+    size_t n;
 
-    require(file && fread(text, 1, sizeof(text) - 1, file) > 0);
+    require(file != NULL);
+    n = fread(text, 1, sizeof(text) - 1, file);
+    require(n > 0);
+    text[n] = '\0';
     (void)fclose(file); /* only read from */
-    runtime_options.cache_disabled = true;
-    runtime_options.engine_directory = HTH_TEST_ENGINE_DIR;
     options.chat_template = text;
     options.n_ctx = 512;
     options.n_parallel = 1;
     options.n_threads = 1;
-    require(hearth_runtime_open(&runtime_options, &runtime, NULL) == HEARTH_OK);
     require(hearth_model_load(runtime, HTH_TEST_MODELS "/hearth-tiny.gguf", &options, &model, NULL) == HEARTH_OK);
+    return model;
+}
+
+static void open_models(void)
+{
+    hearth_runtime_options options = hearth_runtime_options_default();
+    hearth_runtime *runtime = NULL;
+
+    options.cache_disabled = true;
+    options.engine_directory = HTH_TEST_ENGINE_DIR;
+    require(hearth_runtime_open(&options, &runtime, NULL) == HEARTH_OK);
+    models[0] = open_model(runtime, HTH_TEST_FIXTURES "/chat/tools.jinja");
+    models[1] = open_model(runtime, HTH_TEST_FIXTURES "/chat/tagged.jinja");
+    models[2] = open_model(runtime, HTH_TEST_FIXTURES "/chat/nested.jinja");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
@@ -49,8 +66,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
     hearth_chat_prompt prompt;
     hearth_error err = { .message = "" };
 
-    if (!model)
-        open_model();
+    if (!models[0])
+        open_models();
     if (!parameters)
         return 0;
     if (n_bytes > 0)
@@ -60,11 +77,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
     c.n_turns = 1;
     c.tools = &tool;
     c.n_tools = 1;
-    if (hearth_conversation_render(model, &c, &prompt, &err) == HEARTH_OK) {
-        require(!prompt.grammar || strlen(prompt.grammar) <= 256 * 1024);
-        hearth_chat_prompt_free(&prompt);
-    } else {
-        require(err.message[0] != '\0');
+    for (size_t i = 0; i < TEMPLATES; i++) {
+        err.message[0] = '\0';
+        if (hearth_conversation_render(models[i], &c, &prompt, &err) == HEARTH_OK) {
+            require(!prompt.grammar || strlen(prompt.grammar) <= 256 * 1024);
+            hearth_chat_prompt_free(&prompt);
+        } else {
+            require(err.message[0] != '\0');
+        }
     }
     free(parameters);
     return 0;
