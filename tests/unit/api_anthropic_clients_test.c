@@ -14,16 +14,6 @@
 #define HEAD "\"model\":\"m\",\"max_tokens\":30"
 #define MESSAGES "\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]"
 
-static hth_api_request *parsed(const char *body)
-{
-    hth_api_error error;
-    hth_api_request *request = hth_api_request_parse(HTH_API_MESSAGES, body, strlen(body), NULL, &error);
-
-    if (!request)
-        fail_msg("%s: %s", body, error.message);
-    return request;
-}
-
 /* A text with ' for ". */
 static char *quoted(const char *text)
 {
@@ -37,7 +27,7 @@ static char *quoted(const char *text)
 static hth_api_request *parsed_quoted(const char *body)
 {
     char *text = quoted(body);
-    hth_api_request *request = parsed(text);
+    hth_api_request *request = hth_test_parsed(HTH_API_MESSAGES, text);
 
     free(text);
     return request;
@@ -78,7 +68,7 @@ static void what_has_no_effect_here_is_noted(void **state)
         hth_api_request *r;
 
         (void)snprintf(body, sizeof(body), "{" HEAD "," MESSAGES ",%s}", fields);
-        r = parsed(body);
+        r = hth_test_parsed(HTH_API_MESSAGES, body);
         assert_string_equal(r->notes.text, rows[i].notes);
         hth_api_request_free(r);
         free(fields);

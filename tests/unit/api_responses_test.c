@@ -37,12 +37,7 @@ static const char *quoted(const char *text)
 
 static hth_api_request *parsed(const char *body)
 {
-    hth_api_error error;
-    hth_api_request *request = hth_api_request_parse(HTH_API_RESPONSES, quoted(body), strlen(body), NULL, &error);
-
-    if (!request)
-        fail_msg("%s: %s", body, error.message);
-    return request;
+    return hth_test_parsed(HTH_API_RESPONSES, quoted(body));
 }
 
 /* ---- requests ---- */
