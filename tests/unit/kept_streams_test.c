@@ -398,7 +398,7 @@ static void an_ended_stream_is_forgotten(void **state)
 
 static void beyond_the_bound_of_all_the_oldest_that_ended_goes(void **state)
 {
-    relay_stage *stage = stage_new(KEEP_MS, 2 * (BYTES_MAX + 100));
+    relay_stage *stage = stage_new(KEEP_MS, 2 * (uint64_t)(BYTES_MAX + 100));
     client_reply reply = { .status = 0 };
 
     (void)state;
