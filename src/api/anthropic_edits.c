@@ -10,7 +10,9 @@
  * Tokens are counted as four bytes each: which edits apply is then the same for every model, and known before it is there.
  * What was applied is told in the reply. Others are passed over with a note.
  */
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/anthropic_inside.h"
@@ -26,10 +28,18 @@ enum {
 
 static const char cleared_result[] = "[result cleared to save room]";
 
+/* A call, and where it stands. */
+typedef struct place {
+    const char *id;
+    size_t turn, call;
+} place;
+
 typedef struct history {
     hth_api_parse *parse;
     hearth_chat_turn *turns;
     size_t n_turns;
+    place *calls; /* [n_calls] all that have an id, in the order of compare_places; NULL: not asked for yet */
+    size_t n_calls;
 } history;
 
 /* ---- sizes ---- */
@@ -95,55 +105,109 @@ static int parse_amount(const hth_fields *edit, const char *name, const char *co
     return -1;
 }
 
-static bool is_among(const json_t *names, const char *name)
-{
-    for (size_t i = 0; i < json_array_size(names); i++) {
-        const char *one = json_string_value(json_array_get(names, i));
+/* ---- names ---- */
 
-        if (one && strcmp(one, name) == 0)
-            return true;
+/* Names in their order, so that one is found among them however many calls ask. */
+typedef struct names {
+    const char **names;
+    size_t n;
+} names;
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The texts of an array; none of anything else, or without memory, which has its error. */
+static names names_of(hth_api_parse *parse, const json_t *array)
+{
+    names out = { .n = 0 };
+
+    if (json_array_size(array) > 0)
+        out.names = hth_api_allocate(parse, json_array_size(array), sizeof(*out.names));
+    for (size_t i = 0; out.names && i < json_array_size(array); i++) {
+        const char *one = json_string_value(json_array_get(array, i));
+
+        if (one)
+            out.names[out.n++] = one;
     }
-    return false;
+    if (out.n > 1)
+        qsort(out.names, out.n, sizeof(*out.names), compare_names);
+    return out;
+}
+
+static bool is_among(const names *all, const char *name)
+{
+    return all->n > 0 && bsearch(&name, all->names, all->n, sizeof(*all->names), compare_names);
+}
+
+/* ---- which call a result answers ---- */
+
+/* By id, then by turn; of one turn the first call comes last. */
+static int compare_places(const void *a, const void *b)
+{
+    const place *one = a, *other = b;
+    int order = strcmp(one->id, other->id);
+
+    if (order == 0 && one->turn != other->turn)
+        return one->turn < other->turn ? -1 : 1;
+    return order ? order : one->call > other->call ? -1 : one->call < other->call;
+}
+
+/* False without memory, with the error filled. */
+static bool sort_calls(history *h)
+{
+    size_t n = 0;
+
+    if (h->calls)
+        return true;
+    for (size_t i = 0; i < h->n_turns; i++)
+        n += h->turns[i].n_calls;
+    h->calls = hth_api_allocate(h->parse, n, sizeof(*h->calls));
+    if (!h->calls)
+        return false;
+    for (size_t i = 0; i < h->n_turns; i++)
+        for (size_t k = 0; k < h->turns[i].n_calls; k++)
+            if (h->turns[i].calls[k].id)
+                h->calls[h->n_calls++] = (place){ .id = h->turns[i].calls[k].id, .turn = i, .call = k };
+    if (h->n_calls > 1)
+        qsort(h->calls, h->n_calls, sizeof(*h->calls), compare_places);
+    return true;
+}
+
+/* The call that a tool's turn answers: of the last turn before it that has one of its id, the first. NULL: there is none. */
+static hearth_chat_call *call_of(const history *h, size_t i)
+{
+    const place wanted = { .id = h->turns[i].call_id, .turn = i, .call = SIZE_MAX }; /* before the calls of turn i */
+    size_t low = 0, high = wanted.id ? h->n_calls : 0;
+    const place *found;
+
+    while (low < high) { /* how many are before it */
+        size_t middle = low + (high - low) / 2;
+
+        if (compare_places(&h->calls[middle], &wanted) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    found = low > 0 ? &h->calls[low - 1] : NULL;
+    if (!found || strcmp(found->id, wanted.id) != 0)
+        return NULL;
+    return (hearth_chat_call *)&h->turns[found->turn].calls[found->call]; /* the parse's own, and not given out yet */
 }
 
 /* ---- tool uses ---- */
 
 typedef struct tool_clearing {
-    json_t *excluded; /* names; NULL: none */
-    json_t *inputs;   /* true, false, or names; NULL: none */
+    names excluded;
+    bool all_inputs;
+    names inputs;
     size_t n_keep;
 } tool_clearing;
 
-/* A call of a turn. */
-typedef struct place {
-    hearth_chat_turn *turn; /* NULL: there is none */
-    size_t call;
-} place;
-
-/* The call that a tool's turn answers, among those of the turns before it. */
-static place call_of(const history *h, size_t i)
-{
-    for (size_t j = i; h->turns[i].call_id && j > 0; j--) {
-        hearth_chat_turn *turn = &h->turns[j - 1];
-
-        for (size_t k = 0; k < turn->n_calls; k++)
-            if (turn->calls[k].id && strcmp(turn->calls[k].id, h->turns[i].call_id) == 0)
-                return (place){ .turn = turn, .call = k };
-    }
-    return (place){ .turn = NULL };
-}
-
-/* The arguments of a call become none. */
-static void clear_arguments(const place *at)
-{
-    hearth_chat_call *calls = (hearth_chat_call *)at->turn->calls; /* the parse's own, and not given out yet */
-
-    calls[at->call].arguments = "{}";
-}
-
 static bool clears_input(const tool_clearing *clearing, const hearth_chat_call *call)
 {
-    return json_is_true(clearing->inputs) || is_among(clearing->inputs, call->name);
+    return clearing->all_inputs || is_among(&clearing->inputs, call->name);
 }
 
 /*
@@ -159,15 +223,13 @@ static void clear_uses(const history *h, const tool_clearing *clearing, bool onl
     *n_bytes = 0;
     for (size_t i = h->n_turns; i > 0; i--) {
         hearth_chat_turn *turn = &h->turns[i - 1];
-        const hearth_chat_call *call;
-        place at;
+        hearth_chat_call *call;
         size_t n;
 
         if (strcmp(turn->role, "tool") != 0)
             continue;
-        at = call_of(h, i - 1);
-        call = at.turn ? &at.turn->calls[at.call] : NULL;
-        if ((call && is_among(clearing->excluded, call->name)) || n_later++ < clearing->n_keep)
+        call = call_of(h, i - 1);
+        if ((call && is_among(&clearing->excluded, call->name)) || n_later++ < clearing->n_keep)
             continue;
         n = content_bytes(turn);
         if (n <= strlen(cleared_result))
@@ -182,11 +244,11 @@ static void clear_uses(const history *h, const tool_clearing *clearing, bool onl
         turn->parts = NULL;
         turn->n_parts = 0;
         if (call && clears_input(clearing, call))
-            clear_arguments(&at);
+            call->arguments = "{}";
     }
 }
 
-static void edit_tool_uses(const history *h, const hth_fields *edit)
+static void edit_tool_uses(history *h, const hth_fields *edit)
 {
     static const char *const known[] = { "type",          "trigger", "keep", "clear_at_least", "clear_tool_inputs",
                                          "exclude_tools", NULL };
@@ -194,13 +256,14 @@ static void edit_tool_uses(const history *h, const hth_fields *edit)
     static const char *const uses[] = { "tool_uses", NULL }, *const tokens[] = { "input_tokens", NULL };
     hth_api_edits *edits = &h->parse->request->edits;
     json_int_t trigger = TRIGGER_TOKENS, keep = KEEP_USES, at_least = 0;
-    tool_clearing clearing = { .inputs = hth_fields_any(edit, "clear_tool_inputs") };
+    json_t *inputs = hth_fields_any(edit, "clear_tool_inputs"), *excluded; /* true, false, or names */
+    tool_clearing clearing = { .all_inputs = json_is_true(inputs) };
     size_t n_bytes, n_uses = 0;
     uint32_t n_cleared;
     bool by_uses;
 
     hth_fields_rest(edit, known);
-    clearing.excluded = hth_fields_array(edit, "exclude_tools", NAMES_MAX);
+    excluded = hth_fields_array(edit, "exclude_tools", NAMES_MAX);
     by_uses = parse_amount(edit, "trigger", triggers, 0, &trigger) == 1;
     (void)parse_amount(edit, "keep", uses, 0, &keep); /* there is one type */
     (void)parse_amount(edit, "clear_at_least", tokens, 0, &at_least);
@@ -210,6 +273,10 @@ static void edit_tool_uses(const history *h, const hth_fields *edit)
     for (size_t i = 0; i < h->n_turns; i++)
         n_uses += strcmp(h->turns[i].role, "tool") == 0;
     if ((by_uses ? n_uses : prompt_tokens(h)) <= (size_t)trigger)
+        return;
+    clearing.excluded = names_of(h->parse, excluded);
+    clearing.inputs = names_of(h->parse, inputs);
+    if (!sort_calls(h) || hth_fields_failed(edit))
         return;
     clear_uses(h, &clearing, true, &n_cleared, &n_bytes);
     if (n_cleared == 0 || n_bytes / BYTES_A_TOKEN < (size_t)at_least)

@@ -358,7 +358,9 @@ hth_api_request *hth_api_request_parse_with(hth_api_kind kind, const char *body,
                                             const hth_api_defaults *defaults, hth_api_error *error)
 {
     hth_api_limits usual = hth_api_limits_default();
-    hth_api_parse parse = { .limits = limits ? limits : &usual, .defaults = defaults, .error = error, .past = past };
+    hth_api_parse parse = {
+        .limits = limits ? limits : &usual, .defaults = defaults, .error = error, .past = past, .n_bytes = n_bytes
+    };
     hth_api_request *request = calloc(1, sizeof(*request));
 
     *error = (hth_api_error){ .kind = HTH_API_NO_ERROR };

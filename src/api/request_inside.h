@@ -16,6 +16,7 @@ typedef struct hth_api_parse {
     hth_fields body;
     hth_api_error *error;
     const hth_api_past *past; /* NULL: none */
+    size_t n_bytes;           /* of the body, and of what it names that stands for its text */
     hth_api_notes *notes;     /* the request's; hth_fields has why it may be NULL */
 } hth_api_parse;
 

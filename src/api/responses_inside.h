@@ -39,9 +39,9 @@ typedef struct hth_api_past_item {
     size_t n_id;
     size_t at;        /* which one it is, of all */
     const char *text; /* [n_text], the request's; NULL: value has it */
-    size_t n_text;
-    json_t *value; /* borrowed of values; NULL: text was not read yet, or is_bad */
-    bool is_bad;   /* text cannot be read */
+    size_t n_text;    /* in either case */
+    json_t *value;    /* borrowed of values; NULL: text was not read yet, or is_bad */
+    bool is_bad;      /* text cannot be read */
 } hth_api_past_item;
 
 /* The items that may be named only, which are read when the first one is looked for. Zeroed at first. */
@@ -52,7 +52,7 @@ typedef struct hth_api_past_index {
     bool is_read;
 } hth_api_past_index;
 
-/* The item that is only named, a new reference; NULL: there is none. */
+/* The item that is only named, a new reference; NULL: there is none, or, with the error, no room for it. */
 json_t *hth_api_past_find(hth_api_parse *parse, hth_api_past_index *index, const char *id);
 void hth_api_past_index_deinit(hth_api_past_index *index);
 

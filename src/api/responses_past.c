@@ -3,6 +3,9 @@
  *
  * The front gives the records of the responses that a body names with the request. The response that it goes on from is
  * read as its input followed by its output; an item that is only named is looked for in all of them.
+ *
+ * A name is short and may stand often, an item is long: all together, each as often as it is named, they may have as many
+ * bytes as the body that would have sent them.
  */
 #include "api/responses_inside.h"
 
@@ -34,6 +37,29 @@ static bool next_record(const hth_api_parse *parse, size_t *at, hth_response_rec
     return true;
 }
 
+/* So many bytes more are part of the request; false, with the error, where that is too much. */
+static bool add_bytes(hth_api_parse *parse, const char *param, size_t n)
+{
+    const size_t n_max = parse->limits->body_bytes_max;
+
+    if (parse->n_bytes > n_max || n > n_max - parse->n_bytes) {
+        hth_api_fail(
+            parse->error, HTH_API_TOO_LARGE, param,
+            "the request has more than %zu bytes with the items that it names, each as often as it is named; at "
+            "most so many are read (limits.body_bytes_max), as of a body",
+            n_max);
+        return false;
+    }
+    parse->n_bytes += n;
+    return true;
+}
+
+/* As text; 0 of NULL. */
+static size_t bytes_of(const json_t *value)
+{
+    return value ? json_dumpb(value, NULL, 0, JSON_COMPACT | JSON_ENCODE_ANY) : 0;
+}
+
 static hth_response_item *items_of(hth_api_parse *parse, const hth_response_record *record)
 {
     hth_response_item *items = hth_api_allocate(parse, record->n_items, sizeof(*items));
@@ -58,11 +84,12 @@ static json_t *all_of(hth_api_parse *parse, const hth_response_record *record)
     hth_response_item *items = items_of(parse, record);
     json_t *all = json_array(), *output;
 
-    for (size_t i = 0; items && i < record->n_items; i++)
+    for (size_t i = 0; items && i < record->n_items && add_bytes(parse, "previous_response_id", items[i].n_text); i++)
         if (json_array_append_new(all, load(parse, items[i].text, items[i].n_text)))
             hth_api_fail(parse->error, HTH_API_INTERNAL, "previous_response_id",
                          "the response that 'previous_response_id' names cannot be read any more; send its items");
     output = output_of(parse, record);
+    (void)add_bytes(parse, "previous_response_id", bytes_of(output)); /* the error says it */
     if (!json_is_array(output) || json_array_extend(all, output))
         hth_api_fail(parse->error, HTH_API_INTERNAL, "previous_response_id",
                      "the response that 'previous_response_id' names cannot be read any more; send its items");
@@ -129,7 +156,7 @@ static void add_record(hth_api_parse *parse, hth_api_past_index *index, const ht
         const char *id = json_string_value(json_object_get(item, "id"));
 
         if (id)
-            add(index, (hth_api_past_item){ .id = id, .n_id = strlen(id), .value = item });
+            add(index, (hth_api_past_item){ .id = id, .n_id = strlen(id), .n_text = bytes_of(item), .value = item });
     }
 }
 
@@ -179,7 +206,7 @@ json_t *hth_api_past_find(hth_api_parse *parse, hth_api_past_index *index, const
                 item->value = NULL; /* gone with the failure, or there was none */
         }
         if (item->value)
-            return json_incref(item->value);
+            return add_bytes(parse, "input", item->n_text) ? json_incref(item->value) : NULL;
     }
     return NULL;
 }

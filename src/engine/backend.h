@@ -98,6 +98,8 @@ typedef struct hth_engine_model_info {
     uint64_t n_params;
     uint64_t weight_bytes;
     uint32_t n_ctx_train;
+    uint32_t
+        n_ctx_short; /* a larger context is computed with other RoPE factors, and shares no rows; 0: with the same */
     uint32_t n_vocab;
     uint32_t n_layers;
     uint32_t n_window;         /* positions that layers with a window see; 0 where there are none */
@@ -106,6 +108,14 @@ typedef struct hth_engine_model_info {
     hearth_token fill_prefix, fill_suffix, fill_middle;
     hth_sampling_advice advice;
 } hth_engine_model_info;
+
+/* The memory that cells may take; 0: not known. */
+typedef struct hth_cell_room {
+    uint64_t cell_bytes;  /* about what one takes, rather more than less */
+    uint64_t free_bytes;  /* now, where cells would lie, once the weights are there */
+    uint64_t total_bytes; /* likewise if nothing else were there: the same at each start */
+    bool is_device;       /* on devices other than the CPU */
+} hth_cell_room;
 
 typedef struct hth_engine_context_params {
     uint32_t n_ctx;     /* cells, for all sequences together */
@@ -305,12 +315,8 @@ typedef struct hth_backend {
 
     /* ---- memory: any thread ---- */
 
-    /*
-     * About how many bytes a cell takes in a context whose types are these (NULL: f16), rather more than less, and how many
-     * are free where cells would lie, once the weights are there. 0: not known. *is_device_out: on devices other than the CPU.
-     */
-    void (*cell_room)(const hth_engine_model *model, const char *type_k, const char *type_v, uint64_t *cell_bytes_out,
-                      uint64_t *free_bytes_out, bool *is_device_out);
+    /* Of a context whose types are these (NULL: f16). */
+    void (*cell_room)(const hth_engine_model *model, const char *type_k, const char *type_v, hth_cell_room *out);
 } hth_backend;
 
 typedef const hth_backend *(*hth_backend_entry)(void);

@@ -80,26 +80,39 @@ static uint64_t kv_bytes(const hth_engine_model *model, const struct llama_conte
     return (uint64_t)(cell_bytes(model, params->type_k, params->type_v) * params->n_ctx);
 }
 
+static uint64_t less(uint64_t bytes, uint64_t others)
+{
+    return bytes > others ? bytes - others : 0;
+}
+
 /* Of all layers, as if each kept every cell; types that are none count as f16. */
 void hth_backend_llama_cell_room(const hth_engine_model *model, const char *type_k, const char *type_v,
-                                 uint64_t *cell_bytes_out, uint64_t *free_bytes_out, bool *is_device_out)
+                                 hth_cell_room *out)
 {
     enum ggml_type k = GGML_TYPE_F16, v = GGML_TYPE_F16;
-    uint64_t weight_bytes = model->is_mapped ? model->facts.weight_bytes : 0, free_bytes;
+    uint64_t weight_bytes = model->facts.weight_bytes;
 
     if (type_k)
         (void)type_by_name(type_k, &k);
     if (type_v)
         (void)type_by_name(type_v, &v);
-    *cell_bytes_out = (uint64_t)cell_bytes(model, k, v);
-    *is_device_out = model->on_gpu;
+    *out = (hth_cell_room){ .cell_bytes = (uint64_t)cell_bytes(model, k, v), .is_device = model->on_gpu };
     if (model->on_gpu) {
-        *free_bytes_out = hth_llama_devices_free_bytes(&model->devices);
-        return;
+        hth_llama_devices_memory(&model->devices, &out->free_bytes, &out->total_bytes);
+    } else {
+        /* Mapped weights are in the page cache, which counts as free; they are needed all the same. */
+        out->free_bytes = less(hth_os_memory_available_bytes(), model->is_mapped ? weight_bytes : 0);
+        out->total_bytes = hth_os_memory_bytes();
     }
-    /* Mapped weights are in the page cache, which counts as free; they are needed all the same. */
-    free_bytes = hth_os_memory_available_bytes();
-    *free_bytes_out = free_bytes > weight_bytes ? free_bytes - weight_bytes : 0;
+    out->total_bytes = less(out->total_bytes, weight_bytes);
+}
+
+/* The engine takes the long factors where the context has more cells than this; all sequences share it. */
+uint32_t hth_backend_llama_n_ctx_short(const hth_engine_model *model)
+{
+    return model->has_long_rope_factors
+             ? model_number(model, "rope.scaling.original_context_length", (uint32_t)model->facts.n_ctx_train)
+             : 0;
 }
 
 /* Everything that decides what a cell's bytes mean. Models carry their own RoPE values; those are named as they are. */
@@ -122,11 +135,9 @@ static void write_params_text(hth_engine_context *context, const struct llama_co
     const hth_engine_model *model = context->model;
     const char *rotation_off = getenv("LLAMA_ATTN_ROT_DISABLE");
     bool has_flash_attention = params->flash_attn_type != LLAMA_FLASH_ATTN_TYPE_DISABLED;
-    uint32_t n_ctx_original =
-        model_number(model, "rope.scaling.original_context_length", (uint32_t)model->facts.n_ctx_train);
-    const char *long_rope = !model->has_long_rope_factors        ? "none"
-                          : context->info.n_ctx > n_ctx_original ? "long"
-                                                                 : "short";
+    const char *long_rope = !model->has_long_rope_factors                              ? "none"
+                          : context->info.n_ctx > hth_backend_llama_n_ctx_short(model) ? "long"
+                                                                                       : "short";
     char text[4096];
     size_t n;
 

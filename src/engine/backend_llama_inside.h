@@ -128,7 +128,9 @@ hearth_status hth_backend_llama_model_load(const char *path, const hth_engine_mo
 void hth_backend_llama_model_free(hth_engine_model *model);
 void hth_backend_llama_model_info(const hth_engine_model *model, hth_engine_model_info *out);
 void hth_backend_llama_cell_room(const hth_engine_model *model, const char *type_k, const char *type_v,
-                                 uint64_t *cell_bytes_out, uint64_t *free_bytes_out, bool *is_device_out);
+                                 hth_cell_room *out);
+/* As hth_engine_model_info.n_ctx_short. */
+uint32_t hth_backend_llama_n_ctx_short(const hth_engine_model *model);
 hearth_status hth_backend_llama_tokenize(const hth_engine_model *model, const char *text, size_t n_bytes,
                                          unsigned flags, hearth_token *tokens, size_t capacity, size_t *n_out,
                                          hth_tokenize_result *result, hearth_error *err);

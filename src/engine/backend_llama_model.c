@@ -282,6 +282,7 @@ void hth_backend_llama_model_info(const hth_engine_model *model, hth_engine_mode
         .n_params = facts->n_params,
         .weight_bytes = facts->weight_bytes,
         .n_ctx_train = facts->n_ctx_train > 0 ? (uint32_t)facts->n_ctx_train : 0,
+        .n_ctx_short = hth_backend_llama_n_ctx_short(model),
         .n_vocab = (uint32_t)facts->n_vocab,
         .n_layers = (uint32_t)facts->n_layers,
         .n_window = facts->n_swa > 0 && !facts->is_recurrent ? (uint32_t)facts->n_swa : 0,

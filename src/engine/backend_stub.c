@@ -325,14 +325,15 @@ static void model_info(const hth_engine_model *model, hth_engine_model_info *out
 }
 
 /* As many cells as it is asked for cost nothing. */
-static void cell_room(const hth_engine_model *model, const char *type_k, const char *type_v, uint64_t *cell_bytes_out,
-                      uint64_t *free_bytes_out, bool *is_device_out)
+static void cell_room(const hth_engine_model *model, const char *type_k, const char *type_v, hth_cell_room *out)
 {
     (void)type_k;
     (void)type_v;
-    *cell_bytes_out = model->cell_bytes;
-    *free_bytes_out = (uint64_t)model->free_mib << 20;
-    *is_device_out = false;
+    *out = (hth_cell_room){
+        .cell_bytes = model->cell_bytes,
+        .free_bytes = (uint64_t)model->free_mib << 20,
+        .total_bytes = (uint64_t)model->free_mib << 20,
+    };
 }
 
 static const char *const control_names[] = { "<s>", "</s>", "<|im_start|>", "<|im_end|>" };

@@ -193,21 +193,21 @@ void hth_llama_devices_release(hth_llama_devices *devices)
                       });
 }
 
-uint64_t hth_llama_devices_free_bytes(const hth_llama_devices *devices)
+void hth_llama_devices_memory(const hth_llama_devices *devices, uint64_t *free_bytes_out, uint64_t *total_bytes_out)
 {
-    uint64_t sum = 0;
-
+    *free_bytes_out = 0;
+    *total_bytes_out = 0;
     (void)hth_guarded(nullptr, "ask its devices for memory",
                       [&] { /* what is not known is 0 */
                             for (size_t i = 0; i < devices->n; i++) {
                                 size_t free_bytes = 0, total_bytes = 0;
 
                                 ggml_backend_dev_memory(devices->all[i], &free_bytes, &total_bytes);
-                                sum += free_bytes;
+                                *free_bytes_out += free_bytes;
+                                *total_bytes_out += total_bytes;
                             }
                             return HEARTH_OK;
                       });
-    return sum;
 }
 
 hearth_status hth_llama_devices_list(hth_engine_device *out, size_t capacity, size_t *n_out, hearth_error *err)

@@ -37,8 +37,8 @@ hearth_status hth_llama_devices_pick(const char *rpc_servers, hth_llama_devices 
 /* The model is gone; also after a pick that failed, and for zeros. */
 void hth_llama_devices_release(hth_llama_devices *devices);
 
-/* How many bytes of them are free now, in all; 0: not known. */
-uint64_t hth_llama_devices_free_bytes(const hth_llama_devices *devices);
+/* How many bytes of all of them are free now, and how many there are; 0: not known. */
+void hth_llama_devices_memory(const hth_llama_devices *devices, uint64_t *free_bytes_out, uint64_t *total_bytes_out);
 
 /* All back ends and devices of this machine, as hth_backend.devices gives them. The engine has been started. */
 hearth_status hth_llama_devices_list(hth_engine_device *out, size_t capacity, size_t *n_out, hearth_error *err);

@@ -14,15 +14,11 @@
 #include "base/hash.h"
 #include "base/os.h"
 #include "engine/rpc_address.h"
+#include "models/default_context.h"
 #include "models/model_inside.h"
 
 enum {
-    N_CTX_UNKNOWN = 8192,     /* where a model does not say what it was trained with */
-    N_CTX_BLIND_MAX = 32768,  /* where it cannot be told what cells take */
-    N_CTX_DEFAULT_MIN = 2048, /* less is of no use: then the engine says what is missing */
-    N_CTX_STEP = 256,
-    DEVICE_SHARE = 2, /* of what is free there, one in so many bytes goes into cells */
-    HOST_SHARE = 4,   /* less of this machine's, where other models and the tiers live, too */
+    N_CTX_STEP = 256, /* to a multiple of it the engine rounds up */
     N_CTX_MAX = 1 << 24,
     QUEUE_MAX_MAX = 65536,
     TICK_MS_MAX = 60000,
@@ -166,34 +162,28 @@ static uint32_t n_sequences(const hearth_model *model, uint32_t n_parallel)
     return n_parallel + (model->info.kind == HTH_MODEL_PLAIN ? n_idle : 1);
 }
 
-/*
- * What the model was trained with, as far as memory allows. Neither the number nor what it came of enters keys, so that a
- * start with less memory finds what one with more has kept.
- */
+/* The log says why it is so many. */
 static uint32_t default_context(const hearth_model *model, const hearth_model_options *options)
 {
-    const uint32_t n_train = model->info.n_ctx_train ? model->info.n_ctx_train : N_CTX_UNKNOWN;
     const hth_log *log = hth_runtime_log(model->runtime);
-    uint64_t cell_bytes = 0, free_bytes = 0, n_fit = N_CTX_BLIND_MAX;
-    bool is_device = false;
+    hth_cell_room room = { .cell_bytes = 0 };
+    uint32_t n_ctx;
 
-    model->backend->cell_room(model->engine_model, options->type_k, options->type_v, &cell_bytes, &free_bytes,
-                              &is_device);
-    if (cell_bytes > 0) /* nothing may be free, and that is known then */
-        n_fit = free_bytes / (is_device ? DEVICE_SHARE : HOST_SHARE) / cell_bytes / N_CTX_STEP * N_CTX_STEP;
-    if (n_fit < N_CTX_DEFAULT_MIN)
-        n_fit = N_CTX_DEFAULT_MIN;
-    if (n_train <= n_fit) {
-        hth_info(log, "model '%s': a context of %u tokens, which is what it was trained with", model->name, n_train);
-        return n_train;
-    }
-    hth_info(
-        log,
-        "model '%s': a context of %u tokens of the %u that it was trained with: a token takes %llu KiB, and %llu MiB "
-        "are free%s; give another size with --ctx (context)",
-        model->name, (unsigned)n_fit, n_train, (unsigned long long)(cell_bytes >> 10),
-        (unsigned long long)(free_bytes >> 20), is_device ? " on its devices" : "");
-    return (uint32_t)n_fit;
+    model->backend->cell_room(model->engine_model, options->type_k, options->type_v, &room);
+    n_ctx = hth_default_context(model->info.n_ctx_train, model->info.n_ctx_short, &room);
+    if (model->info.n_ctx_train == 0)
+        hth_info(log, "model '%s': a context of %u tokens; the file does not say what it was trained with", model->name,
+                 n_ctx);
+    else if (n_ctx >= model->info.n_ctx_train)
+        hth_info(log, "model '%s': a context of %u tokens, which is what it was trained with", model->name, n_ctx);
+    else
+        hth_info(
+            log,
+            "model '%s': a context of %u tokens of the %u that it was trained with: a token takes %llu KiB, and %llu "
+            "MiB are free%s; give another size with --ctx (context)",
+            model->name, n_ctx, model->info.n_ctx_train, (unsigned long long)(room.cell_bytes >> 10),
+            (unsigned long long)(room.free_bytes >> 20), room.is_device ? " on its devices" : "");
+    return n_ctx;
 }
 
 static void warn_beyond_training(const hearth_model *model, uint32_t n_ctx)

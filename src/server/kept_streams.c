@@ -1,7 +1,7 @@
 /*
  * kept_streams.c - see kept_streams.h
  *
- * A stream's log is its last events, whole ones, each behind its line with its number. The reader is a place in it: whenever
+ * A stream's log is its last events, whole ones, each behind its line with its number where it is no line itself. The reader is a place in it: whenever
  * its connection takes more, it gets what comes next. What the writer has said of an event that is not whole waits apart.
  */
 #include "server/kept_streams.h"
@@ -16,7 +16,8 @@
 #include <openssl/crypto.h>
 #include <utlist.h>
 
-#include "api/buffer.h"
+#include "api/ndjson.h"
+#include "api/sse.h"
 #include "base/os.h"
 #include "base/status.h"
 
@@ -27,6 +28,7 @@ struct hth_kept_stream {
     hth_kept_stream *prev, *next;
     char id[HTH_KEPT_ID_BYTES];
     uint8_t key[HTH_KEPT_KEY_BYTES];
+    hth_kept_form form;
     uint64_t bytes_max;
     bool has_writer; /* RUNNING */
     bool is_whole;   /* ENDED: well */
@@ -241,8 +243,8 @@ bool hth_kept_streams_have_room(hth_kept_streams *streams, size_t n_bytes)
     return streams->reserved_bytes + options->bytes_max + n_bytes <= options->total_bytes_max;
 }
 
-hth_kept_stream *hth_kept_stream_new(hth_kept_streams *streams, const char *id, const uint8_t *key, size_t n_bytes,
-                                     const hth_kept_writer *writer)
+hth_kept_stream *hth_kept_stream_new(hth_kept_streams *streams, hth_kept_form form, const char *id, const uint8_t *key,
+                                     size_t n_bytes, const hth_kept_writer *writer)
 {
     hth_kept_stream *stream;
 
@@ -255,6 +257,7 @@ hth_kept_stream *hth_kept_stream_new(hth_kept_streams *streams, const char *id, 
     stream->streams = streams;
     memcpy(stream->id, id, strlen(id) + 1);
     memcpy(stream->key, key, sizeof(stream->key));
+    stream->form = form;
     stream->bytes_max = streams->options.bytes_max + n_bytes;
     stream->writer = *writer;
     stream->has_writer = true;
@@ -266,15 +269,24 @@ hth_kept_stream *hth_kept_stream_new(hth_kept_streams *streams, const char *id, 
     return stream;
 }
 
+/* Behind the first event of a text; NULL: there is no whole one. */
+static const char *end_of_event(const hth_kept_stream *stream, const char *text, size_t n)
+{
+    const size_t n_end = stream->form == HTH_KEPT_LINES ? 1 : 2;
+    const char *end = memmem(text, n, "\n\n", n_end);
+
+    return end ? end + n_end : NULL;
+}
+
 /* Drop events that were read, so that there is room for those to come. */
 static void trim(hth_kept_stream *stream)
 {
     size_t wanted = stream->log.n - (size_t)(stream->bytes_max - stream->bytes_max / 4), n = 0;
     const char *end;
 
-    while (n < wanted && (end = memmem(stream->log.text + n, stream->log.n - n, "\n\n", 2)) &&
-           (size_t)(end + 2 - stream->log.text) <= stream->n_read) {
-        n = (size_t)(end + 2 - stream->log.text);
+    while (n < wanted && (end = end_of_event(stream, stream->log.text + n, stream->log.n - n)) &&
+           (size_t)(end - stream->log.text) <= stream->n_read) {
+        n = (size_t)(end - stream->log.text);
         stream->first++;
     }
     memmove(stream->log.text, stream->log.text + n, stream->log.n - n);
@@ -282,19 +294,39 @@ static void trim(hth_kept_stream *stream)
     stream->n_read -= n;
 }
 
+/* A comment, or a space: no news of the stream, and for who reads it now alone. */
+static void tell_reader(hth_kept_stream *stream, const char *text, size_t n)
+{
+    if (stream->reader && stream->n_read == stream->log.n)
+        hth_http_stream_write(stream->reader, text, n);
+}
+
 /* A whole event. */
 static void add_event(hth_kept_stream *stream, const char *event, size_t n)
 {
-    char line[32];
+    char line[32] = "";
 
-    if (event[0] == ':') { /* a comment: no news of the stream, and for who reads it now alone */
-        if (stream->reader && stream->n_read == stream->log.n)
-            hth_http_stream_write(stream->reader, event, n);
+    if (stream->form == HTH_KEPT_EVENTS && event[0] == ':') {
+        tell_reader(stream, event, n);
         return;
     }
-    (void)snprintf(line, sizeof(line), "id: %" PRIu64 "\n", ++stream->last); /* fits */
+    stream->last++;
+    if (stream->form == HTH_KEPT_EVENTS)
+        (void)snprintf(line, sizeof(line), "id: %" PRIu64 "\n", stream->last); /* fits */
     hth_buffer_add_text(&stream->log, line);
     hth_buffer_add(&stream->log, event, n);
+}
+
+/* What stands for the beginning of the next line, to show that the stream is alive? */
+static bool is_space(const hth_kept_stream *stream, const char *text, size_t n)
+{
+    size_t n_spaces = 0;
+
+    if (stream->form != HTH_KEPT_LINES || stream->piece.n > 0)
+        return false;
+    while (n_spaces < n && text[n_spaces] == ' ')
+        n_spaces++;
+    return n_spaces == n;
 }
 
 bool hth_kept_stream_write(hth_kept_stream *stream, const void *bytes, size_t n)
@@ -302,15 +334,19 @@ bool hth_kept_stream_write(hth_kept_stream *stream, const void *bytes, size_t n)
     const char *end, *at;
 
     assert(stream->has_writer);
+    if (is_space(stream, bytes, n)) {
+        tell_reader(stream, bytes, n);
+        return true;
+    }
     hth_buffer_add(&stream->piece, bytes, n);
     if (stream->piece.failed)
         return false;
     at = stream->piece.text;
     n = stream->piece.n;
-    while ((end = memmem(at, n, "\n\n", 2))) {
-        add_event(stream, at, (size_t)(end + 2 - at));
-        n -= (size_t)(end + 2 - at);
-        at = end + 2;
+    while ((end = end_of_event(stream, at, n))) {
+        add_event(stream, at, (size_t)(end - at));
+        n -= (size_t)(end - at);
+        at = end;
     }
     memmove(stream->piece.text, at, n);
     stream->piece.n = n;
@@ -350,9 +386,8 @@ static size_t begin_of(const hth_kept_stream *stream, uint64_t after)
     const char *at = hth_buffer_text(&stream->log), *end = at + stream->log.n;
 
     for (uint64_t number = stream->first; number < after; number++) {
-        at = memmem(at, (size_t)(end - at), "\n\n", 2);
+        at = end_of_event(stream, at, (size_t)(end - at));
         assert(at);
-        at += 2;
     }
     return (size_t)(at - hth_buffer_text(&stream->log));
 }
@@ -375,7 +410,8 @@ hth_kept_found hth_kept_streams_read(hth_kept_streams *streams, const char *id, 
     hth_http_header_add(exchange, HTH_HEADER_STREAM, stream->id);
     hth_http_header_add(exchange, "Cache-Control", "no-cache");
     hth_http_header_add(exchange, "X-Accel-Buffering", "no");
-    hth_http_stream_begin(exchange, 200, "text/event-stream");
+    hth_http_stream_begin(exchange, 200,
+                          stream->form == HTH_KEPT_LINES ? HTH_NDJSON_CONTENT_TYPE : HTH_SSE_CONTENT_TYPE);
     stream->n_read = begin_of(stream, after);
     hth_kept_stream_take_reader(stream, exchange);
     return HTH_KEPT_FOUND;

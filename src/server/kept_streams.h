@@ -6,7 +6,7 @@
  *
  * A stream whose client asked for that is written here, event after event, and from here to its reader: first to the
  * client that began it, later to whoever asks for it by its id and shows the same key. Each event gets a number, from 1 on,
- * as a line "id: N" of its own. There is one reader at a time: who comes takes the place of the one before, whose connection
+ * as a line "id: N" of its own. Of a stream of lines each line is an event, whose number is that of the line. There is one reader at a time: who comes takes the place of the one before, whose connection
  * may be dead without anybody knowing.
  *
  * Everything is bounded. A stream keeps its last bytes_max bytes; what was read leaves first, and a writer without a reader
@@ -38,6 +38,11 @@ typedef struct hth_kept_options {
     uint64_t total_bytes_max; /* of all */
 } hth_kept_options;
 
+typedef enum hth_kept_form {
+    HTH_KEPT_EVENTS, /* server-sent events */
+    HTH_KEPT_LINES,  /* of JSON, as api/ndjson.h has them */
+} hth_kept_form;
+
 /* Who writes a stream. Called from the event loop, until hth_kept_stream_end. */
 typedef struct hth_kept_writer {
     void (*on_room)(void *user_data); /* it is not full any more */
@@ -62,11 +67,11 @@ bool hth_kept_streams_have_room(hth_kept_streams *streams, size_t n_bytes);
  * A new one. id: letters and digits, unguessable, of fewer than HTH_KEPT_ID_BYTES; key: [HTH_KEPT_KEY_BYTES], what its readers
  * have to show. NULL: none is kept, or no memory. It has no reader yet.
  */
-hth_kept_stream *hth_kept_stream_new(hth_kept_streams *streams, const char *id, const uint8_t *key, size_t n_bytes,
-                                     const hth_kept_writer *writer);
+hth_kept_stream *hth_kept_stream_new(hth_kept_streams *streams, hth_kept_form form, const char *id, const uint8_t *key,
+                                     size_t n_bytes, const hth_kept_writer *writer);
 /* Its first reader, whose reply has begun: taken over. The reader may be gone when this returns. */
 void hth_kept_stream_take_reader(hth_kept_stream *stream, hth_http_exchange *exchange);
-/* Add server-sent events: they may come in pieces. Comments go to the reader alone. False without memory. */
+/* Add events: they may come in pieces. Comments, and spaces between lines, go to the reader alone. False without memory. */
 bool hth_kept_stream_write(hth_kept_stream *stream, const void *bytes, size_t n);
 /* Is the writer to wait for on_room? */
 bool hth_kept_stream_is_full(const hth_kept_stream *stream);

@@ -115,7 +115,8 @@ static void keep_stream(hth_relay *relay)
     (void)hth_http_body(relay->exchange, &n);
     if (!hth_kept_streams_have_room(streams, n) || !keep_request(relay))
         return;
-    relay->kept = hth_kept_stream_new(streams, relay->id, relay->key, n, &writer);
+    relay->kept = hth_kept_stream_new(streams, relay->is_lines ? HTH_KEPT_LINES : HTH_KEPT_EVENTS, relay->id,
+                                      relay->key, n, &writer);
     if (relay->kept)
         hth_http_header_add(relay->exchange, HTH_HEADER_STREAM, relay->id);
 }
@@ -137,7 +138,7 @@ void hth_relay_begin_stream(hth_relay *relay, int status, const char *content_ty
     if (relay->is_detached)
         return;
     add_notes(relay);
-    if (relay->is_events && !relay->is_lines && relay->wants_kept) /* lines have no numbers */
+    if (relay->is_events && relay->wants_kept)
         keep_stream(relay);
     note_byte(relay);
     relay->written_ns = hth_os_monotonic_ns();

@@ -5,14 +5,10 @@
 # them talk to others switched off by their own variables. The table that is printed has tokens of the stub, which are bytes.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve.sh"
+. "$(dirname "$0")/agents.sh"
 HEARTH_AGENTS=$("$source/tests/clients/install.sh" "$source/tests/agents") || fail "the agents cannot be installed, see above"
 export HEARTH_AGENTS
 modules=$HEARTH_AGENTS/node_modules
-
-project=$work/project
-mkdir -p "$project" "$work/home" "$work/scripts"
-printf 'Buy milk.\n' >"$project/notes.txt"
-reply() { printf '#reply\n%s\n' "$1"; }
 
 # What each of them is told to do: the names of tools are the agent's.
 {
@@ -28,11 +24,6 @@ reply() { printf '#reply\n%s\n' "$1"; }
   reply 'Buy milk.'
   reply 'Still milk.'
 } >"$work/scripts/opencode"
-{
-  printf '#script\n<call>look {"name":"first"}</call>\n'
-  reply '<call>look {"name":"second"}</call>'
-  reply 'Buy milk.'
-} >"$work/scripts/library"
 
 cat >"$work/serve.conf" <<EOF
 cache { directory = "$work/kv"; ram = 256M }
@@ -40,16 +31,6 @@ model claude { path = "stub:n_ctx_train=262144"; context = 262144; chat_template
 model opencode { path = "stub:n_ctx_train=262144"; context = 262144; chat_template = "$work/scripts/opencode" }
 model library { path = "stub:n_ctx_train=16384"; context = 16384; chat_template = "$work/scripts/library" }
 EOF
-
-start() { serve --config "$work/serve.conf"; SERVER_URL=$url; export SERVER_URL; from=0; }
-
-# turns STEP MIN TOKENS_MIN N: the requests since the last call, N of them, reused as much as that.
-turns() {
-  node "$source/tests/agents/turns.mjs" "$work/log" "$from" "$1" "$2" "$3" >"$work/turns" || { cat "$work/turns" "$work/said"; fail "$1, see above"; }
-  grep -v '^turns ' "$work/turns"
-  expect "requests of '$1'" "$(sed -n 's/^turns //p' "$work/turns")" "$4"
-  from=$(wc -c <"$work/log")
-}
 
 agent() {
   (cd "$project" && exec env HOME="$work/home" XDG_CONFIG_HOME="$work/home/config" XDG_DATA_HOME="$work/home/data" XDG_CACHE_HOME="$work/home/cache" \

@@ -109,14 +109,8 @@ where gc --to 0 >"$work/out" || fail "gc: $(cat "$work/out")"
 expect "rows after gc" "$(rows "$cache" "$more")" 0
 
 # Wrong usage.
-refuse() {
-  pattern=$1 status=0; shift
-  "$hearth" cache "$@" >"$work/out" 2>"$work/err" || status=$?
-  expect "exit code of 'hearth cache $*'" "$status" 2
-  grep -q "$pattern" "$work/err" || fail "'hearth cache $*' says '$(cat "$work/err")'"
-}
-refuse "more-cache.*directory" stat --more-cache ''
-refuse "index.*directory" stat --index ''
+refuse 2 "more-cache.*directory" cache stat --more-cache ''
+refuse 2 "index.*directory" cache stat --index ''
 set --
 for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do set -- "$@" --more-cache "/tmp/$i"; done
-refuse "one too many; at most 15" stat "$@"
+refuse 2 "one too many; at most 15" cache stat "$@"

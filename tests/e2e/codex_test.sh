@@ -4,38 +4,21 @@
 # calls tools by a script (src/engine/stub_script.h).
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve.sh"
+. "$(dirname "$0")/agents.sh"
 HEARTH_CODEX=$("$source/tests/clients/install.sh" "$source/tests/codex") || fail "Codex cannot be installed, see above"
 export HEARTH_CODEX
 
-mkdir -p "$work/project" "$work/home" "$work/scripts"
-printf 'Buy milk.\n' >"$work/project/notes.txt"
-reply() { printf '#reply\n%s\n' "$1"; }
 {
   printf '#script\n<call>exec_command {"cmd":"cat notes.txt"}</call>\n'
   reply '<call>mcp__calc__add {"a":40,"b":2}</call>'
   reply 'Buy milk, 42 times.'
   reply 'Still milk.'
 } >"$work/scripts/codex"
-{
-  printf '#script\n<call>look {"name":"first"}</call>\n'
-  reply '<call>look {"name":"second"}</call>'
-  reply 'Buy milk.'
-} >"$work/scripts/library"
 cat >"$work/serve.conf" <<EOF
 cache { directory = "$work/kv"; ram = 256M }
 model codex { path = "stub:n_ctx_train=262144"; context = 262144; chat_template = "$work/scripts/codex" }
 model library { path = "stub:n_ctx_train=16384"; context = 16384; chat_template = "$work/scripts/library" }
 EOF
-
-start() { serve --config "$work/serve.conf"; SERVER_URL=$url; export SERVER_URL; from=0; }
-
-# turns STEP MIN TOKENS_MIN N: the requests since the last call, N of them, reused as much as that.
-turns() {
-  node "$source/tests/agents/turns.mjs" "$work/log" "$from" "$1" "$2" "$3" >"$work/turns" || { cat "$work/turns" "$work/said"; fail "$1, see above"; }
-  grep -v '^turns ' "$work/turns"
-  expect "requests of '$1'" "$(sed -n 's/^turns //p' "$work/turns")" "$4"
-  from=$(wc -c <"$work/log")
-}
 
 # codex ARGUMENTS: run it with settings that name the server that runs.
 codex() {
@@ -55,7 +38,7 @@ stream_max_retries = 0
 command = "node"
 args = ["$source/tests/codex/mcp.mjs"]
 EOF
-  (cd "$work/project" && exec env HOME="$work/home" CODEX_HOME="$work/home" TMPDIR="$work/home" timeout 300 \
+  (cd "$project" && exec env HOME="$work/home" CODEX_HOME="$work/home" TMPDIR="$work/home" timeout 300 \
     "$HEARTH_CODEX/node_modules/.bin/codex" exec "$@") </dev/null >"$work/said" 2>"$work/agent.err" ||
     fail "codex: $(tail -n 20 "$work/said" "$work/agent.err" "$work/log")"
 }

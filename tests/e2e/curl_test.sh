@@ -19,8 +19,6 @@ is() { [ "$code" = "$1" ] || fail "$path gives $code and not $1: $(cat "$work/ou
 has() { grep -q -e "$1" "$work/out" || fail "$path has no '$1': $(cat "$work/out")"; }
 header() { grep -qi -e "^$1" "$work/head" || fail "$path has no header '$1': $(cat "$work/head")"; }
 json() { node -e 'JSON.parse(require("fs").readFileSync(process.argv[1]))' "$work/out" || fail "$path is no JSON: $(cat "$work/out")"; }
-# value EXPRESSION: of the reply, as `r`
-value() { node -e 'const r = JSON.parse(require("fs").readFileSync(process.argv[1])); console.log(eval(process.argv[2]))' "$work/out" "$1"; }
 
 serve -m "tiny=$tiny" -m slow=stub:delay_us=20000 --cache "$work/kv" --ram 32M --admin 127.0.0.1:0 --body-bytes-max 100K
 admin=http://127.0.0.1:$(sed -n 2p "$work/port")

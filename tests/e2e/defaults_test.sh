@@ -9,8 +9,6 @@ ask() {
   code=$(curl -sS -m 60 -o "$work/out" -w '%{http_code}' ${2:+-d "$2"} "$url$1") || fail "curl $1: no answer"
   [ "$code" = 200 ] || fail "$1 with '${2:-}' gives $code: $(cat "$work/out")"
 }
-# value EXPRESSION: of the reply, as `r`
-value() { node -e 'const r = JSON.parse(require("fs").readFileSync(process.argv[1])); console.log(eval(process.argv[2]))' "$work/out" "$1"; }
 # param NAME [MODEL]: of what /props says
 param() { ask "/props?model=${2:-}"; value "r.default_generation_settings.params.$1"; }
 # used NAME: of what a completion without options was made with

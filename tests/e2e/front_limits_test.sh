@@ -3,12 +3,6 @@
 . "$(dirname "$0")/lib.sh"
 . "$source/tests/e2e/serve.sh"
 
-# ask STATUS CURL-ARGUMENTS...
-ask() {
-  expected=$1; shift
-  code=$(curl -s -o "$work/reply" -D "$work/head" -w '%{http_code}' "$@") || true
-  [ "$code" = "$expected" ] || fail "$* gives $code and not $expected: $(cat "$work/reply")"
-}
 count='{"model":"tiny","messages":[{"role":"user","content":"Hello"}]}'
 
 serve -m "tiny=$tiny" --start on-demand --admin 127.0.0.1:0 --cors-origin '*' --body-bytes-max 1M --bodies-bytes-max 1M

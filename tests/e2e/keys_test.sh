@@ -4,22 +4,6 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve.sh"
 
-# ask STATUS CURL-ARGUMENTS...
-ask() {
-  expected=$1; shift
-  code=$(curl -s -m 60 -o "$work/reply" -D "$work/head" -w '%{http_code}' "$@") || true
-  [ "$code" = "$expected" ] || fail "$* gives $code and not $expected: $(cat "$work/reply")"
-}
-has() { grep -q -e "$1" "$work/reply" || fail "the reply has no '$1': $(cat "$work/reply")"; }
-# refuse STATUS PATTERN ARGUMENTS...
-refuse() {
-  expected=$1 pattern=$2
-  shift 2
-  status=0
-  "$hearth" "$@" >"$work/out" 2>"$work/err" </dev/null || status=$?
-  expect "exit code of '$*' ($(cat "$work/err"))" "$status" "$expected"
-  grep -q -e "$pattern" "$work/err" || fail "'$pattern' is not said, but: $(cat "$work/err")"
-}
 keys=$work/keys.conf
 
 # In a file.

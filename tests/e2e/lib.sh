@@ -18,6 +18,19 @@ field() { sed -n "s/^  \"$1\": \"\{0,1\}\(.*[^\",]\)\"\{0,1\},\{0,1\}$/\1/p" "$2
 # expect WHAT ACTUAL EXPECTED
 expect() { [ "$2" = "$3" ] || fail "$1 is '$2', expected '$3'"; }
 
+# said PATTERN: by the last command, on standard error
+said() { grep -q -e "$1" "$work/err" || fail "'$1' is not said, but: $(cat "$work/err")"; }
+
+# refuse STATUS PATTERN ARGUMENTS...: `hearth` with these ends so, and says that
+refuse() {
+  expected=$1 pattern=$2
+  shift 2
+  status=0
+  "$hearth" "$@" >"$work/out" 2>"$work/err" </dev/null || status=$?
+  expect "exit code of '$*' ($(cat "$work/err"))" "$status" "$expected"
+  said "$pattern"
+}
+
 # A text of N words, different for every seed.
 words() {
   awk -v n="$1" -v seed="${2:-1}" 'BEGIN { srand(seed); split("the fox ran over a hill and saw an old river where three birds sang about rain stone bread light", w, " ");

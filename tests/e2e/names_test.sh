@@ -11,8 +11,6 @@ ask() {
   code=$(curl -sS -m 60 -o "$work/out" -w '%{http_code}' ${body:+-d "$body"} "$@" "$url$path") || fail "curl $path: no answer"
   [ "$code" = "$expected" ] || fail "$path with '$body' gives $code and not $expected: $(cat "$work/out")"
 }
-# value EXPRESSION: of the reply, as `r`
-value() { node -e 'const r = JSON.parse(require("fs").readFileSync(process.argv[1])); console.log(eval(process.argv[2]))' "$work/out" "$1"; }
 # chat NAME: a request that names it
 chat() { printf '{"model":"%s","messages":[{"role":"user","content":"Hello."}],"max_tokens":4,"temperature":0}' "$1"; }
 # answers NAME MODEL: whoever asks for NAME gets MODEL's reply, under that name

@@ -4,13 +4,6 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve.sh"
 
-# ask STATUS CURL-ARGUMENTS...
-ask() {
-  expected=$1; shift
-  code=$(curl -s -m 60 -o "$work/reply" -D "$work/head" -w '%{http_code}' "$@") || true
-  [ "$code" = "$expected" ] || fail "$* gives $code and not $expected: $(cat "$work/reply")"
-}
-has() { grep -q -e "$1" "$work/reply" || fail "the reply has no '$1': $(cat "$work/reply")"; }
 logged() { # PATTERN: in the log, which a line may reach after the reply
   for _ in $(seq 100); do if grep -q -e "$1" "$work/log"; then return; fi; sleep 0.05; done
   fail "the log has no '$1': $(cat "$work/log")"

@@ -52,3 +52,14 @@ serve_stop() {
   left=$(serve_processes)
   [ -z "$left" ] || fail "processes outlived the server: $left"
 }
+
+# ask STATUS CURL-ARGUMENTS...: the reply in $work/reply, its head in $work/head
+ask() {
+  expected=$1; shift
+  code=$(curl -s -m 60 -o "$work/reply" -D "$work/head" -w '%{http_code}' "$@") || true
+  [ "$code" = "$expected" ] || fail "$* gives $code and not $expected: $(cat "$work/reply")"
+}
+# has PATTERN: that reply
+has() { grep -q -e "$1" "$work/reply" || fail "the reply has no '$1': $(cat "$work/reply")"; }
+# value EXPRESSION: of the reply in $work/out, as `r`
+value() { node -e 'const r = JSON.parse(require("fs").readFileSync(process.argv[1])); console.log(eval(process.argv[2]))' "$work/out" "$1"; }

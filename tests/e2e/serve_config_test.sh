@@ -4,18 +4,6 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve.sh"
 
-# say PATTERN: what the last command wrote to standard error
-said() { grep -q -e "$1" "$work/err" || fail "'$1' is not said, but: $(cat "$work/err")"; }
-# refuse STATUS PATTERN ARGUMENTS...
-refuse() {
-  expected=$1 pattern=$2
-  shift 2
-  status=0
-  "$hearth" "$@" >"$work/out" 2>"$work/err" </dev/null || status=$?
-  expect "exit code of '$*' ($(cat "$work/err"))" "$status" "$expected"
-  said "$pattern"
-}
-
 # Wrong usage.
 refuse 1 'there is no model to serve; give one with -m FILE' serve
 refuse 2 "unexpected argument 'model.gguf'; a model is given with -m" serve model.gguf

@@ -49,7 +49,19 @@ expect "both parts" "$(texts "$work/joined")" "$(texts "$work/whole")"
 curl -sSN -m 120 -H "$auth" -o "$work/again" "$url/v1/streams/$id" || fail "curl: the stream is not kept"
 expect "the kept stream" "$(cat "$work/again")" "$(cat "$work/joined")"
 
+# Ollama's lines: as many as were seen whole are the number.
+body_of_lines='{"model":"slow","prompt":"Once upon a time","raw":true,"options":{"num_predict":40,"ignore_eos":true,"temperature":0}}'
+curl -sSN -m 120 -H "$auth" -H 'x-hearth-resume: 1' -d "$body_of_lines" -D "$work/head" -o "$work/whole" "$url/api/generate" || fail "curl: no lines"
+id=$(tr -d '\r' <"$work/head" | sed -n 's/^x-hearth-stream: //p')
+[ -n "$id" ] || fail "no id for a stream of lines: $(cat "$work/head")"
+n_lines=$(wc -l <"$work/whole")
+[ "$n_lines" -gt 9 ] || fail "only $n_lines lines: $(cat "$work/whole")"
+curl -sSN -m 120 -H "$auth" -D "$work/head" -o "$work/rest" "$url/v1/streams/$id?after=9" || fail "curl: lines are not kept"
+grep -qi '^content-type: application/x-ndjson' "$work/head" || fail "the rest is no lines: $(cat "$work/head")"
+expect "lines in two parts" "$(head -n 9 "$work/whole" && cat "$work/rest")" "$(cat "$work/whole")"
+
 # Given up: its request ends with it.
+rm -f "$work/first" "$work/head" # of the one before
 curl -sSN -m 120 -H "$auth" -H 'x-hearth-resume: 1' -d "$body" -D "$work/head" "$url/completion" >"$work/first" 2>"$work/err" &
 client=$!
 until grep -q '^id: 3$' "$work/first" 2>/dev/null; do

@@ -2,7 +2,7 @@
  * kept_streams_property_test.c - a stream read in pieces, by clients that go away anywhere and workers that die anywhere, is
  * the stream read at once
  *
- * Each round makes a random stream of events, and has a client read it that leaves after a random number of bytes, comes
+ * Each round makes a random stream of events, or of lines, and has a client read it that leaves after a random number of bytes, comes
  * back with the number of the last whole event that it has seen, and so on until its end; meanwhile workers break off.
  * Together it has seen each event once, in their order, numbered from 1 on.
  */
@@ -26,6 +26,7 @@ typedef struct story {
     script_step steps[STEPS_MAX];
     char texts[STEPS_MAX][512];
     reply_script script;
+    bool has_lines;
     hth_buffer told; /* its events that tokens released, without pings */
 } story;
 
@@ -34,6 +35,7 @@ static void make_story(dice *d, story *out)
     unsigned n_steps = 1 + draw(d, STEPS_MAX), n_events = 0;
 
     memset(out, 0, sizeof(*out));
+    out->has_lines = draw(d, 3) == 0;
     for (unsigned i = 0; i < n_steps; i++) {
         script_step *step = &out->steps[i];
         char *text = out->texts[i];
@@ -42,7 +44,8 @@ static void make_story(dice *d, story *out)
 
         for (unsigned k = 1 + draw(d, 3); k > 0; k--)
             n += (size_t)snprintf(text + n, sizeof(out->texts[i]) - n,
-                                  is_aside          ? (k % 2 ? ":\n\n" : "event: ping\ndata: {}\n\n")
+                                  out->has_lines    ? (is_aside ? " " : "{\"number\":%u}\n")
+                                  : is_aside        ? (k % 2 ? ":\n\n" : "event: ping\ndata: {}\n\n")
                                   : draw(d, 2) == 0 ? "data: %u\n\n"
                                                     : "event: e\ndata: {\"number\":%u}\n\n",
                                   ++n_events);
@@ -54,20 +57,33 @@ static void make_story(dice *d, story *out)
             step->tokens[k] = (hearth_token)draw(d, 1000);
         hth_buffer_add_text(&out->told, text);
     }
-    out->script = (reply_script){
-        .status = 200, .is_stream = true, .content_type = "text/event-stream", .steps = out->steps, .n_steps = n_steps
-    };
+    out->script = (reply_script){ .status = 200, .is_stream = true, .steps = out->steps, .n_steps = n_steps };
+    out->script.content_type = out->has_lines ? "application/x-ndjson" : "text/event-stream";
 }
 
 /* ---- a reader ---- */
 
 typedef struct reader {
     relay_stage *stage;
+    bool has_lines;
     char id[64];
     uint64_t last;   /* number of the last event seen */
     hth_buffer seen; /* events without numbers and pings */
     bool is_over;
 } reader;
+
+/* Take the whole lines of what was heard. */
+static void take_lines(reader *r, const char *text, size_t n)
+{
+    const char *end;
+
+    for (; (end = memchr(text, '\n', n)); n -= (size_t)(end + 1 - text), text = end + 1) {
+        size_t n_spaces = strspn(text, " ");
+
+        hth_buffer_add(&r->seen, text + n_spaces, (size_t)(end + 1 - text) - n_spaces);
+        r->last++;
+    }
+}
 
 /* Take the whole events of what was heard. */
 static void take_events(reader *r, const char *text, size_t n)
@@ -127,7 +143,7 @@ static void read_some(reader *r, dice *d, bool to_the_end)
     if (!to_the_end && reply.body.n > wanted)
         reply.body.n = wanted; /* the rest did not arrive */
     r->is_over = reply.is_whole && (to_the_end || reply.body.n < wanted);
-    take_events(r, hth_buffer_text(&reply.body), reply.body.n);
+    (r->has_lines ? take_lines : take_events)(r, hth_buffer_text(&reply.body), reply.body.n);
     hth_test_client_close(&client);
     for (unsigned i = draw(d, 3); i > 0; i--)
         hth_test_http_turn(&r->stage->http);
@@ -142,6 +158,7 @@ static void play_round(uint64_t seed)
     reader r = { .stage = &stage };
 
     make_story(&d, &told);
+    r.has_lines = told.has_lines;
     relay_stage_open(&stage);
     relay_stage_keep(&stage, &(hth_kept_options){ .keep_ms = 60000, .bytes_max = 1 << 20, .total_bytes_max = 1 << 22 });
     stage.script = &told.script;

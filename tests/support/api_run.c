@@ -195,6 +195,16 @@ static void script(hth_api_reply *reply, const char *const *texts, hearth_finish
     hth_api_reply_done(reply, 0, &result, out);
 }
 
+hth_api_request *hth_test_parsed(hth_api_kind kind, const char *body)
+{
+    hth_api_error error;
+    hth_api_request *request = hth_api_request_parse(kind, body, strlen(body), NULL, &error);
+
+    if (!request)
+        fail_msg("%s: %s", body, error.message);
+    return request;
+}
+
 static hth_test_answer answer(hearth_model *model, hth_api_kind kind, const char *body, const char *const *texts,
                               hearth_finish_reason finish, uint32_t stop_number)
 {

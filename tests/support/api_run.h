@@ -13,6 +13,9 @@ typedef struct hth_test_answer {
     hth_buffer text; /* a body, or events */
 } hth_test_answer;
 
+/* The request that a body is; ends the test where it is refused. Release with hth_api_request_free. */
+hth_api_request *hth_test_parsed(hth_api_kind kind, const char *body);
+
 /* Parse, prepare, submit, and write what comes. Release with hth_buffer_deinit of text. */
 hth_test_answer hth_test_api_run(hearth_model *model, hth_api_kind kind, const char *body);
 /* The same without the model's part: these texts, in order, are the reply's; the last one ends it. NULL ends the list. */

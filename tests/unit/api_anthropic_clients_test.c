@@ -14,16 +14,6 @@
 #define HEAD "\"model\":\"m\",\"max_tokens\":30"
 #define MESSAGES "\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]"
 
-static hth_api_request *parsed(const char *body)
-{
-    hth_api_error error;
-    hth_api_request *request = hth_api_request_parse(HTH_API_MESSAGES, body, strlen(body), NULL, &error);
-
-    if (!request)
-        fail_msg("%s: %s", body, error.message);
-    return request;
-}
-
 /* A text with ' for ". */
 static char *quoted(const char *text)
 {
@@ -37,7 +27,7 @@ static char *quoted(const char *text)
 static hth_api_request *parsed_quoted(const char *body)
 {
     char *text = quoted(body);
-    hth_api_request *request = parsed(text);
+    hth_api_request *request = hth_test_parsed(HTH_API_MESSAGES, text);
 
     free(text);
     return request;
@@ -78,7 +68,7 @@ static void what_has_no_effect_here_is_noted(void **state)
         hth_api_request *r;
 
         (void)snprintf(body, sizeof(body), "{" HEAD "," MESSAGES ",%s}", fields);
-        r = parsed(body);
+        r = hth_test_parsed(HTH_API_MESSAGES, body);
         assert_string_equal(r->notes.text, rows[i].notes);
         hth_api_request_free(r);
         free(fields);
@@ -291,6 +281,85 @@ static void old_results_and_thoughts_are_cleared_as_the_client_asks(void **state
     }
 }
 
+/* An id stands twice: a result belongs to the last turn with it before its own, and there to the first call. */
+static void a_result_belongs_to_the_last_call_of_its_id_before_it(void **state)
+{
+    hth_api_request *r = parsed_quoted("{'model':'m','max_tokens':9,'messages':[" RESULT("1") "," USE("1", "f") RESULT(
+        "1") ",{'role':'assistant','content':[{'type':'tool_use','id':'1','name':'g','input':{'a':'bcd'}},"
+             "{'type':'tool_use','id':'1','name':'f','input':{'a':'bcd'}}]}," RESULT("1") "," USE(
+                 "1", "f") "{'role':'user','content':'And?'}],"
+                           "'context_management':{'edits':[{'type':'clear_tool_uses_20250919','trigger':{'type':"
+                           "'tool_uses','value':1},'keep':{'type':'tool_uses','value':0},'exclude_tools':['x','g',"
+                           "'h'],'clear_tool_inputs':true}]}}");
+    const hearth_chat_turn *turns = r->conversation.turns;
+
+    (void)state;
+    assert_int_equal(r->conversation.n_turns, 7);
+    assert_int_equal(strncmp(turns[0].content, "[result cleared", 15), 0); /* of no call */
+    assert_int_equal(strncmp(turns[2].content, "[result cleared", 15), 0);
+    assert_string_equal(turns[1].calls[0].arguments, "{}");
+    assert_int_equal(strncmp(turns[4].content, "a long result", 13), 0); /* of g */
+    assert_string_equal(turns[3].calls[0].arguments, "{\"a\":\"bcd\"}");
+    assert_string_equal(turns[3].calls[1].arguments, "{\"a\":\"bcd\"}");
+    assert_string_equal(turns[5].calls[0].arguments, "{\"a\":\"bcd\"}"); /* behind the results */
+    hth_api_request_free(r);
+}
+
+/*
+ * As many as a request may have, with as many edits. About a dozen comparisons a result and edit: were each result compared
+ * with each call, there would be 2,000,000,000.
+ */
+static void results_find_their_calls_in_the_longest_history(void **state)
+{
+    enum { N = 8000, N_EDITS = 16, STEP = 7919 };
+    hth_buffer body = { .text = NULL };
+    hth_api_error error;
+    hth_api_request *r;
+    char block[160];
+
+    (void)state;
+    hth_buffer_add_text(&body, "{" HEAD ",\"messages\":[{\"role\":\"assistant\",\"content\":[");
+    for (int i = 0; i < N; i++) {
+        (void)snprintf(block, sizeof(block),
+                       "%s{\"type\":\"tool_use\",\"id\":\"t%d\",\"name\":\"%s\",\"input\":{\"a\":%d}}",
+                       i > 0 ? "," : "", i,
+                       i % 3 == 0   ? "third"
+                       : i % 2 == 1 ? "odd"
+                                    : "even",
+                       i);
+        hth_buffer_add_text(&body, block);
+    }
+    hth_buffer_add_text(&body, "]},{\"role\":\"user\",\"content\":[");
+    for (int i = 0; i < N; i++) {
+        (void)snprintf(block, sizeof(block),
+                       "%s{\"type\":\"tool_result\",\"tool_use_id\":\"t%d\",\"content\":\"%040d\"}", i > 0 ? "," : "",
+                       i * STEP % N, i);
+        hth_buffer_add_text(&body, block);
+    }
+    hth_buffer_add_text(&body, "]}],\"context_management\":{\"edits\":[");
+    for (int i = 0; i < N_EDITS; i++) {
+        hth_buffer_add_text(&body, i > 0 ? "," : "");
+        hth_buffer_add_text(&body, "{\"type\":\"clear_tool_uses_20250919\",\"trigger\":{\"type\":\"tool_uses\","
+                                   "\"value\":1},\"keep\":{\"type\":\"tool_uses\",\"value\":0},"
+                                   "\"clear_tool_inputs\":[\"odd\"],\"exclude_tools\":[\"third\"]}");
+    }
+    hth_buffer_add_text(&body, "]}}");
+    r = hth_api_request_parse(HTH_API_MESSAGES, body.text, body.n, NULL, &error);
+    if (!r)
+        fail_msg("%s", error.message);
+    assert_int_equal(r->conversation.n_turns, 1 + N);
+    assert_int_equal(r->edits.cleared_tool_uses, N - (N + 2) / 3);
+    for (int i = 0; i < N; i++) {
+        const int call = i * STEP % N;
+
+        assert_int_equal(*r->conversation.turns[1 + i].content == '[', call % 3 != 0);
+        assert_int_equal(strcmp(r->conversation.turns[0].calls[call].arguments, "{}") == 0,
+                         call % 3 != 0 && call % 2 == 1);
+    }
+    hth_api_request_free(r);
+    hth_buffer_deinit(&body);
+}
+
 static void a_wrong_edit_is_an_error_that_names_it(void **state)
 {
     static const char *const rows[][2] = {
@@ -369,6 +438,8 @@ int main(void)
         STUB(a_kept_conversation_is_refused_in_the_form_that_clients_know),
         STUB(a_reply_of_no_tokens_only_reads_the_prompt),
         cmocka_unit_test(old_results_and_thoughts_are_cleared_as_the_client_asks),
+        cmocka_unit_test(a_result_belongs_to_the_last_call_of_its_id_before_it),
+        cmocka_unit_test(results_find_their_calls_in_the_longest_history),
         cmocka_unit_test(a_wrong_edit_is_an_error_that_names_it),
         STUB(what_was_cleared_is_told_in_the_reply_and_its_stream),
     };

@@ -17,19 +17,10 @@
     "\"tools\":[{\"name\":\"weather\",\"input_schema\":{\"type\":\"object\"},\"cache_control\":{\"type\":" \
     "\"ephemeral\"}}]"
 
-static hth_api_request *parsed(const char *body)
-{
-    hth_api_error error;
-    hth_api_request *request = hth_api_request_parse(HTH_API_MESSAGES, body, strlen(body), NULL, &error);
-
-    if (!request)
-        fail_msg("%s: %s", body, error.message);
-    return request;
-}
-
 static void blocks_become_turns_of_those_who_speak(void **state)
 {
-    hth_api_request *r = parsed(
+    hth_api_request *r = hth_test_parsed(
+        HTH_API_MESSAGES,
         "{" HEAD ",\"system\":[{\"type\":\"text\",\"text\":\"Be brief.\",\"cache_control\":{\"type\":\"ephemeral\"}}],"
         "\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"},"
         "{\"role\":\"assistant\",\"content\":[{\"type\":\"thinking\",\"thinking\":\"hm\",\"signature\":\"\"},"
@@ -65,8 +56,9 @@ static void blocks_become_turns_of_those_who_speak(void **state)
     assert_int_equal(r->options.n_stop, 1);
     hth_api_request_free(r);
 
-    r = parsed("{" HEAD
-               ",\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"},{\"role\":\"assistant\",\"content\":\"Yo\"}]}");
+    r = hth_test_parsed(
+        HTH_API_MESSAGES,
+        "{" HEAD ",\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"},{\"role\":\"assistant\",\"content\":\"Yo\"}]}");
     assert_true(r->conversation.continue_last && r->conversation.no_thinking);
     assert_false(r->has_cache_control);
     hth_api_request_free(r);
@@ -82,7 +74,7 @@ static void an_empty_last_message_is_as_none(void **state)
 
     (void)state;
     for (size_t i = 0; i < 2; i++) {
-        hth_api_request *r = parsed(bodies[i]);
+        hth_api_request *r = hth_test_parsed(HTH_API_MESSAGES, bodies[i]);
 
         assert_int_equal(r->conversation.n_turns, 1);
         assert_false(r->conversation.continue_last);
@@ -92,12 +84,12 @@ static void an_empty_last_message_is_as_none(void **state)
 
 static void fields_of_newer_clients_are_read(void **state)
 {
-    hth_api_request *r =
-        parsed("{" HEAD "," MESSAGES ",\"inference_geo\":\"us\",\"speed\":\"fast\",\"diagnostics\":{},"
-               "\"user_profile_id\":\"u\",\"workspace_id\":\"w\",\"output_config\":{\"effort\":\"high\","
-               "\"format\":{\"type\":\"json_schema\",\"schema\":{\"type\":\"object\"}}},"
-               "\"tools\":[{\"name\":\"a\",\"input_schema\":{},\"defer_loading\":false,"
-               "\"allowed_callers\":[\"direct\"]}]}");
+    hth_api_request *r = hth_test_parsed(
+        HTH_API_MESSAGES, "{" HEAD "," MESSAGES ",\"inference_geo\":\"us\",\"speed\":\"fast\",\"diagnostics\":{},"
+                          "\"user_profile_id\":\"u\",\"workspace_id\":\"w\",\"output_config\":{\"effort\":\"high\","
+                          "\"format\":{\"type\":\"json_schema\",\"schema\":{\"type\":\"object\"}}},"
+                          "\"tools\":[{\"name\":\"a\",\"input_schema\":{},\"defer_loading\":false,"
+                          "\"allowed_callers\":[\"direct\"]}]}");
 
     (void)state;
     assert_string_equal(r->conversation.json_schema, "{\"type\":\"object\"}");

@@ -5,20 +5,11 @@
 #include <string.h>
 
 #include "api/request.h"
+#include "support/api_run.h"
 #include "support/cmocka_all.h"
 
 #define MESSAGES "\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]"
 #define CHAT(members) HTH_API_CHAT, "{" MESSAGES "," members "}"
-
-static hth_api_request *parsed(hth_api_kind kind, const char *body)
-{
-    hth_api_error error;
-    hth_api_request *request = hth_api_request_parse(kind, body, strlen(body), NULL, &error);
-
-    if (!request)
-        fail_msg("%s: %s", body, error.message);
-    return request;
-}
 
 /* ---- the list ---- */
 
@@ -91,7 +82,7 @@ static void what_is_passed_over_is_noted(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        hth_api_request *request = parsed(rows[i].kind, rows[i].body);
+        hth_api_request *request = hth_test_parsed(rows[i].kind, rows[i].body);
 
         if (strcmp(request->notes.text, rows[i].notes) != 0)
             fail_msg("%s: '%s', not '%s'", rows[i].body, request->notes.text, rows[i].notes);
@@ -117,9 +108,9 @@ static void a_strict_server_refuses_what_it_does_not_know(void **state)
 static void other_names_mean_the_same(void **state)
 {
     hth_api_request *r =
-        parsed(CHAT("\"repetition_penalty\":1.5,\"n_predict\":7,\"repeat_last_n\":-1,\"typical_p\":0.5,"
-                    "\"cache_prompt\":false,\"dry_sequence_breakers\":\"[\\\"a\\\",\\\"b\\\"]\","
-                    "\"guided_json\":{\"type\":\"object\"},\"think\":false"));
+        hth_test_parsed(CHAT("\"repetition_penalty\":1.5,\"n_predict\":7,\"repeat_last_n\":-1,\"typical_p\":0.5,"
+                             "\"cache_prompt\":false,\"dry_sequence_breakers\":\"[\\\"a\\\",\\\"b\\\"]\","
+                             "\"guided_json\":{\"type\":\"object\"},\"think\":false"));
 
     (void)state;
     assert_true(r->options.sampling.repeat_penalty == 1.5f && r->options.sampling.typical_p == 0.5f);
@@ -130,24 +121,24 @@ static void other_names_mean_the_same(void **state)
     assert_string_equal(r->options.sampling.dry_breakers[1], "b");
     assert_string_equal(r->conversation.json_schema, "{\"type\":\"object\"}");
     hth_api_request_free(r);
-    r = parsed(
+    r = hth_test_parsed(
         CHAT("\"reasoning\":{\"effort\":\"low\"},\"response_format\":{\"type\":\"json_object\",\"schema\":{\"a\":1}}"));
     assert_false(r->conversation.no_thinking);
     assert_string_equal(r->conversation.template_values, "{\"reasoning_effort\":\"low\"}");
     assert_string_equal(r->conversation.json_schema, "{\"a\":1}");
     hth_api_request_free(r);
-    r = parsed(CHAT("\"thinking\":{\"type\":\"disabled\"},\"max_tokens\":0"));
+    r = hth_test_parsed(CHAT("\"thinking\":{\"type\":\"disabled\"},\"max_tokens\":0"));
     assert_true(r->conversation.no_thinking && r->options.prefill_only);
     hth_api_request_free(r);
-    r = parsed(CHAT("\"enable_thinking\":false"));
+    r = hth_test_parsed(CHAT("\"enable_thinking\":false"));
     assert_true(r->conversation.no_thinking);
     hth_api_request_free(r);
 }
 
 static void functions_are_tools(void **state)
 {
-    hth_api_request *r = parsed(CHAT("\"functions\":[{\"name\":\"f\"},{\"name\":\"g\",\"parameters\":{}}],"
-                                     "\"function_call\":{\"name\":\"g\"}"));
+    hth_api_request *r = hth_test_parsed(CHAT("\"functions\":[{\"name\":\"f\"},{\"name\":\"g\",\"parameters\":{}}],"
+                                              "\"function_call\":{\"name\":\"g\"}"));
 
     (void)state;
     assert_int_equal(r->conversation.n_tools, 1);
@@ -176,7 +167,7 @@ static void a_last_message_of_the_assistant_is_gone_on_with(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        hth_api_request *r = parsed(HTH_API_CHAT, rows[i].body);
+        hth_api_request *r = hth_test_parsed(HTH_API_CHAT, rows[i].body);
 
         if (r->conversation.continue_last != rows[i].goes_on)
             fail_msg("%s", rows[i].body);
@@ -190,7 +181,7 @@ static void a_last_message_of_the_assistant_is_gone_on_with(void **state)
 
 static void a_history_with_what_cannot_be_read_still_goes_on(void **state)
 {
-    hth_api_request *r = parsed(
+    hth_api_request *r = hth_test_parsed(
         HTH_API_CHAT,
         "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":{\"url\":\"x\"}}]},"
         "{\"role\":\"assistant\",\"content\":\"n\\u0000l\",\"tool_calls\":[{\"function\":{\"name\":\"f\","
@@ -226,7 +217,7 @@ static void a_question_of_pictures_alone_is_an_error_that_says_so(void **state)
 
 static void a_byte_order_mark_says_nothing(void **state)
 {
-    hth_api_request_free(parsed(HTH_API_CHAT, "\xEF\xBB\xBF{" MESSAGES "}"));
+    hth_api_request_free(hth_test_parsed(HTH_API_CHAT, "\xEF\xBB\xBF{" MESSAGES "}"));
     (void)state;
 }
 

@@ -19,16 +19,6 @@
     "{\"type\":\"object\",\"properties\":{\"city\":{\"type\":\"string\"}}}}},{\"type\":\"function\",\"function\":" \
     "{\"name\":\"now\"}}]"
 
-static hth_api_request *parsed(hth_api_kind kind, const char *body)
-{
-    hth_api_error error;
-    hth_api_request *request = hth_api_request_parse(kind, body, strlen(body), NULL, &error);
-
-    if (!request)
-        fail_msg("%s: %s", body, error.message);
-    return request;
-}
-
 static hth_api_error refused(hth_api_kind kind, const char *body)
 {
     hth_api_error error;
@@ -60,7 +50,7 @@ static json_t *lines_of(const char *text)
 
 static void every_option_arrives(void **state)
 {
-    hth_api_request *r = parsed(
+    hth_api_request *r = hth_test_parsed(
         HTH_API_OLLAMA_CHAT,
         "{\"model\":\"m\"," ASK ",\"options\":{\"temperature\":0.25,\"top_k\":7,\"top_p\":0.5,\"min_p\":0.125,"
         "\"typical_p\":0.5,\"repeat_penalty\":1.25,\"repeat_last_n\":9,\"presence_penalty\":-0.5,\"frequency_penalty\":"
@@ -86,7 +76,7 @@ static void every_option_arrives(void **state)
 
 static void what_nobody_says_is_as_everywhere(void **state)
 {
-    hth_api_request *r = parsed(HTH_API_OLLAMA_CHAT, "{" ASK "}");
+    hth_api_request *r = hth_test_parsed(HTH_API_OLLAMA_CHAT, "{" ASK "}");
     const hearth_request defaults = hearth_request_default();
 
     (void)state;
@@ -95,9 +85,9 @@ static void what_nobody_says_is_as_everywhere(void **state)
     assert_true(r->stream && !r->has_seed && !r->conversation.no_thinking);
     assert_null(r->conversation.json_schema);
     hth_api_request_free(r);
-    r = parsed(HTH_API_OLLAMA_CHAT,
-               "{" ASK ",\"stream\":false,\"think\":false,\"format\":\"\",\"options\":{\"seed\":-1,"
-               "\"num_predict\":-2,\"stop\":null},\"tools\":[]}");
+    r = hth_test_parsed(HTH_API_OLLAMA_CHAT,
+                        "{" ASK ",\"stream\":false,\"think\":false,\"format\":\"\",\"options\":{\"seed\":-1,"
+                        "\"num_predict\":-2,\"stop\":null},\"tools\":[]}");
     assert_true(!r->stream && !r->has_seed && r->conversation.no_thinking && r->options.n_predict == -1);
     assert_null(r->conversation.json_schema);
     hth_api_request_free(r);
@@ -131,7 +121,7 @@ static void what_has_no_effect_is_noted(void **state)
         hth_api_request *r;
 
         snprintf(body, sizeof(body), "{" ASK ",%s}", rows[i].fields);
-        r = parsed(HTH_API_OLLAMA_CHAT, body);
+        r = hth_test_parsed(HTH_API_OLLAMA_CHAT, body);
         if (strcmp(r->notes.text, rows[i].notes) != 0)
             fail_msg("%s: '%s' is noted", rows[i].fields, r->notes.text);
         hth_api_request_free(r);
@@ -203,7 +193,7 @@ static void an_error_in_a_stream_is_a_line(void **state)
 /* The prompt that a request becomes on the stub's template, without what begins every text; released with free. */
 static char *prompt_of(const hth_test_stub *f, hth_api_kind kind, const char *body)
 {
-    hth_api_request *request = parsed(kind, body);
+    hth_api_request *request = hth_test_parsed(kind, body);
     hth_api_prepared prepared;
     hth_api_error error;
     char *text = NULL, *copy;
@@ -309,7 +299,7 @@ static void a_text_is_asked_for_between_two(void **state)
 
     filling.model = hth_test_model_load(f->runtime, "stub:fills=1", NULL);
     for (size_t i = 0; i < 2; i++) {
-        hth_api_request *request = parsed(kinds[i], body);
+        hth_api_request *request = hth_test_parsed(kinds[i], body);
         hth_api_prepared prepared;
 
         assert_prompt(&filling, kinds[i], body, "<ab|cd>");
@@ -331,7 +321,7 @@ static void context_and_suffix_are_part_of_what_names_a_prompt(void **state)
 
     (void)state;
     for (size_t i = 0; i < 5; i++) {
-        hth_api_request *request = parsed(HTH_API_OLLAMA_GENERATE, bodies[i]);
+        hth_api_request *request = hth_test_parsed(HTH_API_OLLAMA_GENERATE, bodies[i]);
 
         assert_true(hth_api_prompt_key(request, 0, keys[i]));
         hth_api_request_free(request);
@@ -506,7 +496,7 @@ static void log_probabilities_come_with_their_lines(void **state)
 
 static json_t *ask(const hth_test_stub *f, hth_api_kind kind, const char *body)
 {
-    hth_api_request *request = parsed(kind, body);
+    hth_api_request *request = hth_test_parsed(kind, body);
     hth_buffer out = { .text = NULL };
     hth_api_error error;
     json_t *answer;

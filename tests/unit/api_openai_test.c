@@ -17,19 +17,9 @@
     "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"weather\",\"parameters\":{\"type\":\"object\"}}}," \
     "{\"type\":\"function\",\"function\":{\"name\":\"now\"}}]"
 
-static hth_api_request *parsed(hth_api_kind kind, const char *body)
-{
-    hth_api_error error;
-    hth_api_request *request = hth_api_request_parse(kind, body, strlen(body), NULL, &error);
-
-    if (!request)
-        fail_msg("%s: %s", body, error.message);
-    return request;
-}
-
 static void every_field_of_a_chat_arrives(void **state)
 {
-    hth_api_request *r = parsed(
+    hth_api_request *r = hth_test_parsed(
         HTH_API_CHAT,
         "{\"model\":\"m\",\"messages\":[{\"role\":\"developer\",\"content\":\"Be brief.\"},"
         "{\"role\":\"user\",\"name\":\"Ann\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"text\","
@@ -86,7 +76,8 @@ static void every_field_of_a_chat_arrives(void **state)
 
 static void what_is_not_given_has_the_defaults_of_the_api(void **state)
 {
-    hth_api_request *r = parsed(HTH_API_CHAT, "{" MESSAGES ",\"temperature\":null,\"stop\":null,\"tools\":[]}");
+    hth_api_request *r =
+        hth_test_parsed(HTH_API_CHAT, "{" MESSAGES ",\"temperature\":null,\"stop\":null,\"tools\":[]}");
 
     (void)state;
     assert_true(r->options.sampling.temperature == 0.8f && r->options.sampling.top_p == 0.95f);
@@ -99,7 +90,7 @@ static void what_is_not_given_has_the_defaults_of_the_api(void **state)
 
 static void integers_of_any_size_are_read_where_they_are_not_counts(void **state)
 {
-    hth_api_request *r = parsed(
+    hth_api_request *r = hth_test_parsed(
         HTH_API_CHAT,
         "{\"messages\":[{\"role\":\"user\",\"content\":\"\\\" 18446744073709551615\"}],\"seed\":9223372036854775807,"
         "\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"n\",\"schema\":"
@@ -452,7 +443,7 @@ static void a_stream_begins_with_its_first_token_though_nothing_shows_of_it(void
     const hth_test_stub *f = *state;
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        hth_api_request *request = parsed(rows[i].kind, rows[i].body);
+        hth_api_request *request = hth_test_parsed(rows[i].kind, rows[i].body);
         hth_api_prepared prepared;
         hth_api_error error;
         hth_api_reply *reply;
@@ -591,22 +582,22 @@ static void each_token_has_its_log_probabilities_streamed_or_not(void **state)
 
 static void prompts_of_completions_have_all_four_forms(void **state)
 {
-    hth_api_request *r = parsed(HTH_API_COMPLETION, "{\"prompt\":\"a\"}");
+    hth_api_request *r = hth_test_parsed(HTH_API_COMPLETION, "{\"prompt\":\"a\"}");
 
     (void)state;
     assert_int_equal(r->n_prompts, 1);
     assert_string_equal(r->prompts[0].pieces[0].text, "a");
     assert_int_equal(r->options.n_predict, -1);
     hth_api_request_free(r);
-    r = parsed(HTH_API_COMPLETION, "{\"prompt\":[\"a\",\"b\"],\"n\":2}");
+    r = hth_test_parsed(HTH_API_COMPLETION, "{\"prompt\":[\"a\",\"b\"],\"n\":2}");
     assert_int_equal(r->n_prompts, 2);
     assert_string_equal(r->prompts[1].pieces[0].text, "b");
     hth_api_request_free(r);
-    r = parsed(HTH_API_COMPLETION, "{\"prompt\":[1,2,3]}");
+    r = hth_test_parsed(HTH_API_COMPLETION, "{\"prompt\":[1,2,3]}");
     assert_int_equal(r->n_prompts, 1);
     assert_int_equal(r->prompts[0].pieces[0].n_tokens, 3);
     hth_api_request_free(r);
-    r = parsed(HTH_API_COMPLETION, "{\"prompt\":[[1,2],[3]]}");
+    r = hth_test_parsed(HTH_API_COMPLETION, "{\"prompt\":[[1,2],[3]]}");
     assert_int_equal(r->n_prompts, 2);
     assert_int_equal(r->prompts[1].pieces[0].tokens[0], 3);
     hth_api_request_free(r);
@@ -615,7 +606,7 @@ static void prompts_of_completions_have_all_four_forms(void **state)
 static void counted_tokens_are_those_that_a_chat_uses(void **state)
 {
     const hth_test_stub *f = *state;
-    hth_api_request *request = parsed(HTH_API_CHAT_TOKENS, "{" MESSAGES "," TOOLS "}");
+    hth_api_request *request = hth_test_parsed(HTH_API_CHAT_TOKENS, "{" MESSAGES "," TOOLS "}");
     hth_test_answer answer = hth_test_api_run(f->model, HTH_API_CHAT, "{\"max_tokens\":1," MESSAGES "," TOOLS "}");
     json_t *counted, *body = hth_test_json(hth_buffer_text(&answer.text));
     hth_api_error error;

@@ -37,12 +37,7 @@ static const char *quoted(const char *text)
 
 static hth_api_request *parsed(const char *body)
 {
-    hth_api_error error;
-    hth_api_request *request = hth_api_request_parse(HTH_API_RESPONSES, quoted(body), strlen(body), NULL, &error);
-
-    if (!request)
-        fail_msg("%s: %s", body, error.message);
-    return request;
+    return hth_test_parsed(HTH_API_RESPONSES, quoted(body));
 }
 
 /* ---- requests ---- */
@@ -662,6 +657,58 @@ static void a_response_goes_on_from_a_record_and_finds_items_in_it(void **state)
     hth_buffer_deinit(&ended);
 }
 
+/* A name is short, what it stands for is long: it counts as often as it is named. */
+static void what_a_request_names_is_bounded_like_a_body(void **state)
+{
+    json_t *items = json_pack("[{s:s, s:s, s:s, s:s}]", "type", "message", "id", "item_0", "role", "user", "content",
+                              "an item of a hundred bytes or so, with what is around it");
+    json_t *response = hth_test_json(quoted(
+        "{'id':'resp_a','output':[{'type':'message','id':'msg_a_1','role':'assistant','content':'of about ninety'}]}"));
+    static const struct {
+        const char *body, *param; /* NULL: it has room */
+        size_t limit;
+    } rows[] = {
+        { "{'input':[{'id':'item_0'},{'id':'item_0'},{'id':'item_0'}]}", NULL, 500 },
+        { "{'input':[{'id':'item_0'},{'id':'item_0'},{'id':'item_0'},{'id':'item_0'}]}", "input", 500 },
+        { "{'input':[{'id':'msg_a_1'},{'id':'msg_a_1'},{'id':'msg_a_1'}]}", NULL, 350 },
+        { "{'input':[{'id':'msg_a_1'},{'id':'msg_a_1'},{'id':'msg_a_1'},{'id':'msg_a_1'}]}", "input", 350 },
+        { "{'previous_response_id':'resp_a','input':'And?'}", NULL, 300 },
+        { "{'previous_response_id':'resp_a','input':'And?'}", "previous_response_id", 220 },
+        { "{'previous_response_id':'resp_a','input':'And?'}", "previous_response_id", 150 },
+        { "{'previous_response_id':'resp_a','input':[{'id':'item_0'}]}", "input", 300 },
+    };
+    hth_buffer out = { .text = NULL };
+    hth_api_past past;
+
+    (void)state;
+    hth_response_record_add(&out, "resp_a", response, items);
+    past = (hth_api_past){ .bytes = out.text, .n_bytes = out.n };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const char *body = quoted(rows[i].body);
+        hth_api_limits limits = hth_api_limits_default();
+        hth_api_error error;
+        hth_api_request *r;
+
+        limits.body_bytes_max = rows[i].limit;
+        r = hth_api_request_parse_past(HTH_API_RESPONSES, body, strlen(body), &past, &limits, &error);
+        if (!r != !!rows[i].param)
+            fail_msg("%s: %s", body, error.message);
+        if (!r) {
+            char number[16];
+
+            assert_int_equal(error.kind, HTH_API_TOO_LARGE);
+            assert_string_equal(error.param, rows[i].param);
+            (void)snprintf(number, sizeof(number), " %zu ", rows[i].limit);
+            assert_non_null(strstr(error.message, number));
+            assert_non_null(strstr(error.message, "limits.body_bytes_max"));
+        }
+        hth_api_request_free(r);
+    }
+    json_decref(response);
+    json_decref(items);
+    hth_buffer_deinit(&out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -684,6 +731,7 @@ int main(void)
         cmocka_unit_test(a_beginning_that_has_left_before_is_not_told_again),
         cmocka_unit_test(an_error_of_the_server_itself_is_an_event_of_its_own),
         cmocka_unit_test(a_response_goes_on_from_a_record_and_finds_items_in_it),
+        cmocka_unit_test(what_a_request_names_is_bounded_like_a_body),
     };
 
     return cmocka_run_group_tests(tests, hth_test_stub_set_up, hth_test_stub_tear_down);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "models/default_context.h"
 #include "support/api.h"
 #include "support/cmocka_all.h"
 
@@ -107,6 +108,43 @@ static void the_size_does_not_enter_keys(void **state)
     assert_memory_equal(a.ctx_params_hash, b.ctx_params_hash, sizeof(a.ctx_params_hash));
 }
 
+/*
+ * A model as Phi-3 of 128k, whose cells of 384 KiB are computed with other factors beyond 4096: what is free today does not
+ * decide on which side of it the context lies, as long as there is room for it.
+ */
+static void the_memory_of_the_machine_decides_between_two_sets_of_factors(void **state)
+{
+    static const struct {
+        uint32_t total_gib, free_gib, n_ctx;
+    } rows[] = {
+        { 64, 60, 40960 },     { 64, 30, 20480 }, { 64, 8, 5376 }, { 64, 6, 4352 },
+        { 64, 2, 4352 },       { 64, 1, 2048 }, /* without room for more than that: rather other rows than no model */
+        { 6, 6, 4096 },        { 6, 3, 2048 },    { 0, 60, 4096 }, /* nobody knows what there is */
+        { 1024, 800, 131072 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const hth_cell_room room = { .cell_bytes = 384 << 10,
+                                     .free_bytes = (uint64_t)rows[i].free_gib << 30,
+                                     .total_bytes = (uint64_t)rows[i].total_gib << 30 };
+
+        assert_int_equal(hth_default_context(131072, 4096, &room), rows[i].n_ctx);
+    }
+}
+
+static void one_set_of_factors_is_no_border(void **state)
+{
+    const hth_cell_room room = { .cell_bytes = 384 << 10, .free_bytes = UINT64_C(8) << 30 };
+    const hth_cell_room blind = { .free_bytes = UINT64_C(8) << 30 };
+
+    (void)state;
+    assert_int_equal(hth_default_context(131072, 0, &room), 5376);
+    assert_int_equal(hth_default_context(4096, 4096, &room), 4096); /* never beyond it */
+    assert_int_equal(hth_default_context(131072, 4096, &blind), 32768);
+    assert_int_equal(hth_default_context(0, 0, &blind), 8192);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -114,6 +152,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(it_takes_no_more_memory_than_its_share, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_context_beyond_the_training_is_made_with_a_warning, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_size_does_not_enter_keys, set_up, tear_down),
+        cmocka_unit_test(the_memory_of_the_machine_decides_between_two_sets_of_factors),
+        cmocka_unit_test(one_set_of_factors_is_no_border),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -244,6 +244,68 @@ static void signs_of_life_have_no_numbers(void **state)
     stage_free(stage);
 }
 
+/* ---- streams of lines ---- */
+
+static const script_step line_steps[] = {
+    { .tokens = { 1 }, .n_tokens = 1, .bytes = "{\"a\":1}\n" },
+    { .tokens = { 2 }, .n_tokens = 1, .bytes = "{\"a\":2}\n{\"a\":3}\n" },
+    { .tokens = { 3 }, .n_tokens = 1, .bytes = "{\"done\":true}\n", .has_ended = true },
+};
+static const reply_script lines = {
+    .status = 200, .is_stream = true, .content_type = "application/x-ndjson", .steps = line_steps, .n_steps = 3
+};
+
+/* Its lines are as ever; a reader counts them. */
+static void a_stream_of_lines_is_kept_by_their_numbers(void **state)
+{
+    relay_stage *stage = stage_new(KEEP_MS, 1 << 20);
+    hth_test_client client;
+    client_reply reply = { .status = 0 };
+
+    (void)state;
+    stage->dialect = HTH_API_OLLAMA;
+    stage->script = &lines;
+    client_ask(&client, stage, "{\"a\":1}");
+    client_hear(&client, &reply);
+    assert_non_null(strstr(client.heard, "x-hearth-stream: id0\r\n"));
+    assert_string_equal(hth_buffer_text(&reply.body), "{\"a\":1}\n{\"a\":2}\n{\"a\":3}\n{\"done\":true}\n");
+    hth_test_client_close(&client);
+    expect(stage, "GET", "id0", 200, "{\"a\":1}\n{\"a\":2}\n{\"a\":3}\n{\"done\":true}\n");
+    expect(stage, "GET", "id0?after=2", 200, "{\"a\":3}\n{\"done\":true}\n");
+    expect(stage, "GET", "id0?after=4", 200, "");
+    expect(stage, "GET", "id0?after=5", 400, "has come to event 4 only");
+    ask(stage, &client, "GET", "id0");
+    client_hear(&client, &reply);
+    assert_non_null(strstr(client.heard, "Content-Type: application/x-ndjson\r\n"));
+    hth_test_client_close(&client);
+    client_reply_deinit(&reply);
+    stage_free(stage);
+}
+
+static void spaces_between_lines_are_for_who_reads_now(void **state)
+{
+    relay_stage *stage = stage_new(KEEP_MS, 1 << 20);
+    hth_test_client client;
+    client_reply reply = { .status = 0 };
+
+    (void)state;
+    stage->dialect = HTH_API_OLLAMA;
+    stage->script = &lines;
+    hth_proxy_set_limits(stage->proxy, 3, 60000, 20);
+    stage->supervisor.fate = FATE_GONE;
+    stage->runs[0].cut = 190; /* within the second step */
+    client_ask(&client, stage, "{\"a\":1}");
+    (void)hth_test_client_hear(&client, "{\"a\":1}\n");
+    (void)hth_test_client_hear(&client, "\r\n \r\n"); /* a chunk of its own */
+    worker_start(&stage->supervisor);
+    client_hear(&client, &reply);
+    assert_non_null(strstr(hth_buffer_text(&reply.body), "\n "));
+    hth_test_client_close(&client);
+    expect(stage, "GET", "id0", 200, "{\"a\":1}\n{\"a\":2}\n{\"a\":3}\n{\"done\":true}\n");
+    client_reply_deinit(&reply);
+    stage_free(stage);
+}
+
 /* ---- bounds ---- */
 
 static void of_a_long_stream_the_last_part_is_kept(void **state)
@@ -336,7 +398,7 @@ static void an_ended_stream_is_forgotten(void **state)
 
 static void beyond_the_bound_of_all_the_oldest_that_ended_goes(void **state)
 {
-    relay_stage *stage = stage_new(KEEP_MS, 2 * (BYTES_MAX + 100));
+    relay_stage *stage = stage_new(KEEP_MS, 2 * (uint64_t)(BYTES_MAX + 100));
     client_reply reply = { .status = 0 };
 
     (void)state;
@@ -426,6 +488,8 @@ int main(void)
         cmocka_unit_test(places_that_make_no_sense_are_refused),
         cmocka_unit_test(who_comes_takes_the_place_of_the_one_before),
         cmocka_unit_test(signs_of_life_have_no_numbers),
+        cmocka_unit_test(a_stream_of_lines_is_kept_by_their_numbers),
+        cmocka_unit_test(spaces_between_lines_are_for_who_reads_now),
         cmocka_unit_test(of_a_long_stream_the_last_part_is_kept),
         cmocka_unit_test(a_stream_that_is_full_waits_for_a_reader),
         cmocka_unit_test(a_stream_that_nobody_reads_is_given_up),
