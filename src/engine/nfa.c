@@ -477,8 +477,11 @@ static void read_choice(reader *r)
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
+/* A text of no bytes may be NULL. */
 static hearth_status begin(reader *r, const char *text, size_t n_bytes, hearth_error *err)
 {
+    if (!text)
+        text = "";
     *r = (reader){ .at = text, .end = text + n_bytes, .nfa = calloc(1, sizeof(*r->nfa)), .err = err };
     if (!r->nfa)
         return r->status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for a pattern");
