@@ -24,6 +24,7 @@ typedef enum hth_api_kind {
     HTH_API_TOKENIZE,
     HTH_API_DETOKENIZE,
     HTH_API_APPLY_TEMPLATE,
+    HTH_API_SLOT,             /* what is to become of a slot: /slots/N */
     HTH_API_RESPONSES,        /* OpenAI's /v1/responses */
     HTH_API_RESPONSES_TOKENS, /* OpenAI's /v1/responses/input_tokens */
     HTH_API_OLLAMA_CHAT,      /* Ollama's /api/chat */
@@ -108,6 +109,10 @@ typedef struct hth_api_request {
     const hearth_token *context; /* [n_context], what came before the conversation */
     size_t n_context;
     bool is_json; /* the content is to be JSON by options.sampling.json_schema, "any object" where it says so */
+
+    json_int_t slot; /* id_slot, the number that the client wants to find its tokens under; -1: any */
+
+    const char *filename; /* of a slot's file, a plain name; NULL: none */
 
     /* /tokenize and /detokenize */
     const char *text;

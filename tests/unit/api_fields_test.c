@@ -173,7 +173,7 @@ static const field native_fields[] = {
     { "t_max_predict_ms", INTEGER, 0, HIGH, NULL },
     { "session_id", TEXT, 1, 128, NULL },
     { "priority", INTEGER, -100, 100, NULL },
-    { "id_slot", UNKNOWN, 0, 0, NULL },
+    { "id_slot", INTEGER, -1, HIGH, NULL },
     { "samplers", UNKNOWN, 0, 0, NULL },
     { "what_nobody_knows", UNKNOWN, 0, 0, NULL },
 };
