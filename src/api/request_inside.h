@@ -105,7 +105,7 @@ void hth_api_parse_seed(hth_api_parse *parse, json_int_t low);
         "dry_penalty_last_n", "dry_sequence_breakers", "xtc_probability", "xtc_threshold", "mirostat", "logit_bias", \
         "grammar", "json_schema", "guided_json", "guided_grammar", "grammar_lazy", "grammar_triggers", "ignore_eos", \
         "min_tokens", "cache_prompt", "t_max_predict_ms", "timings_per_token", "id_slot"
-/* An object from token ids to biases, as OpenAI has it, or an array of pairs, as llama.cpp has it; limit is the largest. */
+/* An object from token ids or texts to biases, or an array of pairs, as llama.cpp has both; limit is the largest. */
 void hth_api_parse_logit_bias(hth_api_parse *parse, double limit);
 /* temperature, top_k, penalties and so on, from the values that the request has. */
 void hth_api_parse_chain(hth_api_parse *parse, double temperature_max);
