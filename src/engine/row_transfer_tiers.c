@@ -6,14 +6,14 @@
 
 #include "engine/row_transfer.h"
 
-typedef struct tiers {
+typedef struct tier_list {
     hth_file_tier *const *list;
     size_t n;
-} tiers;
+} tier_list;
 
 static bool find(const hth_row_id *id, hth_row_meta *out, void *user_data)
 {
-    const tiers *t = user_data;
+    const tier_list *t = user_data;
 
     for (size_t i = 0; i < t->n; i++)
         if (hth_file_tier_has(t->list[i], id, out))
@@ -34,7 +34,7 @@ static uint8_t *buffer_for(size_t n_bytes, void *user_data)
 static hearth_status read(const hth_row_meta *meta, uint8_t **bytes_out, size_t *n_out, void *user_data,
                           hearth_error *err)
 {
-    const tiers *t = user_data;
+    const tier_list *t = user_data;
     hearth_status status = HEARTH_NOT_FOUND;
     uint8_t *bytes = NULL;
 
@@ -47,10 +47,10 @@ static hearth_status read(const hth_row_meta *meta, uint8_t **bytes_out, size_t 
     return status;
 }
 
-hearth_status hth_row_export(hth_file_tier *const *list, size_t n_tiers, const hth_key *key, const char *path,
+hearth_status hth_row_export(hth_file_tier *const *tiers, size_t n_tiers, const hth_key *key, const char *path,
                              const hth_export_options *options, hth_exported *out, hearth_error *err)
 {
-    tiers t = { .list = list, .n = n_tiers };
+    tier_list t = { .list = tiers, .n = n_tiers };
     const hth_row_source source = { .find = find, .read = read, .user_data = &t };
 
     assert(n_tiers > 0);

@@ -350,7 +350,7 @@ static bool keep_prompt_logprobs(hearth_result *to, const hearth_result *result)
     size_t n_bytes =
         result->stats.prompt_tokens * (1 + (size_t)result->n_top_logprobs) * sizeof(*result->prompt_logprobs);
 
-    if (!result->prompt_logprobs)
+    if (!result->prompt_logprobs || n_bytes == 0)
         return true;
     to->prompt_logprobs = malloc(n_bytes);
     if (to->prompt_logprobs)

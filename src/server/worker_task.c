@@ -64,9 +64,10 @@ bool hth_task_is_complicated(const hth_task *task)
     const hearth_request *options = &request->options;
     size_t n_replies = (request->is_chat ? 1 : request->n_prompts) * options->n;
 
-    return task->kind == HTH_TASK_EXPLAIN || task->known.n_replies > 0 || request->n_text_biases > 0 || request->conversation.n_tools > 0 ||
-           request->conversation.json_schema || request->conversation.template_values || options->sampling.grammar ||
-           options->sampling.json_schema || options->parent_key || n_replies > REPLIES_QUICK_MAX;
+    return task->kind == HTH_TASK_EXPLAIN || task->known.n_replies > 0 || request->n_text_biases > 0 ||
+           request->conversation.n_tools > 0 || request->conversation.json_schema ||
+           request->conversation.template_values || options->sampling.grammar || options->sampling.json_schema ||
+           options->parent_key || n_replies > REPLIES_QUICK_MAX;
 }
 
 /* ---- salts ---- */
