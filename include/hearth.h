@@ -757,7 +757,9 @@ typedef struct hearth_result {
      * nothing comes before, are NaN. NULL otherwise, and where the request ended before its prompt was read.
      */
     hearth_logprob *prompt_logprobs;
-    void *reserved[5];
+    /* The prompt's tokens, [stats.prompt_tokens], borrowed: in on_done only, NULL elsewhere. */
+    const hearth_token *prompt;
+    void *reserved[4];
 } hearth_result;
 
 typedef enum hearth_phase { HEARTH_PHASE_RESTORE = 0, HEARTH_PHASE_PREFILL = 1 } hearth_phase;

@@ -13,7 +13,6 @@ enum {
     STOPS_MAX = 64,
     STOP_BYTES_MAX = 1024,
     SESSION_BYTES_MAX = 128,
-    SALT_BYTES_MAX = 256,
     PROMPTS_MAX = 128,
     MODEL_BYTES_MAX = 256,
 };
@@ -27,7 +26,7 @@ void hth_api_parse_extras(hth_api_parse *parse)
     hth_fields_string(&parse->body, "session_id", SESSION_BYTES_MAX, &options->session_id);
     if (options->session_id && !*options->session_id)
         hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "session_id", "'session_id' is empty; leave it out");
-    hth_fields_string(&parse->body, "cache_salt", SALT_BYTES_MAX, &options->cache_salt);
+    hth_fields_string(&parse->body, "cache_salt", HTH_API_SALT_BYTES_MAX, &options->cache_salt);
     hth_fields_integer(&parse->body, "priority", -100, 100, &priority);
     options->priority = (int32_t)priority;
     hth_fields_bool(&parse->body, "return_progress", &parse->request->wants_progress);

@@ -81,10 +81,10 @@ static json_t *timings_so_far(const hth_api_choice *choice)
 
 static void put_delta(hth_api_reply *reply, hth_api_choice *choice, const hearth_chat_delta *delta, hth_buffer *out)
 {
-    json_t *event =
-        json_pack("{s:I, s:s%, s:o, s:b, s:i, s:I, s:I}", "index", (json_int_t)choice->index, "content", delta->text,
-                  delta->n_bytes, "tokens", hth_api_told_ids(&choice->told), "stop", false, "id_slot", -1,
-                  "tokens_predicted", (json_int_t)choice->n_tokens, "tokens_evaluated", (json_int_t)choice->n_prompt);
+    json_t *event = json_pack("{s:I, s:s%, s:o, s:b, s:I, s:I, s:I}", "index", (json_int_t)choice->index, "content",
+                              delta->text, delta->n_bytes, "tokens", hth_api_told_ids(&choice->told), "stop", false,
+                              "id_slot", (json_int_t)reply->slot, "tokens_predicted", (json_int_t)choice->n_tokens,
+                              "tokens_evaluated", (json_int_t)choice->n_prompt);
 
     take_told(reply, choice, event);
     if (reply->request->wants_timings) /* what is known of them by now */
@@ -96,10 +96,10 @@ static void put_progress(hth_api_reply *reply, hth_api_choice *choice, json_t *p
 {
     (void)reply;
     hth_sse_add_take(out, NULL,
-                     json_pack("{s:I, s:s, s:[], s:b, s:i, s:I, s:I, s:o}", "index", (json_int_t)choice->index,
-                               "content", "", "tokens", "stop", false, "id_slot", -1, "tokens_predicted",
-                               (json_int_t)choice->n_tokens, "tokens_evaluated", (json_int_t)choice->n_prompt,
-                               "prompt_progress", progress));
+                     json_pack("{s:I, s:s, s:[], s:b, s:I, s:I, s:I, s:o}", "index", (json_int_t)choice->index,
+                               "content", "", "tokens", "stop", false, "id_slot", (json_int_t)reply->slot,
+                               "tokens_predicted", (json_int_t)choice->n_tokens, "tokens_evaluated",
+                               (json_int_t)choice->n_prompt, "prompt_progress", progress));
 }
 
 /* The prompt as it was given, where it was text. */
@@ -121,16 +121,16 @@ static json_t * final(hth_api_reply *reply, hth_api_choice *choice, bool has_con
 {
     const hearth_stats *stats = &choice->stats;
     const char *content = hth_buffer_text(&choice->content);
-    json_t *body =
-        json_pack("{s:I, s:s%, s:o, s:i, s:b, s:s, s:I, s:I, s:I, s:o, s:s, s:b, s:b, s:s, s:s, s:o}", "index",
-                  (json_int_t)choice->index, "content", content, has_content ? choice->content.n : (size_t)0, "tokens",
-                  ids_json(reply, choice), "id_slot", -1, "stop", true, "model", reply->model, "tokens_predicted",
-                  (json_int_t)stats->completion_tokens, "tokens_evaluated", (json_int_t)stats->prompt_tokens,
-                  "tokens_cached", (json_int_t)stats->finish_tokens, "generation_settings",
-                  hth_api_native_settings(&reply->prepared->requests[choice->index / reply->request->options.n]),
-                  "prompt", prompt_text(reply, choice), "has_new_line",
-                  memchr(content, '\n', choice->content.n) != NULL, "truncated", false, "stop_type", stop_type(choice),
-                  "stopping_word", choice->stop_text ? choice->stop_text : "", "timings", hth_api_timings(stats));
+    json_t *body = json_pack(
+        "{s:I, s:s%, s:o, s:I, s:b, s:s, s:I, s:I, s:I, s:o, s:s, s:b, s:b, s:s, s:s, s:o}", "index",
+        (json_int_t)choice->index, "content", content, has_content ? choice->content.n : (size_t)0, "tokens",
+        ids_json(reply, choice), "id_slot", (json_int_t)reply->slot, "stop", true, "model", reply->model,
+        "tokens_predicted", (json_int_t)stats->completion_tokens, "tokens_evaluated", (json_int_t)stats->prompt_tokens,
+        "tokens_cached", (json_int_t)stats->finish_tokens, "generation_settings",
+        hth_api_native_settings(&reply->prepared->requests[choice->index / reply->request->options.n]), "prompt",
+        prompt_text(reply, choice), "has_new_line", memchr(content, '\n', choice->content.n) != NULL, "truncated",
+        false, "stop_type", stop_type(choice), "stopping_word", choice->stop_text ? choice->stop_text : "", "timings",
+        hth_api_timings(stats));
 
     if (stats->finish_tokens > 0) {
         char key[2 * sizeof(stats->finish_key) + 1];

@@ -15,6 +15,7 @@ void hth_api_prepared_deinit(hth_api_prepared *prepared)
     for (size_t i = 0; prepared->prompts && i < prepared->n_requests; i++)
         hth_api_prompt_unref(prepared->prompts[i]);
     free(prepared->prompts);
+    free(prepared->biases);
     free(prepared->stop);
     free(prepared->requests);
     *prepared = (hth_api_prepared){ .n_requests = 0 };
@@ -329,6 +330,55 @@ static bool check_options(const hearth_model_info *info, const hth_api_request *
     return false;
 }
 
+/* The tokens of one text, each with its bias, behind *n others. */
+static bool add_text_bias(hearth_model *model, const hth_api_text_bias *of, hearth_logit_bias *biases, size_t *n,
+                          hth_api_error *error)
+{
+    hearth_token tokens[HTH_API_BIASES_MAX];
+    hearth_error err = { .message = "" };
+    size_t room = HTH_API_BIASES_MAX - *n, n_tokens = 0;
+    hearth_status status = hearth_tokenize(model, of->text, strlen(of->text), 0, tokens, room, &n_tokens, &err);
+
+    if (n_tokens > room)
+        hth_api_fail(error, HTH_API_INVALID_VALUE, "logit_bias",
+                     "'logit_bias' has more than %d tokens, those of its texts counted", HTH_API_BIASES_MAX);
+    else if (status != HEARTH_OK)
+        hth_api_fail_status(error, &err);
+    if (error->kind != HTH_API_NO_ERROR)
+        return false;
+    for (size_t i = 0; i < n_tokens; i++)
+        biases[(*n)++] = (hearth_logit_bias){ .token = tokens[i], .bias = of->bias };
+    return true;
+}
+
+/*
+ * As llama-server has it: a text's tokens are those that it has by itself, without any that begins a text, and names of
+ * control tokens in it are text. Each gets the whole bias.
+ */
+static bool join_biases(hearth_model *model, const hth_api_request *request, hth_api_prepared *prepared,
+                        hth_api_error *error)
+{
+    const hearth_sampling *sampling = &request->options.sampling;
+    size_t n = sampling->n_logit_bias;
+
+    if (request->n_text_biases == 0)
+        return true;
+    prepared->biases = calloc(HTH_API_BIASES_MAX, sizeof(*prepared->biases));
+    if (!prepared->biases)
+        return no_memory(error);
+    if (n > 0)
+        memcpy(prepared->biases, sampling->logit_bias, n * sizeof(*prepared->biases));
+    for (size_t i = 0; i < request->n_text_biases; i++)
+        if (*request->text_biases[i].text &&
+            !add_text_bias(model, &request->text_biases[i], prepared->biases, &n, error))
+            return false;
+    for (size_t i = 0; i < prepared->n_requests; i++) {
+        prepared->requests[i].sampling.logit_bias = prepared->biases;
+        prepared->requests[i].sampling.n_logit_bias = n;
+    }
+    return true;
+}
+
 /* As many tokens as the context has, where the client asked for all of them. */
 static void cut_window(uint32_t n_ctx, uint32_t *n)
 {
@@ -375,7 +425,7 @@ bool hth_api_prepare(hearth_model *model, const hth_api_request *request, uint64
         return false;
     }
     if (!make_prompts(model, info.n_ctx, request, memory, &prepared, error) || !join_stops(request, &prepared, error) ||
-        !make_requests(&info, request, seed, &prepared, error)) {
+        !make_requests(&info, request, seed, &prepared, error) || !join_biases(model, request, &prepared, error)) {
         hth_api_prepared_deinit(&prepared);
         return false;
     }

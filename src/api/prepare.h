@@ -13,8 +13,9 @@ typedef struct hth_api_prepared {
     hearth_chat_prompt chat;  /* of a conversation; a prompt's, which owns it */
     hearth_request *requests; /* [n_requests], one a prompt, each with options.n replies */
     size_t n_requests;
-    const char **stop;        /* what requests point to, like these */
-    hth_api_prompt **prompts; /* [n_requests], references; NULL: of an empty text. A conversation's has notes, too */
+    hearth_logit_bias *biases; /* with those of texts; NULL: the request has none of these */
+    const char **stop;         /* what requests point to, like these */
+    hth_api_prompt **prompts;  /* [n_requests], references; NULL: of an empty text. A conversation's has notes, too */
 } hth_api_prepared;
 
 /*

@@ -83,6 +83,7 @@ hth_api_reply *hth_api_reply_new(hearth_model *model, const hth_api_request *req
     reply->http_status = 200;
     reply->created_s = options->created_s;
     (void)snprintf(reply->model, sizeof(reply->model), "%.256s", options->model); /* names are shorter */
+    reply->slot = options->slot;
     (void)snprintf(reply->id, sizeof(reply->id), "%.40s", options->id);
     for (; reply->n_choices < n; reply->n_choices++) {
         hth_api_choice *choice = &reply->choices[reply->n_choices];

@@ -19,6 +19,7 @@ typedef struct hth_api_reply_options {
     const char *model;    /* the name that the reply bears */
     const char *id;       /* letters and digits, at most 40, not given to any other reply: ids are made of it */
     json_int_t created_s; /* Unix time */
+    uint32_t slot;        /* the number that native replies bear */
 } hth_api_reply_options;
 
 /*

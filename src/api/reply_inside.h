@@ -124,6 +124,7 @@ struct hth_api_reply {
     char model[264];
     char id[48];
     json_int_t created_s;
+    uint32_t slot;           /* the number that the request has */
     hth_api_choice *choices; /* [n_choices] */
     size_t n_choices;
     size_t n_ended;

@@ -36,6 +36,7 @@ hth_api_dialect hth_api_kind_dialect(hth_api_kind kind)
     case HTH_API_NATIVE_COMPLETION:
     case HTH_API_TOKENIZE:
     case HTH_API_DETOKENIZE:
+    case HTH_API_SLOT:
     case HTH_API_APPLY_TEMPLATE: break;
     }
     return HTH_API_NATIVE;
@@ -371,7 +372,8 @@ hth_api_request *hth_api_request_parse_with(hth_api_kind kind, const char *body,
     request->kind = kind;
     request->options = hearth_request_default();
     request->conversation = hearth_conversation_default();
-    if (kind == HTH_API_OLLAMA_SHOW && n_bytes == 0) { /* GET */
+    request->slot = -1;
+    if ((kind == HTH_API_OLLAMA_SHOW || kind == HTH_API_SLOT) && n_bytes == 0) { /* GET, and a slot to be erased */
         body = "{}";
         n_bytes = 2;
     }
@@ -391,6 +393,7 @@ hth_api_request *hth_api_request_parse_with(hth_api_kind kind, const char *body,
         case HTH_API_NATIVE_COMPLETION: hth_api_parse_native(&parse); break;
         case HTH_API_TOKENIZE: hth_api_parse_tokenize(&parse); break;
         case HTH_API_DETOKENIZE: hth_api_parse_detokenize(&parse); break;
+        case HTH_API_SLOT: hth_api_parse_slot(&parse); break;
         case HTH_API_OLLAMA_CHAT: hth_api_parse_ollama_chat(&parse); break;
         case HTH_API_OLLAMA_GENERATE: hth_api_parse_ollama_generate(&parse); break;
         case HTH_API_OLLAMA_SHOW: hth_api_parse_ollama_show(&parse); break;

@@ -24,6 +24,7 @@ typedef enum hth_api_kind {
     HTH_API_TOKENIZE,
     HTH_API_DETOKENIZE,
     HTH_API_APPLY_TEMPLATE,
+    HTH_API_SLOT,             /* what is to become of a slot: /slots/N */
     HTH_API_RESPONSES,        /* OpenAI's /v1/responses */
     HTH_API_RESPONSES_TOKENS, /* OpenAI's /v1/responses/input_tokens */
     HTH_API_OLLAMA_CHAT,      /* Ollama's /api/chat */
@@ -80,6 +81,12 @@ typedef struct hth_api_edits {
 
 enum { HTH_API_RULES_MAX = 8 };
 
+/* A bias of every token that a text is made of. */
+typedef struct hth_api_text_bias {
+    const char *text;
+    float bias;
+} hth_api_text_bias;
+
 typedef struct hth_api_memory hth_api_memory; /* a block of the arena */
 
 typedef struct hth_api_request {
@@ -108,6 +115,12 @@ typedef struct hth_api_request {
     const hearth_token *context; /* [n_context], what came before the conversation */
     size_t n_context;
     bool is_json; /* the content is to be JSON by options.sampling.json_schema, "any object" where it says so */
+
+    const hth_api_text_bias *text_biases; /* [n_text_biases], besides those of options.sampling */
+    size_t n_text_biases;
+    json_int_t slot; /* id_slot, the number that the client wants to find its tokens under; -1: any */
+
+    const char *filename; /* of a slot's file, a plain name; NULL: none */
 
     /* /tokenize and /detokenize */
     const char *text;
@@ -157,6 +170,9 @@ void hth_api_request_free(hth_api_request *request); /* accepts NULL */
  */
 #define HTH_API_WHOLE_CONTEXT UINT32_MAX
 enum { HTH_API_LAST_N_MAX = 65536 };
+
+/* Most biases of one request, those of a text's tokens each counted. */
+enum { HTH_API_BIASES_MAX = 4096 };
 
 /* Most replies to one request: prompts times n. */
 enum { HTH_API_REPLIES_MAX = 128 };

@@ -48,6 +48,7 @@ void hth_api_parse_messages(hth_api_parse *parse); /* also of count_tokens */
 void hth_api_parse_native(hth_api_parse *parse);
 void hth_api_parse_tokenize(hth_api_parse *parse);
 void hth_api_parse_detokenize(hth_api_parse *parse);
+void hth_api_parse_slot(hth_api_parse *parse);
 void hth_api_parse_ollama_chat(hth_api_parse *parse);
 void hth_api_parse_ollama_generate(hth_api_parse *parse);
 void hth_api_parse_ollama_show(hth_api_parse *parse);
@@ -55,6 +56,7 @@ void hth_api_parse_responses(hth_api_parse *parse); /* also of input_tokens */
 
 /* ---- fields that several have ---- */
 
+enum { HTH_API_SALT_BYTES_MAX = 256 };
 /* session_id, parent_key, priority, cache_salt, return_progress. */
 #define HTH_API_EXTRA_FIELDS "session_id", "parent_key", "priority", "cache_salt", "return_progress"
 void hth_api_parse_extras(hth_api_parse *parse);
@@ -103,8 +105,8 @@ void hth_api_parse_seed(hth_api_parse *parse, json_int_t low);
         "frequency_penalty", "presence_penalty", "dry_multiplier", "dry_base", "dry_allowed_length",                 \
         "dry_penalty_last_n", "dry_sequence_breakers", "xtc_probability", "xtc_threshold", "mirostat", "logit_bias", \
         "grammar", "json_schema", "guided_json", "guided_grammar", "grammar_lazy", "grammar_triggers", "ignore_eos", \
-        "min_tokens", "cache_prompt", "t_max_predict_ms", "timings_per_token"
-/* An object from token ids to biases, as OpenAI has it, or an array of pairs, as llama.cpp has it; limit is the largest. */
+        "min_tokens", "cache_prompt", "t_max_predict_ms", "timings_per_token", "id_slot"
+/* An object from token ids or texts to biases, or an array of pairs, as llama.cpp has both; limit is the largest. */
 void hth_api_parse_logit_bias(hth_api_parse *parse, double limit);
 /* temperature, top_k, penalties and so on, from the values that the request has. */
 void hth_api_parse_chain(hth_api_parse *parse, double temperature_max);

@@ -11,7 +11,8 @@
 #include "api/request_inside.h"
 
 enum {
-    BIASES_MAX = 4096,
+    BIAS_TEXT_BYTES_MAX = 1024,
+    BIAS_TEXTS_BYTES_MAX = 16 << 10, /* together */
     BREAKERS_MAX = 64,
     TRIGGERS_MAX = 64,
 };
@@ -90,15 +91,30 @@ void hth_api_parse_chain(hth_api_parse *parse, double temperature_max)
 
 /* ---- biases ---- */
 
+/* Biases as they are read. */
+typedef struct biases {
+    hth_api_parse *parse;
+    double limit;
+    hearth_logit_bias *tokens;
+    size_t n_tokens;
+    hth_api_text_bias *texts;
+    size_t n_texts;
+    size_t n_text_bytes;
+} biases;
+
+/* Is the name of a member a number, as token ids are written? Others are texts. */
+static bool is_number(const char *name)
+{
+    name += *name == '-';
+    return *name && !name[strspn(name, "0123456789")];
+}
+
 /* A token id written as the name of a member. */
 static bool token_of(const char *name, hearth_token *out)
 {
-    char *end;
-    long id = strtol(name, &end, 10);
-
-    if (*name < '0' || *name > '9' || *end || strlen(name) > 9)
+    if (*name == '-' || strlen(name) > 9)
         return false;
-    *out = (hearth_token)id;
+    *out = (hearth_token)strtol(name, NULL, 10);
     return true;
 }
 
@@ -120,34 +136,66 @@ static bool parse_bias(hth_api_parse *parse, const json_t *value, double limit, 
     return true;
 }
 
-/* The pair of an array: [token, bias]. A token named by its text is passed over: a text may be several tokens. */
-static bool parse_pair(hth_api_parse *parse, const json_t *pair, double limit, hearth_logit_bias *biases, size_t *n)
+/* Its tokens are known where there is a model. */
+static bool add_text(biases *b, const char *text, const json_t *value)
 {
-    const json_t *token = json_array_get(pair, 0);
+    size_t n = strlen(text);
 
-    if (json_array_size(pair) != 2 || !(json_is_integer(token) || json_is_string(token))) {
-        hth_fail_type(parse->error, "logit_bias", "an array of [token id, number or false]", pair);
+    b->n_text_bytes += n;
+    if (n > BIAS_TEXT_BYTES_MAX || b->n_text_bytes > BIAS_TEXTS_BYTES_MAX) {
+        hth_api_fail(b->parse->error, HTH_API_INVALID_VALUE, "logit_bias",
+                     "'logit_bias' has texts that are too long; one may have %d bytes, and all together %d",
+                     BIAS_TEXT_BYTES_MAX, BIAS_TEXTS_BYTES_MAX);
         return false;
     }
-    if (json_is_string(token)) {
-        hth_api_note(parse->notes, "logit_bias[].text");
-        return true;
+    b->texts[b->n_texts].text = text;
+    return parse_bias(b->parse, value, b->limit, &b->texts[b->n_texts++].bias);
+}
+
+static bool add_token(biases *b, hearth_token token, const json_t *value)
+{
+    b->tokens[b->n_tokens].token = token;
+    return parse_bias(b->parse, value, b->limit, &b->tokens[b->n_tokens++].bias);
+}
+
+/* The pair of an array: [token, bias] or [text, bias]. */
+static bool add_pair(biases *b, const json_t *pair)
+{
+    const json_t *token = json_array_get(pair, 0), *value = json_array_get(pair, 1);
+
+    if (json_array_size(pair) != 2 || !(json_is_integer(token) || json_is_string(token))) {
+        hth_fail_type(b->parse->error, "logit_bias", "an array of [token id or text, number or false]", pair);
+        return false;
     }
+    if (json_is_string(token))
+        return add_text(b, json_string_value(token), value);
     if (json_integer_value(token) < 0 || json_integer_value(token) > INT32_MAX) {
-        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "logit_bias",
+        hth_api_fail(b->parse->error, HTH_API_INVALID_VALUE, "logit_bias",
                      "%" JSON_INTEGER_FORMAT " in 'logit_bias' is no token", json_integer_value(token));
         return false;
     }
-    biases[*n].token = (hearth_token)json_integer_value(token);
-    return parse_bias(parse, json_array_get(pair, 1), limit, &biases[(*n)++].bias);
+    return add_token(b, (hearth_token)json_integer_value(token), value);
+}
+
+static bool add_member(biases *b, const char *name, const json_t *value)
+{
+    hearth_token token;
+
+    if (!is_number(name))
+        return add_text(b, name, value);
+    if (token_of(name, &token))
+        return add_token(b, token, value);
+    hth_api_fail(b->parse->error, HTH_API_INVALID_VALUE, "logit_bias",
+                 "'%.40s' in 'logit_bias' is not the id of a token", name);
+    return false;
 }
 
 void hth_api_parse_logit_bias(hth_api_parse *parse, double limit)
 {
     json_t *all = hth_fields_any(&parse->body, "logit_bias");
-    size_t n_all = json_is_array(all) ? json_array_size(all) : json_object_size(all), n = 0;
-    hearth_sampling *sampling = &parse->request->options.sampling;
-    hearth_logit_bias *biases;
+    size_t n_all = json_is_array(all) ? json_array_size(all) : json_object_size(all);
+    biases b = { .parse = parse, .limit = limit };
+    hth_api_request *request = parse->request;
     const char *name;
     json_t *value;
 
@@ -157,29 +205,27 @@ void hth_api_parse_logit_bias(hth_api_parse *parse, double limit)
         hth_fail_type(parse->error, "logit_bias", "an object, or an array of pairs", all);
         return;
     }
-    if (n_all > BIASES_MAX) {
+    if (n_all > HTH_API_BIASES_MAX) {
         hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "logit_bias",
-                     "'logit_bias' has %zu tokens; at most %d are allowed", n_all, BIASES_MAX);
+                     "'logit_bias' has %zu tokens; at most %d are allowed", n_all, HTH_API_BIASES_MAX);
         return;
     }
-    biases = hth_api_allocate(parse, n_all, sizeof(*biases));
-    if (!biases)
+    b.tokens = hth_api_allocate(parse, n_all, sizeof(*b.tokens));
+    b.texts = hth_api_allocate(parse, n_all, sizeof(*b.texts));
+    if (!b.tokens || !b.texts)
         return;
     for (size_t i = 0; json_is_array(all) && i < n_all; i++)
-        if (!parse_pair(parse, json_array_get(all, i), limit, biases, &n))
+        if (!add_pair(&b, json_array_get(all, i)))
             return;
     json_object_foreach(all, name, value)
     {
-        if (!token_of(name, &biases[n].token)) {
-            hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "logit_bias",
-                         "'%.40s' in 'logit_bias' is not the id of a token", name);
-            return;
-        }
-        if (!parse_bias(parse, value, limit, &biases[n++].bias))
+        if (!add_member(&b, name, value))
             return;
     }
-    sampling->logit_bias = biases;
-    sampling->n_logit_bias = n;
+    request->options.sampling.logit_bias = b.tokens;
+    request->options.sampling.n_logit_bias = b.n_tokens;
+    request->text_biases = b.texts;
+    request->n_text_biases = b.n_texts;
 }
 
 /* ---- grammars ---- */
@@ -268,4 +314,5 @@ void hth_api_parse_native_extras(hth_api_parse *parse)
     options->no_cache_read = !cache_prompt;
     hth_fields_u32(&parse->body, "t_max_predict_ms", 0, INT32_MAX, &options->run_timeout_ms);
     hth_fields_bool(&parse->body, "timings_per_token", &request->wants_timings);
+    hth_fields_integer(&parse->body, "id_slot", -1, INT32_MAX, &request->slot);
 }

@@ -248,6 +248,11 @@ bool hth_cache_flush(hth_cache *cache, uint32_t timeout_ms)
     return !cache->writer || hth_writer_flush(cache->writer, timeout_ms);
 }
 
+const hth_signing_key *hth_cache_signing_key(const hth_cache *cache)
+{
+    return cache->key;
+}
+
 bool hth_cache_is_durable(const hth_cache *cache)
 {
     return cache->n_levels > 0 && cache->levels[cache->n_levels - 1].tier == HEARTH_TIER_DISK;

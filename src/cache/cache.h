@@ -156,6 +156,15 @@ uint8_t *hth_save_slot_payload(hth_save_slot *slot);
 /* The payload is complete: make the row visible and queue it for the file tier. Frees the slot. */
 void hth_cache_save_commit(hth_cache *cache, hth_save_slot *slot);
 void hth_cache_save_abort(hth_cache *cache, hth_save_slot *slot); /* accepts NULL */
+/*
+ * Put a row in whose image another cache made, head included, and which the caller has checked as a file is. It goes to RAM
+ * and to files as one that was saved because memory goes. *is_new_out: it was not there before. HEARTH_FULL when pinned
+ * rows leave no room in RAM. Copies image.
+ */
+hearth_status hth_cache_put(hth_cache *cache, const hth_row_meta *meta, const uint8_t *image, size_t n_bytes,
+                            bool *is_new_out, hearth_error *err);
+/* What rows are signed with; NULL: nothing. */
+const hth_signing_key *hth_cache_signing_key(const hth_cache *cache);
 
 /* ---- watching and steering ---- */
 

@@ -5,6 +5,7 @@
  * makes the row visible and hands it to the writer. So a row is in memory once, from the engine to the file.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/os.h"
 #include "cache/cache_inside.h"
@@ -218,4 +219,29 @@ void hth_cache_save_abort(hth_cache *cache, hth_save_slot *slot)
         return;
     hth_ram_tier_unpin(cache->ram, slot->row);
     free(slot);
+}
+
+hearth_status hth_cache_put(hth_cache *cache, const hth_row_meta *meta, const uint8_t *image, size_t n_bytes,
+                            bool *is_new_out, hearth_error *err)
+{
+    hth_ram_row *row;
+
+    if (hth_cache_is_saved(cache, &meta->id)) {
+        *is_new_out = false;
+        return HEARTH_OK;
+    }
+    row = hth_ram_tier_reserve(cache->ram, n_bytes);
+    if (!row)
+        return hth_fail(err, HEARTH_FULL, "no room in the RAM tier for a row of %zu bytes", n_bytes);
+    memcpy(hth_ram_row_image(row), image, n_bytes);
+    row = hth_ram_tier_insert(cache->ram, row, meta);
+    hth_rejected_forget(&cache->rejected, &meta->id);
+    hth_past_forget_gone(&cache->past, &meta->id);
+    if (cache->writer) {
+        hth_cache_fill_faster(cache, cache->n_levels - 1, row);
+        hth_cache_store(cache, row);
+    }
+    hth_ram_tier_unpin(cache->ram, row);
+    *is_new_out = true;
+    return HEARTH_OK;
 }

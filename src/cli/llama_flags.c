@@ -88,7 +88,6 @@ static const flag flags[] = {
     { { "--cache-prompt" }, NOTHING, WITHOUT_EFFECT, .to = "prompts are always cached; --no-cache turns it off" },
     { { "--cache-reuse" }, VALUE, WITHOUT_EFFECT, .to = "what begins alike is reused, and nothing else is exact" },
     { { "--slot-prompt-similarity", "-sps" }, VALUE, WITHOUT_EFFECT, .to = "any slot has any cached prefix" },
-    { { "--slot-save-path" }, VALUE, WITHOUT_EFFECT, .to = "the cache's directory, --cache, keeps what slots hold" },
     { { "--no-context-shift" }, NOTHING, WITHOUT_EFFECT, .to = "there is none" },
     { { "--metrics" }, NOTHING, WITHOUT_EFFECT, .to = "they are always there; --admin gives them an address" },
     { { "--slots" }, NOTHING, WITHOUT_EFFECT, .to = "they are always there" },

@@ -75,6 +75,17 @@ static void check_writable(const char *what, const char *path, hth_problems *pro
         hth_problems_add(problems, "%s '%s' cannot be written: '%s': %s", what, path, place, strerror(errno));
 }
 
+/* Nobody makes it: a name that is spelled wrong is no folder for what clients save. */
+static void check_folder(const char *what, const char *path, hth_problems *problems)
+{
+    struct stat st;
+
+    if (path && stat(path, &st) != 0)
+        hth_problems_add(problems, "%s '%s' cannot be used: %s", what, path, strerror(errno));
+    else
+        check_writable(what, path, problems);
+}
+
 static void check_cache(const hth_model_setup *setup, hth_problems *problems)
 {
     char directory[PATH_MAX];
@@ -188,6 +199,7 @@ void hth_serve_set_check(const hth_serve_set *set, bool thorough, hth_problems *
     for (size_t i = 0; i < options->n_models; i++)
         check_model(set, i, thorough, problems);
     check_memory(options, problems);
+    check_folder("the folder of saved slots (slot_save_path)", options->slot_directory, problems);
     if (!thorough)
         return;
     check_tls(options, problems);

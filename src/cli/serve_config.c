@@ -399,6 +399,7 @@ static bool make_worker(const loader *l, const hth_serve_model *model, hth_serve
     add_arguments(l, &hth_worker_model_options, &model->setup, &usual, arguments);
     add_arguments(l, &hth_worker_request_options, &l->o->server, &usual_server, arguments);
     add_arguments(l, &hth_worker_stream_options, &l->o->server, &usual_server, arguments);
+    add_arguments(l, &hth_worker_slot_options, &l->o->server, &usual_server, arguments);
     list = hth_pool_alloc(l->pool, (arguments->n + 1) * sizeof(*list));
     if (arguments->failed || !list)
         return no_memory(l);

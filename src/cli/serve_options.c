@@ -390,6 +390,14 @@ static const hth_option worker_stream_rows[] = {
       .offset = IN_SERVER(linger_ms), .low = 0, .high = 3600000, .key = "linger_ms" },
 };
 
+static const hth_option worker_slot_rows[] = {
+    { "slot-save-path", 0, HTH_OPTION_TEXT, "DIR",
+      "clients may save slots here, and restore them (POST /slots/N?action=save; default: they may not)",
+      .offset = IN_SERVER(slot_directory), .key = "slot_save_path", .is_path = true },
+};
+
+static const hth_option_table worker_slot_table = TABLE(worker_slot_rows);
+
 static const hth_option_table worker_stream_table = TABLE(worker_stream_rows);
 
 static const hth_option stream_rows[] = {
@@ -447,6 +455,7 @@ static const hth_option key_rows[] = {
       .offset = AT(server.allow_public_without_keys), .key = "allow_public_without_keys" },
     { "props", 0, HTH_OPTION_FLAG, NULL, "answer POST /props, which has no effect, instead of refusing it",
       .offset = AT(server.allows_props), .key = "props" },
+    { .kind = HTH_OPTION_TABLE, .table = &worker_slot_table, .offset = AT(server) },
     { "default-model", 0, HTH_OPTION_TEXT, "NAME",
       "the model for names that mean none, and for requests that name none (default: the first); none: such names are "
       "404",
@@ -579,6 +588,7 @@ const hth_option_table hth_serve_model_keys = TABLE(model_key_rows);
 const hth_option_table hth_worker_model_options = TABLE(worker_rows);
 const hth_option_table hth_worker_request_options = TABLE(worker_limit_rows);
 const hth_option_table hth_worker_stream_options = TABLE(worker_stream_rows);
+const hth_option_table hth_worker_slot_options = TABLE(worker_slot_rows);
 
 void hth_serve_options_init(hth_serve_options *out)
 {

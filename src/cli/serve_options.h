@@ -70,6 +70,7 @@ extern const hth_option_table hth_serve_model_keys; /* in an hth_serve_model: th
 extern const hth_option_table hth_worker_model_options;   /* in an hth_model_setup */
 extern const hth_option_table hth_worker_request_options; /* in an hth_server_options */
 extern const hth_option_table hth_worker_stream_options;  /* likewise */
+extern const hth_option_table hth_worker_slot_options;    /* likewise */
 
 void hth_serve_options_init(hth_serve_options *out); /* the defaults */
 /* Do clients have to show a key, by what was said so far? */

@@ -33,6 +33,7 @@ typedef struct worker_options {
     uint64_t schema_bytes_max;
     const char *unknown_fields;
     const char *normalize;
+    const char *slot_directory;
     uint64_t headers_bytes_max;
     uint32_t connections_max;
     bool no_sandbox;
@@ -64,6 +65,8 @@ static const hth_option rows[] = {
     { "unknown-fields", 0, HTH_OPTION_TEXT, "WORD", "of a request: pass or refuse (default pass)",
       .offset = AT(unknown_fields) },
     { "normalize", 0, HTH_OPTION_TEXT, "WORD", "of prompts: on or off (default on)", .offset = AT(normalize) },
+    { "slot-save-path", 0, HTH_OPTION_TEXT, "DIR",
+      "clients may save slots here, and restore them (default: they may not)", .offset = AT(slot_directory) },
     { "connections-max", 0, HTH_OPTION_U32, "N", "at once (default 16384)", .offset = AT(connections_max), .low = 1,
       .high = 1 << 20 },
     { "drain-ms", 0, HTH_OPTION_U32, "MS",
@@ -187,6 +190,7 @@ static hearth_status run(const worker_options *options, const char *template_tex
         .limits = hth_api_limits_default(),
         .defaults = &options->setup.defaults,
         .advice = &advice,
+        .slot_directory = options->slot_directory,
         .linger_ms = options->linger_ms,
         .silence_ms = options->keep_alive_ms,
         .drain_timeout_ms = options->drain_ms,

@@ -1,6 +1,6 @@
 /*
  * row_export.c - a cached prefix as one plain KVC file
- *
+  *
  *   1. find the row of the key and, parent by parent, those that it stands on, back to token 0
  *   2. read each and check all of it; the keys of all their tokens in turn must be those of the rows
  *   3. join the states (blob_join.h): once for their CRC32C, which stands in the head, once more for the signature where
@@ -24,7 +24,6 @@ enum { HEX_KEY_BYTES = 2 * HTH_KEY_BYTES + 1 };
 
 /* A row of the prefix. */
 typedef struct part {
-    hth_file_tier *tier;
     hth_row_meta meta;
     uint8_t *bytes; /* once it is read */
     size_t n_bytes;
@@ -32,15 +31,16 @@ typedef struct part {
 } part;
 
 typedef struct exporter {
-    hth_file_tier *const *tiers;
-    size_t n_tiers;
+    const hth_row_source *source;
     const hth_export_options *options;
-    hth_key key;
+    hth_key last; /* of the row that holds the prefix's end */
+    hth_key key;  /* of the prefix */
     const char *path;
 
     part *parts; /* the last row first, until they are turned round */
     size_t n_parts;
     size_t capacity;
+    bool has_logits;
     part logits; /* bytes NULL: there are none */
 
     uint8_t *tokens; /* of the whole prefix, as they stand in files */
@@ -76,13 +76,7 @@ static bool find(const exporter *e, const hth_key *key, hth_row_kind kind, part 
 {
     hth_row_id id = { .key = *key, .kind = kind };
 
-    for (size_t i = 0; i < e->n_tiers; i++) {
-        if (hth_file_tier_has(e->tiers[i], &id, &out->meta)) {
-            out->tier = e->tiers[i];
-            return true;
-        }
-    }
-    return false;
+    return e->source->find(&id, &out->meta, e->source->user_data);
 }
 
 static hearth_status add_part(exporter *e, const part *found, hearth_error *err)
@@ -106,9 +100,9 @@ static hearth_status find_last(exporter *e, part *out, hearth_error *err)
     char hex[HEX_KEY_BYTES];
 
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-        if (find(e, &e->key, kinds[i], out))
+        if (find(e, &e->last, kinds[i], out))
             return HEARTH_OK;
-    hex_of(&e->key, hex);
+    hex_of(&e->last, hex);
     return hth_fail(err, HEARTH_NOT_FOUND,
                     "no tail, block or snapshot of the cache has the key %s; 'hearth cache ls' lists those there are",
                     hex);
@@ -168,15 +162,6 @@ static hearth_status find_parts(exporter *e, hearth_error *err)
 
 /* ---- reading ---- */
 
-static uint8_t *buffer_for(size_t n_bytes, void *user_data)
-{
-    part *into = user_data;
-
-    free(into->bytes); /* of a read that failed */
-    into->bytes = malloc(n_bytes);
-    return into->bytes;
-}
-
 static hearth_status bad_row(const part *row, const char *why, hearth_error *err)
 {
     char hex[HEX_KEY_BYTES];
@@ -186,15 +171,11 @@ static hearth_status bad_row(const part *row, const char *why, hearth_error *err
                     hex, hth_row_kind_name(row->meta.id.kind), why);
 }
 
-/* A tier may know of a row and have lost its file; then the others are asked. */
 static hearth_status read_bytes(const exporter *e, part *row, hearth_error *err)
 {
-    hearth_status status = hth_file_tier_read(row->tier, &row->meta.id, buffer_for, row, &row->n_bytes, err);
+    hearth_status status = e->source->read(&row->meta, &row->bytes, &row->n_bytes, e->source->user_data, err);
     char hex[HEX_KEY_BYTES];
 
-    for (size_t i = 0; i < e->n_tiers && status == HEARTH_NOT_FOUND; i++)
-        if (e->tiers[i] != row->tier)
-            status = hth_file_tier_read(e->tiers[i], &row->meta.id, buffer_for, row, &row->n_bytes, err);
     if (status != HEARTH_NOT_FOUND)
         return status;
     hex_of(&row->meta.id.key, hex);
@@ -213,7 +194,7 @@ static hearth_status read_part(exporter *e, part *row, hearth_error *err)
     if (status != HEARTH_OK)
         return status;
     sound = hth_kvc_parse(row->bytes, row->n_bytes, NULL, &row->info, &fault);
-    if (sound && e->options->signing_key)
+    if (sound && e->options->signing_key && !e->source->is_trusted)
         sound = hth_kvc_verify_signature(row->bytes, row->n_bytes, &row->info, e->options->signing_key, &fault);
     if (!sound) {
         hth_kvc_fault_text(&fault, text, sizeof(text));
@@ -227,6 +208,24 @@ static hearth_status read_part(exporter *e, part *row, hearth_error *err)
         hth_kvc_n_tokens(&row->info) != row->meta.n_tokens)
         return bad_row(row, "it is not the row of its name", err);
     return progress(e, row->n_bytes, err);
+}
+
+/* Leave out what the last row has behind the prefix's end. */
+static hearth_status cut_tokens(exporter *e, hearth_error *err)
+{
+    const hth_keyspace *keyspace = &e->parts[0].info.keyspace;
+    uint32_t n_tokens = e->options->n_tokens > 0 ? e->options->n_tokens : e->n_tokens;
+    hth_key key;
+
+    if (n_tokens > e->n_tokens || n_tokens <= e->parts[e->n_parts - 1].meta.first_position)
+        return hth_fail(err, HEARTH_MISUSE, "the prefix's last row ends at token %u; token %u is not in it",
+                        e->n_tokens, n_tokens);
+    e->n_tokens = n_tokens;
+    if (!hth_key_of_bytes(keyspace, e->tokens, (size_t)4 * n_tokens, &key))
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a key");
+    if (!hth_key_equal(&key, &e->key))
+        return bad_row(&e->parts[e->n_parts - 1], "its tokens are not those of the prefix", err);
+    return HEARTH_OK;
 }
 
 /* Put the rows' tokens behind one another, and see that each row's key is that of all tokens up to its end. */
@@ -263,6 +262,7 @@ static hearth_status collect_tokens(exporter *e, hearth_error *err)
             goto out;
         }
     }
+    status = cut_tokens(e, err);
 out:
     hth_key_stream_free(stream);
     return status;
@@ -296,7 +296,7 @@ static hearth_status read_parts(exporter *e, hearth_error *err)
         status = read_part(e, &e->parts[i], err);
     if (status == HEARTH_OK)
         status = collect_tokens(e, err);
-    if (status == HEARTH_OK && e->logits.tier)
+    if (status == HEARTH_OK && e->has_logits)
         status = read_logits(e, err);
     return status;
 }
@@ -319,7 +319,7 @@ static hearth_status join_states(exporter *e, hearth_error *err)
     hth_blob_format format;
     hearth_status status;
 
-    if (e->n_parts == 1 && e->parts[0].meta.id.kind == HTH_ROW_SNAPSHOT) {
+    if (e->n_parts == 1 && e->parts[0].meta.id.kind == HTH_ROW_SNAPSHOT && e->n_tokens == e->parts[0].meta.n_tokens) {
         e->payload_bytes = e->parts[0].info.payload_byte_count;
         return HEARTH_OK;
     }
@@ -449,7 +449,8 @@ static hearth_status run(exporter *e, hth_whole_file **file, hearth_error *err)
 
     if (status != HEARTH_OK)
         return status;
-    if (!e->options->without_logits && find(e, &e->key, HTH_ROW_LOGITS, &e->logits))
+    e->has_logits = !e->options->without_logits && find(e, &e->key, HTH_ROW_LOGITS, &e->logits);
+    if (e->has_logits)
         e->bytes_total += e->logits.meta.bytes;
     e->bytes_total = e->bytes_total < UINT64_MAX / 2 ? 2 * e->bytes_total : UINT64_MAX;
     status = hth_whole_file_begin(e->options->fs ? e->options->fs : hth_fs_system(), e->path,
@@ -470,15 +471,14 @@ static void part_deinit(part *row)
     free(row->bytes);
 }
 
-hearth_status hth_row_export(hth_file_tier *const *tiers, size_t n_tiers, const hth_key *key, const char *path,
-                             const hth_export_options *options, hth_exported *out, hearth_error *err)
+hearth_status hth_row_export_from(const hth_row_source *source, const hth_key *last, const hth_key *key,
+                                  const char *path, const hth_export_options *options, hth_exported *out,
+                                  hearth_error *err)
 {
-    exporter e = { .tiers = tiers, .n_tiers = n_tiers, .options = options, .key = *key, .path = path };
+    exporter e = { .source = source, .options = options, .last = *last, .key = *key, .path = path };
     hth_whole_file *file = NULL;
-    hearth_status status;
+    hearth_status status = run(&e, &file, err);
 
-    assert(n_tiers > 0);
-    status = run(&e, &file, err);
     if (status == HEARTH_OK)
         status = hth_whole_file_commit(file, err);
     else

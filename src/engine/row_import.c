@@ -21,7 +21,7 @@
 #include "engine/blob_join.h"
 
 typedef struct importer {
-    hth_file_tier *tier;
+    const hth_row_sink *sink;
     const hth_import_options *options;
     const char *path;
 
@@ -124,6 +124,9 @@ static hearth_status check_kind(importer *in, hearth_error *err)
                         "'%s' is of another model, or was made with other context parameters or by another build",
                         in->path);
     in->n_tokens = (uint32_t)hth_kvc_n_tokens(&in->info);
+    if (in->options->n_tokens_max > 0 && in->n_tokens > in->options->n_tokens_max)
+        return hth_fail(err, HEARTH_UNSUPPORTED, "'%s' has %u tokens, and there is room for %u", in->path, in->n_tokens,
+                        in->options->n_tokens_max);
     return HEARTH_OK;
 }
 
@@ -224,7 +227,7 @@ static hearth_status publish(importer *in, hth_row_meta *meta, const hth_kvc_inf
     if (meta->bytes > HTH_ROW_FILE_BYTES_MAX)
         return hth_fail(err, HEARTH_UNSUPPORTED, "a row of '%s' would have %" PRIu64 " bytes, more than a row may have",
                         in->path, meta->bytes);
-    status = hth_file_tier_publish(in->tier, meta, in->image, (size_t)meta->bytes, &published, err);
+    status = in->sink->publish(meta, in->image, (size_t)meta->bytes, &published, in->sink->user_data, err);
     if (status != HEARTH_OK)
         return status;
     in->done.n_rows++;
@@ -335,15 +338,30 @@ static hearth_status run(importer *in, hearth_error *err)
     return status == HEARTH_OK ? progress(in, UINT64_MAX, err) : status; /* that is all */
 }
 
-hearth_status hth_row_import(hth_file_tier *tier, const char *path, const hth_import_options *options,
-                             hth_imported *out, hearth_error *err)
+static hearth_status keep_tokens(importer *in, hearth_error *err)
 {
-    importer in = { .tier = tier, .options = options, .path = path };
+    hearth_token *tokens = malloc(in->n_tokens * sizeof(*tokens));
+
+    if (!tokens)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the %u tokens of '%s'", in->n_tokens, in->path);
+    for (uint32_t i = 0; i < in->n_tokens; i++)
+        tokens[i] = token_at(in, i);
+    in->done.tokens = tokens;
+    return HEARTH_OK;
+}
+
+hearth_status hth_row_import_into(const hth_row_sink *sink, const char *path, const hth_import_options *options,
+                                  hth_imported *out, hearth_error *err)
+{
+    importer in = { .sink = sink, .options = options, .path = path };
     hearth_status status = run(&in, err);
 
+    if (status == HEARTH_OK && options->keeps_tokens)
+        status = keep_tokens(&in, err);
     if (status == HEARTH_OK) {
         in.done.key = in.key;
         in.done.n_tokens = in.n_tokens;
+        in.done.bytes = in.n_bytes;
         *out = in.done;
     }
     hth_key_stream_free(in.stream);

@@ -10,11 +10,13 @@
  * plain attention, as one snapshot row where it is not. A prompt that begins with those tokens then hits, by the model
  * and under the context parameters that the file names.
  *
- * Both work on a file tier by hand, beside any processes that use it, and may be called from any thread that may block.
+ * Both work on a file tier by hand, beside any processes that use it, or through a cache that is open (row_transfer_cache.c).
+ * They may be called from any thread that may block.
  */
 #ifndef HTH_ENGINE_ROW_TRANSFER_H
 #define HTH_ENGINE_ROW_TRANSFER_H
 
+#include "cache/cache.h"
 #include "cache/file_tier.h"
 #include "cache/signing_key.h"
 
@@ -28,8 +30,9 @@ typedef bool (*hth_transfer_progress_fn)(uint64_t bytes_done, uint64_t bytes_tot
 
 /* All zeros are good defaults. What it points to is read during the call only. */
 typedef struct hth_export_options {
-    bool replace;                       /* a file of that name is replaced; otherwise it is left alone */
-    bool without_logits;                /* leave the logits out */
+    bool replace;        /* a file of that name is replaced; otherwise it is left alone */
+    bool without_logits; /* leave the logits out */
+    uint32_t n_tokens;   /* the prefix ends there, inside the last row; 0: with it. Not of rows that cannot be cut */
     const hth_signing_key *signing_key; /* rows not signed with it are refused, and the file is signed; NULL: neither */
     const hth_fs *fs;                   /* for the file; NULL: the system's */
     hth_transfer_progress_fn progress;  /* may be NULL */
@@ -60,11 +63,36 @@ typedef struct hth_exported {
 hearth_status hth_row_export(hth_file_tier *const *tiers, size_t n_tiers, const hth_key *key, const char *path,
                              const hth_export_options *options, hth_exported *out, hearth_error *err);
 
+/*
+ * The same out of an open cache, from whichever tier has a row, of the keyspace that it has to be of. last is the key of the
+ * row in which the prefix ends, key that of the prefix itself; they differ where options->n_tokens cuts the row. The
+ * cache has checked its rows, and signs in its own time: the file alone is signed with the key.
+ */
+hearth_status hth_row_export_cached(hth_cache *cache, const hth_keyspace *keyspace, const hth_key *last,
+                                    const hth_key *key, const char *path, const hth_export_options *options,
+                                    hth_exported *out, hearth_error *err);
+
+/* Where the rows of an export come from. */
+typedef struct hth_row_source {
+    bool (*find)(const hth_row_id *id, hth_row_meta *out, void *user_data);
+    /* A row's bytes, a new array that is released with free. HEARTH_NOT_FOUND: it is gone. */
+    hearth_status (*read)(const hth_row_meta *meta, uint8_t **bytes_out, size_t *n_out, void *user_data,
+                          hearth_error *err);
+    void *user_data;
+    bool is_trusted; /* its rows need no signature */
+} hth_row_source;
+
+hearth_status hth_row_export_from(const hth_row_source *source, const hth_key *last, const hth_key *key,
+                                  const char *path, const hth_export_options *options, hth_exported *out,
+                                  hearth_error *err);
+
 /* ---- into a cache ---- */
 
 /* All zeros are good defaults. What it points to is read during the call only. */
 typedef struct hth_import_options {
     const hth_keyspace *keyspace;       /* refuse files that are not of this model and context; NULL: take any */
+    uint32_t n_tokens_max;              /* refuse longer prefixes; 0: any length */
+    bool keeps_tokens;                  /* they are wanted afterwards */
     const hth_signing_key *signing_key; /* a file not signed with it is refused, and rows are signed; NULL: neither */
     const hth_fs *fs;                   /* for the file; NULL: the system's */
     hth_transfer_progress_fn progress;  /* may be NULL */
@@ -77,6 +105,8 @@ typedef struct hth_imported {
     size_t n_rows;      /* that the prefix has now, with that of the logits */
     size_t n_published; /* those of them that were not there before */
     bool has_logits;
+    uint64_t bytes;       /* of the file */
+    hearth_token *tokens; /* [n_tokens], released with free; NULL: not asked for */
 } hth_imported;
 
 /*
@@ -94,5 +124,20 @@ typedef struct hth_imported {
  */
 hearth_status hth_row_import(hth_file_tier *tier, const char *path, const hth_import_options *options,
                              hth_imported *out, hearth_error *err);
+
+/* The same into an open cache, which writes the rows to its files in its own time. HEARTH_FULL: no room in RAM. */
+hearth_status hth_row_import_cached(hth_cache *cache, const char *path, const hth_import_options *options,
+                                    hth_imported *out, hearth_error *err);
+
+/* Where the rows of an import go. */
+typedef struct hth_row_sink {
+    /* *published_out: it was not there before. */
+    hearth_status (*publish)(const hth_row_meta *meta, const uint8_t *bytes, size_t n_bytes, bool *published_out,
+                             void *user_data, hearth_error *err);
+    void *user_data;
+} hth_row_sink;
+
+hearth_status hth_row_import_into(const hth_row_sink *sink, const char *path, const hth_import_options *options,
+                                  hth_imported *out, hearth_error *err);
 
 #endif

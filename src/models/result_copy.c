@@ -31,6 +31,7 @@ void hth_result_copy(hearth_result *out, const hearth_result *result)
     size_t n_tokens = result->stats.completion_tokens;
 
     *out = *result;
+    out->prompt = NULL;
     out->text = copy_of(result->text, result->n_bytes);
     out->tokens = copy_of(result->tokens, n_tokens * sizeof(*out->tokens));
     out->logprobs = logprobs_of(result->logprobs, n_tokens, result);

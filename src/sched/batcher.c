@@ -340,6 +340,12 @@ bool hth_batcher_end_session(hth_batcher *batcher, const uint8_t fingerprint[32]
     return hth_pool_end_session(batcher->pool, fingerprint, session);
 }
 
+void hth_batcher_forget(hth_batcher *batcher, const uint8_t fingerprint[32], const hearth_token *tokens,
+                        uint32_t n_tokens, uint32_t n_kept)
+{
+    hth_pool_forget(batcher->pool, fingerprint, tokens, n_tokens, n_kept);
+}
+
 void hth_batcher_status_get(const hth_batcher *batcher, hth_batcher_status *out)
 {
     const hth_cells *cells = hth_pool_cells(batcher->pool);

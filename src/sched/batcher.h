@@ -77,6 +77,9 @@ bool hth_batcher_is_idle(const hth_batcher *batcher);
 void hth_batcher_save(hth_batcher *batcher, hearth_save_reason reason);
 /* False when no cells are kept for the session. */
 bool hth_batcher_end_session(hth_batcher *batcher, const uint8_t fingerprint[32], const char *session);
+/* hth_pool_forget. */
+void hth_batcher_forget(hth_batcher *batcher, const uint8_t fingerprint[32], const hearth_token *tokens,
+                        uint32_t n_tokens, uint32_t n_kept);
 
 typedef struct hth_batcher_status {
     hearth_activity activity; /* of the request that has run longest */

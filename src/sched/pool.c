@@ -318,6 +318,18 @@ bool hth_pool_end_session(hth_pool *pool, const uint8_t fingerprint[32], const c
     return false;
 }
 
+void hth_pool_forget(hth_pool *pool, const uint8_t fingerprint[32], const hearth_token *tokens, uint32_t n_tokens,
+                     uint32_t n_kept)
+{
+    for (uint32_t i = 0; i < pool->n_seats; i++) {
+        hth_seat *seat = &pool->seats[i];
+
+        if (!seat->is_running && hth_sequence_has_fingerprint(seat->sequence, fingerprint) &&
+            hth_sequence_common(seat->sequence, tokens, n_tokens) > n_kept)
+            drop(seat);
+    }
+}
+
 void hth_pool_keep_session(hth_pool *pool, const uint8_t fingerprint[32], const char *session, uint64_t until_ns)
 {
     for (uint32_t i = 0; i < pool->n_seats; i++)

@@ -70,6 +70,11 @@ void hth_pool_limit_idle(hth_pool *pool, uint32_t n_cells);
 
 /* Is a sequence kept for that session? ending: it becomes an ordinary finished one. */
 bool hth_pool_end_session(hth_pool *pool, const uint8_t fingerprint[32], const char *session);
+/*
+ * Finished sequences that have more than n_kept of these tokens in common with them are emptied, unsaved. What runs stays.
+ */
+void hth_pool_forget(hth_pool *pool, const uint8_t fingerprint[32], const hearth_token *tokens, uint32_t n_tokens,
+                     uint32_t n_kept);
 /* A sequence that waits for its session's request, which will not come back, is kept until then. */
 void hth_pool_keep_session(hth_pool *pool, const uint8_t fingerprint[32], const char *session, uint64_t until_ns);
 /* End the sessions whose time has come. */

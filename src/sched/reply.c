@@ -524,6 +524,7 @@ hearth_status hth_reply_new(const hth_workplace *workplace, const hth_request *r
             request->n_predict < 0 || (uint32_t)request->n_predict > room ? room : (uint32_t)request->n_predict;
         reply->result.n_top_logprobs = request->n_top_logprobs;
         reply->result.stats.prompt_tokens = request->n_prompt;
+        reply->result.prompt = request->prompt;
         reply->text = hth_text_stream_new((const char *const *)request->stop, request->n_stop);
     }
     if (!reply || !reply->text || !append_text(reply, "", 0)) { /* an empty reply is an empty text, not a missing one */

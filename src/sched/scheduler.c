@@ -27,7 +27,7 @@ enum { MESSAGES_SPARE = 256 };
 
 typedef enum message_kind { MESSAGE_SLOTS, MESSAGE_ORDER, MESSAGE_WAKE } message_kind;
 
-typedef enum order_kind { ORDER_SAVE, ORDER_END_SESSION } order_kind;
+typedef enum order_kind { ORDER_SAVE, ORDER_END_SESSION, ORDER_FORGET } order_kind;
 
 /*
  * Something to be done between two ticks, for which somebody waits. Shared by the asking thread and the scheduler; the
@@ -42,7 +42,10 @@ typedef struct order {
     hearth_save_reason reason;
     uint8_t fingerprint[32];
     char session[HTH_SESSION_BYTES_MAX + 1];
-    bool found; /* the session */
+    bool found;                 /* the session */
+    const hearth_token *tokens; /* [n_tokens], the asker's, who waits for it */
+    uint32_t n_tokens;
+    uint32_t n_kept;
 } order;
 
 typedef struct message {
@@ -139,6 +142,9 @@ static void obey(hth_scheduler *scheduler, order *one)
     hth_workplace_note(hth_scheduler_workplace(scheduler), HEARTH_WORK_BEGINS, NULL, 0);
     switch (one->kind) {
     case ORDER_SAVE: hth_batcher_save(scheduler->batcher, one->reason); break;
+    case ORDER_FORGET:
+        hth_batcher_forget(scheduler->batcher, one->fingerprint, one->tokens, one->n_tokens, one->n_kept);
+        break;
     case ORDER_END_SESSION: found = hth_batcher_end_session(scheduler->batcher, one->fingerprint, one->session); break;
     }
     hth_workplace_note(hth_scheduler_workplace(scheduler), HEARTH_WORK_ENDS, NULL, 0);
@@ -537,6 +543,21 @@ hearth_status hth_scheduler_end_session(hth_scheduler *scheduler, const uint8_t 
         return hth_fail(err, HEARTH_NOT_FOUND,
                         "no cells are kept for session_id '%s'; it has ended, expired, or never was", session);
     return status;
+}
+
+hearth_status hth_scheduler_forget(hth_scheduler *scheduler, const uint8_t fingerprint[32], const hearth_token *tokens,
+                                   uint32_t n_tokens, uint32_t n_kept, hearth_error *err)
+{
+    order *one = order_new(ORDER_FORGET);
+    bool done = false, found = false;
+
+    if (!one)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to forget a prompt");
+    memcpy(one->fingerprint, fingerprint, sizeof(one->fingerprint));
+    one->tokens = tokens;
+    one->n_tokens = n_tokens;
+    one->n_kept = n_kept;
+    return give_order(scheduler, one, NULL, &done, &found, err);
 }
 
 void hth_scheduler_status_get(hth_scheduler *scheduler, hth_batcher_status *out)

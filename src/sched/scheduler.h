@@ -52,6 +52,13 @@ hearth_status hth_scheduler_save(hth_scheduler *scheduler, hearth_save_reason re
 hearth_status hth_scheduler_end_session(hth_scheduler *scheduler, const uint8_t fingerprint[32], const char *session,
                                         hearth_error *err);
 
+/*
+ * Empty finished sequences, unsaved, that have more than n_kept of these tokens in common with them: their rows are about
+ * to go. tokens is read during the call. HEARTH_NO_MEMORY, HEARTH_BUSY.
+ */
+hearth_status hth_scheduler_forget(hth_scheduler *scheduler, const uint8_t fingerprint[32], const hearth_token *tokens,
+                                   uint32_t n_tokens, uint32_t n_kept, hearth_error *err);
+
 /* As of the last tick. Never waits for an evaluation. */
 void hth_scheduler_status_get(hth_scheduler *scheduler, hth_batcher_status *out);
 

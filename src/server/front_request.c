@@ -10,6 +10,7 @@
  * when they are over, whoever answered them; pages for operators are not.
  */
 #include <assert.h>
+#include <ctype.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -532,17 +533,41 @@ static void serve_stream(request *r)
 
 /* ---- the way through ---- */
 
+enum { TARGET_BYTES = 128 };
+
+/* What a client wrote, as a word of a target: cut, and without what means something there. No word that is known has such bytes. */
+static void copy_word(char out[TARGET_BYTES / 4], const char *text)
+{
+    (void)snprintf(out, TARGET_BYTES / 4, "%s", text);
+    for (; *out; out++)
+        if (!isalnum((unsigned char)*out) && *out != '-')
+            *out = '_';
+}
+
+/* Which slot, and what is to become of it. */
+static void write_slot_target(const request *r, char target[TARGET_BYTES])
+{
+    const char *action = hth_http_query(r->exchange, "action");
+    char number[TARGET_BYTES / 4], word[TARGET_BYTES / 4];
+
+    copy_word(number, r->path + strlen(r->route->path));
+    copy_word(word, action ? action : "");
+    (void)snprintf(target, TARGET_BYTES, "%s%s?action=%s", r->route->path, number, word); /* fits */
+}
+
 static void relay(request *r)
 {
     const hth_server_model *model = choose_model(r);
     hth_relay *relayed;
     bool wants_kept;
-    char target[128];
+    char target[TARGET_BYTES];
 
     if (!model)
         return; /* and the request is over */
     wants_kept = r->route->kind == HTH_ROUTE_GENERATE && hth_front_wants_kept(r->exchange);
     (void)snprintf(target, sizeof(target), "%s", r->route->path);
+    if (r->route->kind == HTH_ROUTE_SLOT)
+        write_slot_target(r, target);
     if (r->route->kind == HTH_ROUTE_EXPLAIN) {
         const char *endpoint = hth_http_query(r->exchange, "endpoint");
         const hth_route *asked = endpoint ? hth_route_find(endpoint) : NULL;

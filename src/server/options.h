@@ -107,6 +107,8 @@ typedef struct hth_server_options {
     uint32_t retries_max;      /* a request whose workers died so often is not tried again; default 3 */
     bool no_sandbox;
 
+    const char *slot_directory; /* where clients may save what slots hold; NULL: nowhere */
+
     /* Streams, and clients that leave. */
     uint32_t keep_alive_ms;     /* a stream that was silent for so long shows that it is alive; 0: never */
     uint32_t linger_ms;         /* the prompt of a request whose client left is read on for so long; 0: not at all */

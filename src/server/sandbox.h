@@ -40,11 +40,12 @@ bool hth_sandbox_files(const hth_sandbox_paths *paths, const hth_log *log);
 bool hth_sandbox_calls(const hth_log *log);
 
 /*
- * The paths of a worker: the model, the engine's module, what the runtime's options name, and the socket's folder; and
- * the ports of the RPC servers (NULL: none). Released with hth_sandbox_paths_free; NULL without memory.
+ * The paths of a worker: the model, the engine's module, what the runtime's options name, the socket's folder, and that of
+ * saved slots (NULL: none); and the ports of the RPC servers (NULL: none). Released with hth_sandbox_paths_free; NULL without memory.
  */
 hth_sandbox_paths *hth_sandbox_paths_of_worker(const char *model_path, const char *rpc_servers,
-                                               const hearth_runtime_options *runtime, const char *socket_path);
+                                               const hearth_runtime_options *runtime, const char *socket_path,
+                                               const char *slot_directory);
 void hth_sandbox_paths_free(hth_sandbox_paths *paths); /* accepts NULL */
 
 #endif

@@ -39,7 +39,8 @@ static const char *keep(strings *texts, const char *text)
 }
 
 /* One pass with at NULL counts their bytes. */
-static void fill(list *all, strings *texts, const char *model_path, const hearth_runtime_options *runtime)
+static void fill(list *all, strings *texts, const char *model_path, const hearth_runtime_options *runtime,
+                 const char *slot_directory)
 {
     const char *engine = runtime->engine_directory ? runtime->engine_directory : getenv("HEARTH_ENGINE_DIRECTORY");
     size_t n_read = 0, n_write = 0;
@@ -53,6 +54,8 @@ static void fill(list *all, strings *texts, const char *model_path, const hearth
 
     all->write[n_write++] = all->socket_folder;
     all->write[n_write++] = all->nvidia_cache;
+    if (slot_directory)
+        all->write[n_write++] = keep(texts, slot_directory);
     if (!runtime->cache_disabled) {
         all->write[n_write++] = runtime->cache_directory ? keep(texts, runtime->cache_directory) : all->default_cache;
         for (size_t i = 0; i < runtime->n_more_directories && i < 16; i++)
@@ -96,18 +99,19 @@ static void fill_ports(list *all, const char *rpc_servers)
 }
 
 hth_sandbox_paths *hth_sandbox_paths_of_worker(const char *model_path, const char *rpc_servers,
-                                               const hearth_runtime_options *runtime, const char *socket_path)
+                                               const hearth_runtime_options *runtime, const char *socket_path,
+                                               const char *slot_directory)
 {
     list *all, probe = { .read = { NULL } };
     strings texts = { .at = NULL };
 
-    fill(&probe, &texts, model_path, runtime);
+    fill(&probe, &texts, model_path, runtime, slot_directory);
     all = malloc(sizeof(*all) + texts.n_bytes);
     if (!all)
         return NULL;
     texts = (struct strings){ .at = all->given };
     fill_own(all, socket_path);
-    fill(all, &texts, model_path, runtime);
+    fill(all, &texts, model_path, runtime, slot_directory);
     fill_ports(all, rpc_servers);
     all->paths = (hth_sandbox_paths){ .read = all->read, .write = all->write, .ports = all->ports };
     return &all->paths;

@@ -473,6 +473,7 @@ static hearth_status set_up(worker *w, hearth_error *err)
     const hth_worker_options *options = w->options;
     hth_jobs_options jobs = { .limits = &options->limits,
                               .defaults = &w->defaults,
+                              .slot_directory = options->slot_directory,
                               .linger_ms = options->linger_ms,
                               .silence_ms = options->silence_ms };
     hth_http_options http = options->http;
@@ -561,8 +562,9 @@ static void tear_down(worker *w)
 static void enter_sandbox(const worker *w)
 {
     const hth_worker_options *options = w->options;
-    hth_sandbox_paths *paths = hth_sandbox_paths_of_worker(options->model_path, options->model->rpc_servers,
-                                                           options->runtime, options->socket_path);
+    hth_sandbox_paths *paths =
+        hth_sandbox_paths_of_worker(options->model_path, options->model->rpc_servers, options->runtime,
+                                    options->socket_path, options->slot_directory);
 
     if (paths)
         (void)hth_sandbox_files(paths, &w->log);

@@ -23,6 +23,7 @@ typedef struct hth_worker_options {
     hth_api_limits limits;
     const hth_api_defaults *defaults; /* of requests, as the operator gave them; NULL: none, here and below */
     const hth_api_defaults *advice;   /* what is recommended beside the model's file */
+    const char *slot_directory;       /* where clients may save what slots hold; NULL: nowhere */
     uint32_t linger_ms;        /* the prompt of a request whose client left is read on for so long; 0: not at all */
     uint32_t silence_ms;       /* a stream that was silent for so long shows that it is alive; 0: never */
     uint32_t drain_timeout_ms; /* running requests may finish for so long when it is to stop */

@@ -17,6 +17,7 @@
 
 #include "base/os.h"
 #include "base/status.h"
+#include "server/worker_slots.h"
 
 enum {
     QUICK_BYTES_MAX = 4 << 10, /* longer bodies are prepared beside the loop: tokens of these take a millisecond */
@@ -44,7 +45,7 @@ static void *prepare(void *context)
             hth_api_fail(&task->error, HTH_API_OVERLOADED, NULL, "the client has gone");
         else if (!is_read)
             is_read = hth_task_read(task);
-        if (is_read && l->kind != HTH_LANE_COMPLICATED && hth_task_is_complicated(task) &&
+        if (is_read && l->kind == HTH_LANE_LARGE && hth_task_is_complicated(task) &&
             hth_mailbox_put(jobs->lanes[HTH_LANE_COMPLICATED].waiting, job) == HTH_MAILBOX_OK)
             continue;
         if (is_read && task->error.kind == HTH_API_NO_ERROR)
@@ -84,9 +85,10 @@ hearth_status hth_jobs_new(const hth_jobs_options *options, hth_jobs **out, hear
     jobs->options = *options;
     jobs->prepared = hth_mailbox_new(HTH_LANES * (size_t)(PREPARING_MAX + 1)); /* those that wait, and those at work */
     jobs->prompts = hth_api_prompts_new(PROMPTS_BYTES_MAX);
-    if (!jobs->prepared || !jobs->prompts)
+    jobs->slots = hth_slot_memory_new(HTH_SLOT_TOKENS_MAX);
+    if (!jobs->prepared || !jobs->prompts || !jobs->slots)
         status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the worker");
-    for (int i = HTH_LANES - 1; i >= 0 && status == HEARTH_OK; i--) /* the first one hands over to the last */
+    for (int i = HTH_LANES - 1; i >= 0 && status == HEARTH_OK; i--) /* the first one hands over to the second */
         status = open_lane(jobs, (hth_lane_kind)i, err);
     if (status != HEARTH_OK) {
         hth_jobs_free(jobs);
@@ -167,6 +169,7 @@ void hth_jobs_free(hth_jobs *jobs)
         hth_mailbox_free(jobs->lanes[i].waiting);
     hth_mailbox_free(jobs->prepared);
     hth_memo_free(jobs->prompts);
+    hth_slot_memory_free(jobs->slots);
     hth_buffer_deinit(&jobs->piece);
     hth_buffer_deinit(&jobs->wire);
     free(jobs->step.tokens);
@@ -339,6 +342,8 @@ static hth_job *job_new(hth_jobs *jobs, hth_http_exchange *exchange, hth_task_ki
         .model = jobs->model,
         .post = jobs->options.post,
         .prompts = jobs->prompts,
+        .slots = jobs->slots,
+        .slot_directory = jobs->options.slot_directory,
         .limits = jobs->options.limits,
         .defaults = jobs->options.defaults,
         .model_name = jobs->name,
@@ -349,6 +354,8 @@ static hth_job *job_new(hth_jobs *jobs, hth_http_exchange *exchange, hth_task_ki
         .is_gone = &job->is_gone,
     };
     job->task.bytes = hth_http_body(exchange, &job->task.n_bytes);
+    if (kind == HTH_TASK_SLOT)
+        hth_slot_order_read(exchange, &job->task);
     if (!read_headers(job)) {
         free(job);
         return NULL;
@@ -360,6 +367,10 @@ static hth_job *job_new(hth_jobs *jobs, hth_http_exchange *exchange, hth_task_ki
 
 static void start(hth_job *job)
 {
+    if (job->task.kind == HTH_TASK_SLOT) {
+        prepare_elsewhere(job, HTH_LANE_FILES);
+        return;
+    }
     if (job->task.n_bytes > QUICK_BYTES_MAX || job->task.n_known > 0) {
         prepare_elsewhere(job, HTH_LANE_LARGE);
         return;

@@ -22,6 +22,7 @@ typedef struct hth_jobs_options {
     const hth_api_limits *limits;
     const hth_api_defaults *defaults; /* final when there is a model; NULL: none */
     hth_post *post;
+    const char *slot_directory; /* where slots are saved; NULL: nowhere */
     uint32_t linger_ms;  /* the prompt of a request whose client left is read on for so long at most; 0: not at all */
     uint32_t silence_ms; /* a stream that was silent for so long shows that it is alive; 0: never */
 } hth_jobs_options;

@@ -64,6 +64,7 @@ struct hth_job {
 typedef enum hth_lane_kind {
     HTH_LANE_LARGE,       /* takes milliseconds */
     HTH_LANE_COMPLICATED, /* grammars, tools: who knows */
+    HTH_LANE_FILES,       /* reads or writes files, and waits for devices */
     HTH_LANES,
 } hth_lane_kind;
 
@@ -86,6 +87,7 @@ struct hth_jobs {
     hth_job *waiting; /* of the list, those that are */
     bool ends_lingering;
     hth_memo *prompts;
+    hth_slot_memory *slots;
     hth_lane lanes[HTH_LANES];
     hth_mailbox *prepared; /* with room for all */
 

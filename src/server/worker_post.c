@@ -59,6 +59,9 @@ struct hth_box {
     uint32_t n_replies;
     bool tells_stats; /* with each token */
     bool tells_prefill;
+    hth_slot_memory *slots; /* NULL: nothing is noted */
+    const char *salt;
+    uint32_t slot;
 
     /* Under the post's lock. */
     hth_box *next;
@@ -146,6 +149,13 @@ void hth_box_tell_stats(hth_box *box)
 void hth_box_tell_prefill(hth_box *box)
 {
     box->tells_prefill = true;
+}
+
+void hth_box_remember(hth_box *box, hth_slot_memory *slots, const char *salt, uint32_t slot)
+{
+    box->slots = slots;
+    box->salt = salt;
+    box->slot = slot;
 }
 
 uint32_t hth_box_n_restored(const hth_box *box, uint32_t i)
@@ -340,7 +350,7 @@ static bool keep_prompt_logprobs(hearth_result *to, const hearth_result *result)
     size_t n_bytes =
         result->stats.prompt_tokens * (1 + (size_t)result->n_top_logprobs) * sizeof(*result->prompt_logprobs);
 
-    if (!result->prompt_logprobs)
+    if (!result->prompt_logprobs || n_bytes == 0)
         return true;
     to->prompt_logprobs = malloc(n_bytes);
     if (to->prompt_logprobs)
@@ -366,6 +376,20 @@ static void keep_result(box_reply *reply, const hearth_result *result)
     reply->result.finish_reason = HEARTH_FINISH_NONE;
 }
 
+/* Prompt and reply as far as they were evaluated: of a reply that ended in order, all but its last token. */
+static void note_slot(const hth_box *box, const hearth_result *result)
+{
+    const hearth_stats *stats = &result->stats;
+    uint32_t n_prompt = stats->finish_tokens < stats->prompt_tokens ? stats->finish_tokens : stats->prompt_tokens;
+    uint32_t n_reply = stats->finish_tokens - n_prompt;
+
+    if (!box->slots || !result->prompt || stats->finish_tokens == 0)
+        return; /* it never ran: what the slot holds stays */
+    if (n_reply > stats->completion_tokens)
+        n_reply = stats->completion_tokens;
+    hth_slot_memory_note(box->slots, box->salt, box->slot, result->prompt, n_prompt, result->tokens, n_reply);
+}
+
 static void on_done(uint64_t id, const hearth_result *result, void *user_data)
 {
     const hth_box_part *part = user_data;
@@ -373,6 +397,8 @@ static void on_done(uint64_t id, const hearth_result *result, void *user_data)
     uint32_t i = reply_of(part, id);
     box_reply *reply = &box->replies[i];
 
+    if (i == 0)
+        note_slot(box, result);
     pthread_mutex_lock(&box->post->lock);
     reply->lost_news |= !put_progress_locked(box, i) || reply->text.failed;
     keep_result(reply, result);

@@ -15,6 +15,7 @@
 
 #include "api/buffer.h"
 #include "hearth.h"
+#include "server/slot_memory.h"
 
 typedef struct hth_post hth_post; /* of a worker */
 typedef struct hth_box hth_box;   /* of a request */
@@ -53,6 +54,9 @@ void *hth_box_owner(const hth_box *box);
 void hth_box_tell_stats(hth_box *box);
 /* How far prompts were read is news, each time. Before a request is submitted. */
 void hth_box_tell_prefill(hth_box *box);
+
+/* What was evaluated for reply 0 is noted under that number when it ends. salt outlives the box. Before a request is submitted. */
+void hth_box_remember(hth_box *box, hth_slot_memory *slots, const char *salt, uint32_t slot);
 
 /* The replies first .. first + n - 1 of a box are those of one submission; a request's user_data. */
 typedef struct hth_box_part {

@@ -89,7 +89,7 @@ static bool begins_with(const char *text, const char *prefix)
 }
 
 /* Bodies are JSON whatever their type says, unless that is another one without doubt. */
-static bool may_be_json(hth_http_exchange *exchange)
+static bool may_be_json(hth_http_exchange *exchange, bool may_be_empty)
 {
     const char *type = hth_http_header(exchange, "Content-Type"), *known = hth_http_header(exchange, HTH_HEADER_KNOWN);
     const char *past = hth_http_header(exchange, HTH_HEADER_PAST);
@@ -102,7 +102,8 @@ static bool may_be_json(hth_http_exchange *exchange)
         return false;
     while (i < n && strchr(" \t\r\n", body[i]) && body[i])
         i++;
-    return i < n && body[i] == '{'; /* curl calls everything a form that is not said to be something else */
+    return (i == n && may_be_empty) ||
+           (i < n && body[i] == '{'); /* curl calls everything a form that is not said to be something else */
 }
 
 /* Is it answered by the front alone? */
@@ -133,7 +134,7 @@ static bool check(const hth_worker_self *self, hth_http_exchange *exchange, cons
         hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "%s", self->problem);
         error.retry_after_s = 1;
         hth_job_reply_error(exchange, dialect, &error);
-    } else if (hth_method_is(route->method, "POST") && !may_be_json(exchange)) {
+    } else if (hth_method_is(route->method, "POST") && !may_be_json(exchange, route->kind == HTH_ROUTE_SLOT)) {
         refuse(exchange, dialect, 415, "the body is a form; it must be JSON (Content-Type: application/json)");
     } else if (hth_http_encoding(exchange)) {
         char text[128];
@@ -170,6 +171,7 @@ void hth_worker_route(const hth_worker_self *self, hth_http_exchange *exchange)
     switch (route->kind) {
     case HTH_ROUTE_GENERATE: hth_jobs_begin(self->jobs, exchange, HTH_TASK_GENERATE, route->api); break;
     case HTH_ROUTE_ASK: hth_jobs_begin(self->jobs, exchange, HTH_TASK_ANSWER, route->api); break;
+    case HTH_ROUTE_SLOT: hth_jobs_begin(self->jobs, exchange, HTH_TASK_SLOT, route->api); break;
     case HTH_ROUTE_EXPLAIN: explain(self, exchange); break;
     case HTH_ROUTE_MODEL:
         if (strcmp(hth_http_path(exchange) + strlen(route->path), self->name) != 0) {

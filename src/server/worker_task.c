@@ -9,6 +9,7 @@
 
 #include "api/answers.h"
 #include "base/hash.h"
+#include "server/worker_slots.h"
 
 enum {
     REPLIES_QUICK_MAX = 16, /* more are submitted beside the loop */
@@ -18,6 +19,8 @@ enum {
 void hth_task_deinit(hth_task *task)
 {
     hth_box_free(task->box);
+    if (task->has_slot)
+        hth_slot_memory_give_back(task->slots, task->slot);
     hth_api_reply_free(task->reply);
     hth_api_prepared_deinit(&task->prepared);
     hth_api_request_free(task->request);
@@ -61,9 +64,10 @@ bool hth_task_is_complicated(const hth_task *task)
     const hearth_request *options = &request->options;
     size_t n_replies = (request->is_chat ? 1 : request->n_prompts) * options->n;
 
-    return task->kind == HTH_TASK_EXPLAIN || task->known.n_replies > 0 || request->conversation.n_tools > 0 ||
-           request->conversation.json_schema || request->conversation.template_values || options->sampling.grammar ||
-           options->sampling.json_schema || options->parent_key || n_replies > REPLIES_QUICK_MAX;
+    return task->kind == HTH_TASK_EXPLAIN || task->known.n_replies > 0 || request->n_text_biases > 0 ||
+           request->conversation.n_tools > 0 || request->conversation.json_schema ||
+           request->conversation.template_values || options->sampling.grammar || options->sampling.json_schema ||
+           options->parent_key || n_replies > REPLIES_QUICK_MAX;
 }
 
 /* ---- salts ---- */
@@ -83,7 +87,7 @@ static void add_text(hth_sha256 *sha, const char *text)
  * The salt of a client's key and the one that the client chose make one that no other pair has, and that nobody can choose
  * who has not the key's.
  */
-static bool join_salts(hth_task *task)
+bool hth_task_join_salts(hth_task *task)
 {
     uint8_t digest[HTH_SHA256_BYTES];
     hth_sha256 *sha;
@@ -116,7 +120,7 @@ static void join_notes(hth_task *task)
 
 static bool prepare(hth_task *task)
 {
-    if (!join_salts(task) ||
+    if (!hth_task_join_salts(task) ||
         !hth_api_prepare(task->model, task->request, task->seed, task->prompts, &task->prepared, &task->error))
         return false;
     join_notes(task);
@@ -175,15 +179,29 @@ static bool submit(hth_task *task)
     return true;
 }
 
+/* A number for what its first reply leaves behind. One that there is not is passed over. */
+static void take_slot(hth_task *task)
+{
+    hearth_model_info info = { .struct_size = sizeof(info) };
+
+    (void)hearth_model_info_get(task->model, &info, NULL); /* the model is there */
+    if (task->request->slot >= (json_int_t)info.n_parallel)
+        hth_api_note(&task->request->notes, "id_slot");
+    task->slot = hth_slot_memory_take(task->slots, task->request->slot, info.n_parallel);
+    task->has_slot = true;
+}
+
 static bool make_reply(hth_task *task)
 {
     const char *named = task->request->model; /* clients compare it with what they asked for */
-    const hth_api_reply_options options = {
+    hth_api_reply_options options = {
         .model = named && *named ? named : task->model_name,
         .id = task->id,
         .created_s = task->created_s,
     };
 
+    take_slot(task);
+    options.slot = task->slot;
     task->reply = hth_api_reply_new(task->model, task->request, &task->prepared, &options, &task->error);
     if (!task->reply)
         return false;
@@ -193,6 +211,8 @@ static bool make_reply(hth_task *task)
         return false;
     }
     task->box = hth_box_new(task->post, task->n_replies, task->owner);
+    if (task->box)
+        hth_box_remember(task->box, task->slots, task->request->options.cache_salt, task->slot);
     if (task->box && task->request->wants_timings && task->request->stream)
         hth_box_tell_stats(task->box);
     if (task->box && task->request->wants_progress && task->request->stream)
@@ -244,6 +264,7 @@ void hth_task_run(hth_task *task)
                              &task->error); /* the error is in the task */
         break;
     case HTH_TASK_EXPLAIN: explain(task); break;
+    case HTH_TASK_SLOT: hth_slot_order_run(task); break;
     }
     if (task->answer.failed)
         hth_api_fail(&task->error, HTH_API_OVERLOADED, NULL, "no memory for the answer");

@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 
 #include "api/reply.h"
+#include "server/slot_memory.h"
 #include "server/worker_known.h"
 #include "server/worker_post.h"
 
@@ -24,21 +25,26 @@ typedef enum hth_task_kind {
     HTH_TASK_GENERATE,
     HTH_TASK_ANSWER,  /* tokens, templates: one body, at once */
     HTH_TASK_EXPLAIN, /* what the cache knows of the prompt */
+    HTH_TASK_SLOT,    /* to save, restore or erase what a slot holds (worker_slots.h) */
 } hth_task_kind;
 
-enum { HTH_TASK_ID_BYTES = 41 };
+enum { HTH_TASK_ID_BYTES = 41, HTH_TASK_WORD_BYTES = 16 };
 
 typedef struct hth_task {
     /* Given. */
     hearth_model *model;
     hth_post *post;
     hth_memo *prompts; /* that were made lately */
+    hth_slot_memory *slots;
+    const char *slot_directory; /* for their files; NULL: none */
     const hth_api_limits *limits;
     const hth_api_defaults *defaults; /* NULL: none */
     const char *model_name;
     const uint8_t *model_digest; /* [HTH_FRAME_MODEL_BYTES] of the MODEL frame */
     hth_task_kind kind;
     hth_api_kind api;
+    char slot_number[HTH_TASK_WORD_BYTES]; /* of HTH_TASK_SLOT, as the client wrote them */
+    char slot_action[HTH_TASK_WORD_BYTES];
     const char *bytes; /* [n_bytes], of which the first n_known are frames; needed until it was read */
     size_t n_bytes;
     size_t n_known;
@@ -64,7 +70,9 @@ typedef struct hth_task {
     uint32_t n_parts;
     uint32_t n_replies;   /* in all */
     uint32_t n_submitted; /* of them, those whose end will be told */
-    char *salt;           /* owned: of key and request together */
+    bool has_slot;
+    uint32_t slot; /* the number that it has as long as it runs */
+    char *salt;    /* owned: of key and request together */
 } hth_task;
 
 /* Nothing is submitted that has not ended. Event loop. */
@@ -79,6 +87,9 @@ bool hth_task_is_complicated(const hth_task *task);
  * may have been, too. The box is not open yet.
  */
 void hth_task_run(hth_task *task);
+
+/* Make the request's salt that of the client's key and its own together. False with task->error. */
+bool hth_task_join_salts(hth_task *task);
 
 /* End what was submitted and has not ended, or have it wait. Event loop, after hth_task_run. */
 void hth_task_cancel(const hth_task *task);

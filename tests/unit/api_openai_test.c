@@ -152,7 +152,7 @@ static void what_is_wrong_is_named_with_its_field_and_code(void **state)
         { "{" MESSAGES ",\"max_tokens\":1.5}", "max_tokens", "invalid_type", 400 },
         { "{" MESSAGES ",\"n\":129}", "n", "invalid_value", 400 },
         { "{" MESSAGES ",\"stop\":[1]}", "stop", "invalid_type", 400 },
-        { "{" MESSAGES ",\"logit_bias\":{\"a\":1}}", "logit_bias", "invalid_value", 400 },
+        { "{" MESSAGES ",\"logit_bias\":{\"-5\":1}}", "logit_bias", "invalid_value", 400 },
         { "{" MESSAGES ",\"logit_bias\":{\"1\":101}}", "logit_bias", "invalid_value", 400 },
         { "{" MESSAGES ",\"tool_choice\":\"required\"}", "tool_choice", "invalid_value", 400 },
         { "{" MESSAGES "," TOOLS ",\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"x\"}}}",

@@ -180,6 +180,94 @@ static void a_prompt_that_the_context_has_no_room_for_takes_no_place(void **stat
     hth_memo_free(prompts);
 }
 
+/* ---- biases of texts ---- */
+
+static hth_api_error prepare(hearth_model *model, const char *body, hth_api_request **request,
+                             hth_api_prepared *prepared)
+{
+    hth_api_error error;
+
+    *request = hth_api_request_parse(HTH_API_NATIVE_COMPLETION, body, strlen(body), NULL, &error);
+    if (!*request)
+        fail_msg("%s: %s", body, error.message);
+    *prepared = (hth_api_prepared){ .n_requests = 0 };
+    (void)hth_api_prepare(model, *request, 1, NULL, prepared, &error);
+    return error;
+}
+
+static void every_token_of_a_text_has_its_bias(void **state)
+{
+    static const char *const bodies[] = {
+        "{\"prompt\":\"x\",\"logit_bias\":[[7,1],[\" <s>é\",-2.5],[\"\",3],[\"b\",false]]}",
+        "{\"prompt\":\"x\",\"logit_bias\":{\"7\":1,\" <s>é\":-2.5,\"\":3,\"b\":false}}",
+    };
+    hth_test_stub *f = *state;
+    hearth_token tokens[16];
+    size_t n = 0;
+    hearth_error err;
+
+    f->model = hth_test_model_load(f->runtime, "stub:", NULL);
+    assert_int_equal(hearth_tokenize(f->model, " <s>é", strlen(" <s>é"), 0, tokens, 16, &n, &err), HEARTH_OK);
+    for (size_t i = 0; i < 2; i++) {
+        hth_api_request *request;
+        hth_api_prepared prepared;
+        const hearth_sampling *sampling;
+
+        assert_int_equal(prepare(f->model, bodies[i], &request, &prepared).kind, HTH_API_NO_ERROR);
+        sampling = &prepared.requests[0].sampling;
+        assert_int_equal(sampling->n_logit_bias, 1 + n + 1);
+        assert_int_equal(sampling->logit_bias[0].token, 7);
+        for (size_t k = 0; k < n; k++) {
+            assert_int_equal(sampling->logit_bias[1 + k].token, tokens[k]);
+            assert_true(sampling->logit_bias[1 + k].bias == -2.5f);
+        }
+        assert_true(sampling->logit_bias[1 + n].bias < -1e30f);
+        hth_api_prepared_deinit(&prepared);
+        hth_api_request_free(request);
+    }
+}
+
+static void texts_have_no_more_tokens_than_a_request_may_name(void **state)
+{
+    enum { TEXTS = 5, TEXT_BYTES = 1000 }; /* a token each byte */
+    hth_test_stub *f = *state;
+    hth_buffer body = { .text = NULL };
+    char text[TEXT_BYTES + 1];
+    hth_api_request *request;
+    hth_api_prepared prepared;
+    hth_api_error error;
+
+    f->model = hth_test_model_load(f->runtime, "stub:", NULL);
+    memset(text, 'a', TEXT_BYTES);
+    text[TEXT_BYTES] = '\0';
+    hth_buffer_add_text(&body, "{\"prompt\":\"x\",\"logit_bias\":[[1,1]");
+    for (int i = 0; i < TEXTS; i++) {
+        hth_buffer_add_text(&body, ",[\"");
+        hth_buffer_add_text(&body, text);
+        hth_buffer_add_text(&body, "\",1]");
+    }
+    hth_buffer_add_text(&body, "]}");
+    error = prepare(f->model, hth_buffer_text(&body), &request, &prepared);
+    assert_int_equal(error.kind, HTH_API_INVALID_VALUE);
+    assert_string_equal(error.param, "logit_bias");
+    hth_api_request_free(request);
+    hth_buffer_deinit(&body);
+}
+
+static void a_text_that_is_too_long_is_refused(void **state)
+{
+    char body[2048] = "{\"prompt\":\"x\",\"logit_bias\":{\"";
+    size_t n = strlen(body);
+    hth_api_error error;
+
+    (void)state;
+    memset(body + n, 'a', 1025);
+    memcpy(body + n + 1025, "\":1}}", 6);
+    assert_null(hth_api_request_parse(HTH_API_NATIVE_COMPLETION, body, strlen(body), NULL, &error));
+    assert_int_equal(error.kind, HTH_API_INVALID_VALUE);
+    assert_string_equal(error.param, "logit_bias");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -188,6 +276,11 @@ int main(void)
         cmocka_unit_test(the_least_recently_used_makes_room),
         cmocka_unit_test_setup_teardown(a_prompt_that_the_context_has_no_room_for_takes_no_place,
                                         hth_test_runtime_set_up, hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(every_token_of_a_text_has_its_bias, hth_test_runtime_set_up,
+                                        hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(texts_have_no_more_tokens_than_a_request_may_name, hth_test_runtime_set_up,
+                                        hth_test_stub_tear_down),
+        cmocka_unit_test(a_text_that_is_too_long_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,245 @@
+/*
+ * prefix.c - see prefix.h
+ */
+#include "models/prefix.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/row_transfer.h"
+#include "models/model_inside.h"
+#include "sched/prompt_lookup.h"
+
+enum {
+    SAVE_MS = 60000,
+    FORGET_ROWS = 64, /* between two waits for the writers; fewer than a cache remembers as gone (rejected.h) */
+};
+
+static hearth_status check_has_cache(const hearth_model *model, hearth_error *err)
+{
+    if (!model->place.cache)
+        return hth_fail(err, HEARTH_UNSUPPORTED, "there is no cache (--no-cache), so nothing of a prompt is kept");
+    if (model->place.kind == HTH_MODEL_UNCACHED)
+        return hth_fail(err, HEARTH_UNSUPPORTED, "nothing of this kind of model is cached");
+    return HEARTH_OK;
+}
+
+static hearth_status enter(hearth_model *model, const char *function, hearth_error *err)
+{
+    hearth_status status = hth_model_enter(model, function, err);
+
+    if (status != HEARTH_OK)
+        return status;
+    status = check_has_cache(model, err);
+    if (status != HEARTH_OK)
+        hth_model_leave(model);
+    return status;
+}
+
+static hearth_status look_up(const hearth_model *model, const hth_keyspace *keyspace, const hearth_token *tokens,
+                             uint32_t n_tokens, hth_lookup *out, hearth_error *err)
+{
+    hth_prompt_place place = hth_workplace_prompt_place(&model->place);
+
+    return hth_prompt_lookup(&place, keyspace, tokens, n_tokens, true, out, err);
+}
+
+/* ---- into a file ---- */
+
+static hearth_status export(const hearth_model *model, const hth_keyspace *keyspace, const hth_lookup *lookup,
+                            const hearth_token *tokens, const char *path, hth_prefix_saved *out, hearth_error *err)
+{
+    hth_export_options options = {
+        .replace = true,
+        .n_tokens = lookup->n_cached,
+        .signing_key = hth_cache_signing_key(model->place.cache),
+    };
+    hth_exported exported;
+    hearth_status status;
+    hth_key key;
+
+    if (lookup->n_cached == 0)
+        return hth_fail(err, HEARTH_NOT_FOUND, "nothing of the prompt is cached any more");
+    if (!hth_key_of(keyspace, tokens, lookup->n_cached, &key))
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a key");
+    status = hth_row_export_cached(model->place.cache, keyspace, &lookup->rows[lookup->n_rows - 1].meta.id.key, &key,
+                                   path, &options, &exported, err);
+    if (status == HEARTH_OK)
+        *out = (hth_prefix_saved){ .n_tokens = exported.n_tokens, .bytes = exported.bytes };
+    return status;
+}
+
+static hearth_status check_is_plain(const hearth_model *model, hearth_error *err)
+{
+    if (model->place.kind == HTH_MODEL_PLAIN)
+        return HEARTH_OK;
+    return hth_fail(err, HEARTH_UNSUPPORTED,
+                    "the rows of this model cannot be joined into a file: its attention has a window, or it has "
+                    "recurrent layers; the cache's own directory keeps them all the same");
+}
+
+static hearth_status save(hearth_model *model, const hth_keyspace *keyspace, const hearth_token *tokens,
+                          uint32_t n_tokens, const char *path, hth_prefix_saved *out, hearth_error *err)
+{
+    hth_lookup lookup = { .n_rows = 0 };
+    hearth_status status = check_is_plain(model, err);
+
+    if (status == HEARTH_OK)
+        status = look_up(model, keyspace, tokens, n_tokens, &lookup, err);
+    if (status == HEARTH_OK && lookup.n_cached < n_tokens) {
+        hth_lookup_deinit(&lookup);
+        lookup = (hth_lookup){ .n_rows = 0 };
+        /* What the policy does not keep, or no device has room for, is not saved, and not counted either. */
+        (void)hth_scheduler_save(model->scheduler, HEARTH_SAVE_EVICT, SAVE_MS, NULL);
+        status = look_up(model, keyspace, tokens, n_tokens, &lookup, err);
+    }
+    if (status == HEARTH_OK)
+        status = export(model, keyspace, &lookup, tokens, path, out, err);
+    hth_lookup_deinit(&lookup);
+    return status;
+}
+
+hearth_status hth_prefix_save(hearth_model *model, const char *cache_salt, const hearth_token *tokens,
+                              uint32_t n_tokens, const char *path, hth_prefix_saved *out, hearth_error *err)
+{
+    hearth_status status = enter(model, "hth_prefix_save", err);
+    hth_keyspace keyspace;
+
+    if (status != HEARTH_OK)
+        return status;
+    keyspace = hth_model_keyspace(model, cache_salt);
+    status = save(model, &keyspace, tokens, n_tokens, path, out, err);
+    hth_model_leave(model);
+    return status;
+}
+
+/* ---- out of a file ---- */
+
+hearth_status hth_prefix_restore(hearth_model *model, const char *cache_salt, const char *path,
+                                 hth_prefix_restored *out, hearth_error *err)
+{
+    hearth_status status = enter(model, "hth_prefix_restore", err);
+    hth_import_options options = { .keeps_tokens = true };
+    hth_keyspace keyspace;
+    hth_imported imported;
+
+    if (status != HEARTH_OK)
+        return status;
+    keyspace = hth_model_keyspace(model, cache_salt);
+    options.keyspace = &keyspace;
+    options.n_tokens_max = model->place.n_ctx;
+    options.signing_key = hth_cache_signing_key(model->place.cache);
+    status = check_is_plain(model, err);
+    if (status == HEARTH_OK) {
+        status = hth_row_import_cached(model->place.cache, path, &options, &imported, err);
+        if (status == HEARTH_UNSUPPORTED) { /* it is the file that does not fit */
+            status = HEARTH_MISUSE;
+            if (err)
+                err->status = status;
+        }
+    }
+    hth_model_leave(model);
+    if (status == HEARTH_OK)
+        *out =
+            (hth_prefix_restored){ .tokens = imported.tokens, .n_tokens = imported.n_tokens, .bytes = imported.bytes };
+    return status;
+}
+
+/* ---- away ---- */
+
+/* Rows that were found, from the beginning of a prompt to its end. */
+typedef struct found_rows {
+    hth_row_id *ids; /* [n] */
+    size_t n, capacity;
+} found_rows;
+
+static bool add_found(found_rows *rows, const hth_row_id *id)
+{
+    if (rows->n == rows->capacity) {
+        size_t capacity = rows->capacity ? 2 * rows->capacity : 64;
+        hth_row_id *grown = realloc(rows->ids, capacity * sizeof(*grown));
+
+        if (!grown)
+            return false;
+        rows->ids = grown;
+        rows->capacity = capacity;
+    }
+    rows->ids[rows->n++] = *id;
+    return true;
+}
+
+/*
+ * Rows may end anywhere: tails where a turn ended, logits where a prompt did whose tail a later one superseded. So every
+ * position is asked for.
+ */
+static hearth_status find_rows(hth_cache *cache, const hth_keyspace *keyspace, const hearth_token *tokens,
+                               uint32_t n_tokens, uint32_t n_kept, found_rows *out, hearth_error *err)
+{
+    hth_key_stream *stream = hth_key_stream_new(keyspace);
+    bool ok = stream != NULL;
+
+    for (uint32_t end = 1; ok && end <= n_tokens; end++) {
+        hth_row_id id;
+
+        hth_key_stream_push(stream, &tokens[end - 1], 1);
+        if (end <= n_kept)
+            continue;
+        hth_key_stream_key(stream, &id.key);
+        for (int kind = 0; ok && kind < HTH_ROW_KINDS; kind++) {
+            id.kind = (hth_row_kind)kind;
+            if (kind != HTH_ROW_BLOCK || end % HTH_BLOCK_TOKENS == 0)
+                ok = hth_cache_find(cache, &id, NULL) == HEARTH_TIER_NONE || add_found(out, &id);
+        }
+    }
+    hth_key_stream_free(stream);
+    return ok ? HEARTH_OK : hth_fail(err, HEARTH_NO_MEMORY, "no memory to erase a prompt");
+}
+
+/* What stands on others goes first. What a device does not take away in time stays, and is counted as not erased. */
+static hearth_status erase_rows(hth_cache *cache, const hth_keyspace *keyspace, const hearth_token *tokens,
+                                uint32_t n_tokens, uint32_t n_kept, hearth_error *err)
+{
+    found_rows rows = { .ids = NULL };
+    hearth_status status = find_rows(cache, keyspace, tokens, n_tokens, n_kept, &rows, err);
+
+    for (size_t i = rows.n; status == HEARTH_OK && i-- > 0;) {
+        hth_cache_forget(cache, &rows.ids[i]);
+        if (i % FORGET_ROWS == 0)
+            (void)hth_cache_flush(cache, SAVE_MS);
+    }
+    free(rows.ids);
+    return status;
+}
+
+static hearth_status erase(hearth_model *model, const hth_keyspace *keyspace, const hearth_token *tokens,
+                           uint32_t n_tokens, uint32_t n_kept, uint32_t *n_erased_out, hearth_error *err)
+{
+    hth_lookup before = { .n_rows = 0 }, after = { .n_rows = 0 };
+    hearth_status status = hth_scheduler_forget(model->scheduler, keyspace->fingerprint, tokens, n_tokens, n_kept, err);
+
+    if (status == HEARTH_OK)
+        status = look_up(model, keyspace, tokens, n_tokens, &before, err);
+    if (status == HEARTH_OK && n_kept < n_tokens)
+        status = erase_rows(model->place.cache, keyspace, tokens, n_tokens, n_kept, err);
+    if (status == HEARTH_OK)
+        status = look_up(model, keyspace, tokens, n_tokens, &after, err);
+    if (status == HEARTH_OK)
+        *n_erased_out = before.n_cached > after.n_cached ? before.n_cached - after.n_cached : 0;
+    hth_lookup_deinit(&before);
+    hth_lookup_deinit(&after);
+    return status;
+}
+
+hearth_status hth_prefix_erase(hearth_model *model, const char *cache_salt, const hearth_token *tokens,
+                               uint32_t n_tokens, uint32_t n_kept, uint32_t *n_erased_out, hearth_error *err)
+{
+    hearth_status status = enter(model, "hth_prefix_erase", err);
+    hth_keyspace keyspace;
+
+    if (status != HEARTH_OK)
+        return status;
+    keyspace = hth_model_keyspace(model, cache_salt);
+    status = erase(model, &keyspace, tokens, n_tokens, n_kept, n_erased_out, err);
+    hth_model_leave(model);
+    return status;
+}

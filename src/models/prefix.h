@@ -1,0 +1,49 @@
+/*
+ * prefix.h - a prompt's rows as a file, back into the cache, and away
+ *
+ * For the operator's and the client's hand on single prompts: what `hearth cache export` and `import` do with a key, done with
+ * tokens while the model serves. All of it blocks, on files and on the scheduler, and belongs on no thread that others
+ * wait for. A prefix is one of tokens under a salt, the model's own included: nobody gets at rows of another salt.
+ *
+ * Files are those of row_transfer.h, and so is what they hold: models of plain attention. Of others a save or a restore is
+ * HEARTH_UNSUPPORTED.
+ */
+#ifndef HTH_MODELS_PREFIX_H
+#define HTH_MODELS_PREFIX_H
+
+#include "hearth.h"
+
+typedef struct hth_prefix_saved {
+    uint32_t n_tokens; /* as many of the leading tokens as are cached */
+    uint64_t bytes;    /* of the file */
+} hth_prefix_saved;
+
+/*
+ * Write what is cached of these tokens, n_tokens >= 1, into a file at path, which is replaced when it is there. What of them
+ * is in the context alone is saved first. HEARTH_NOT_FOUND: nothing of them is cached. Others as hth_row_export.
+ */
+hearth_status hth_prefix_save(hearth_model *model, const char *cache_salt, const hearth_token *tokens,
+                              uint32_t n_tokens, const char *path, hth_prefix_saved *out, hearth_error *err);
+
+typedef struct hth_prefix_restored {
+    hearth_token *tokens; /* [n_tokens], released with free */
+    uint32_t n_tokens;
+    uint64_t bytes; /* of the file */
+} hth_prefix_restored;
+
+/*
+ * Put a file's rows into the cache. A file of another model or salt, or of more tokens than the context has, is
+ * HEARTH_MISUSE. Others as hth_row_import.
+ */
+hearth_status hth_prefix_restore(hearth_model *model, const char *cache_salt, const char *path,
+                                 hth_prefix_restored *out, hearth_error *err);
+
+/*
+ * Take these tokens out of the cache, in all its tiers, and out of finished sequences, but for the first n_kept of them. Rows of
+ * prompts that part from them earlier stay; those that stand on a row that goes are not found any more and age out.
+ * *n_erased_out: how many of the tokens were cached before and are not now.
+ */
+hearth_status hth_prefix_erase(hearth_model *model, const char *cache_salt, const hearth_token *tokens,
+                               uint32_t n_tokens, uint32_t n_kept, uint32_t *n_erased_out, hearth_error *err);
+
+#endif

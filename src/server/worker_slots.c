@@ -1,0 +1,235 @@
+/*
+ * worker_slots.c - see worker_slots.h
+ */
+#include "server/worker_slots.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/hash.h"
+#include "base/os.h"
+#include "models/prefix.h"
+
+enum { TENANT_BYTES = 16 /* of a digest */ };
+
+/* An order that can be carried out, as far as the request tells. */
+typedef struct order {
+    hth_task *task;
+    const char *salt; /* NULL: none */
+    const char *filename;
+    char folder[PATH_MAX]; /* of its file */
+    char path[PATH_MAX];
+    uint32_t number;
+    uint64_t begun_ns;
+} order;
+
+/* ---- what is asked for ---- */
+
+/* What is too long is none of the words that there are. */
+static void copy_word(char out[HTH_TASK_WORD_BYTES], const char *text)
+{
+    (void)snprintf(out, HTH_TASK_WORD_BYTES, "%s", text ? text : "");
+}
+
+void hth_slot_order_read(hth_http_exchange *exchange, hth_task *task)
+{
+    const char *slash = strrchr(hth_http_path(exchange), '/');
+
+    copy_word(task->slot_number, slash ? slash + 1 : "");
+    copy_word(task->slot_action, hth_http_query(exchange, "action"));
+}
+
+static bool read_number(order *o)
+{
+    const char *text = o->task->slot_number;
+    hearth_model_info info = { .struct_size = sizeof(info) };
+    size_t n = strlen(text);
+
+    (void)hearth_model_info_get(o->task->model, &info, NULL); /* the model is there */
+    if (n > 0 && n <= 4 && strspn(text, "0123456789") == n)
+        o->number = (uint32_t)strtoul(text, NULL, 10);
+    else
+        o->number = UINT32_MAX;
+    if (o->number >= info.n_parallel)
+        hth_api_fail(&o->task->error, HTH_API_INVALID_VALUE, NULL,
+                     "Invalid slot ID: '%s' is none of 0 to %u, the slots of this model", text, info.n_parallel - 1);
+    return o->number < info.n_parallel;
+}
+
+/* Messages tell the file by its name: folders stay private. */
+static void hide_folder(const order *o, hearth_error *err)
+{
+    const size_t n = strlen(o->folder) + 1; /* and the slash */
+    char *at;
+
+    while (n > 1 && (at = strstr(err->message, o->path)) != NULL)
+        memmove(at, at + n, strlen(at + n) + 1);
+}
+
+/* A request's fault where the library knows no better: its file is not there, is damaged, or is of another model. */
+static void fail(const order *o, hearth_error *err)
+{
+    hide_folder(o, err);
+    if (err->status == HEARTH_NOT_FOUND || err->status == HEARTH_CORRUPT)
+        err->status = HEARTH_MISUSE;
+    hth_api_fail_status(&o->task->error, err);
+}
+
+/* The name of a folder that no other salt has, and that does not tell the salt. */
+static void name_tenant(const char *salt, char out[2 * TENANT_BYTES + 1])
+{
+    uint8_t digest[HTH_SHA256_BYTES];
+
+    hth_sha256_of(salt, strlen(salt), digest);
+    hth_hex_encode(digest, TENANT_BYTES, out);
+}
+
+static bool find_path(order *o)
+{
+    hth_api_error *error = &o->task->error;
+    const char *directory = o->task->slot_directory;
+    char tenant[2 * TENANT_BYTES + 1];
+    int n;
+
+    if (!directory)
+        hth_api_fail(error, HTH_API_UNSUPPORTED, NULL,
+                     "This server does not support slots action. Start it with `--slot-save-path`, and a folder for "
+                     "the files");
+    else if (!o->filename)
+        hth_api_fail(error, HTH_API_MISSING, "filename", "'filename' is missing: the name of the slot's file");
+    if (error->kind != HTH_API_NO_ERROR)
+        return false;
+    if (o->salt && *o->salt) {
+        name_tenant(o->salt, tenant);
+        n = snprintf(o->folder, sizeof(o->folder), "%s/.tenant-%s", directory, tenant);
+    } else {
+        n = snprintf(o->folder, sizeof(o->folder), "%s", directory);
+    }
+    if (n > 0 && (size_t)n < sizeof(o->folder))
+        n = snprintf(o->path, sizeof(o->path), "%s/%s", o->folder, o->filename);
+    if (n > 0 && (size_t)n < sizeof(o->path))
+        return true;
+    hth_api_fail(error, HTH_API_INVALID_VALUE, "filename", "'filename' is too long for the folder of slots");
+    return false;
+}
+
+/* ---- doing it ---- */
+
+static double ms_since(uint64_t begun_ns)
+{
+    return (double)(hth_os_monotonic_ns() - begun_ns) / 1e6;
+}
+
+/* What the slot holds; NULL: nothing, with n 0, or no memory, with the error. */
+static hearth_token *tokens_of(const order *o, uint32_t *n_out)
+{
+    hearth_token *tokens = hth_slot_memory_tokens(o->task->slots, o->salt, o->number, n_out);
+
+    if (!tokens && *n_out > 0)
+        hth_api_fail(&o->task->error, HTH_API_OVERLOADED, NULL, "no memory for the slot's %u tokens", *n_out);
+    return tokens;
+}
+
+static bool make_folder(const order *o)
+{
+    if (mkdir(o->folder, 0700) == 0 || errno == EEXIST)
+        return true;
+    hth_api_fail(&o->task->error, HTH_API_INTERNAL, NULL, "the folder of slots cannot be written: %s", strerror(errno));
+    return false;
+}
+
+static void save(order *o)
+{
+    hth_task *task = o->task;
+    hth_prefix_saved saved;
+    hearth_error err = { .message = "" };
+    hearth_token *tokens;
+    uint32_t n_tokens = 0;
+
+    if (!find_path(o))
+        return;
+    tokens = tokens_of(o, &n_tokens);
+    if (n_tokens == 0)
+        hth_api_fail(&task->error, HTH_API_INVALID_VALUE, NULL,
+                     "slot %u is empty: no request of this key has run there since the model was loaded", o->number);
+    if (tokens && make_folder(o)) {
+        if (hth_prefix_save(task->model, o->salt, tokens, n_tokens, o->path, &saved, &err) == HEARTH_OK)
+            hth_buffer_add_json_take(
+                &task->answer, json_pack("{s:I, s:s, s:I, s:I, s:{s:f}}", "id_slot", (json_int_t)o->number, "filename",
+                                         o->filename, "n_saved", (json_int_t)saved.n_tokens, "n_written",
+                                         (json_int_t)saved.bytes, "timings", "save_ms", ms_since(o->begun_ns)));
+        else
+            fail(o, &err);
+    }
+    free(tokens);
+}
+
+static void restore(order *o)
+{
+    hth_task *task = o->task;
+    hth_prefix_restored restored;
+    hearth_error err = { .message = "" };
+
+    if (!find_path(o))
+        return;
+    if (hth_prefix_restore(task->model, o->salt, o->path, &restored, &err) != HEARTH_OK) {
+        fail(o, &err);
+        return;
+    }
+    hth_slot_memory_note(task->slots, o->salt, o->number, restored.tokens, restored.n_tokens, NULL, 0);
+    free(restored.tokens);
+    hth_buffer_add_json_take(&task->answer,
+                             json_pack("{s:I, s:s, s:I, s:I, s:{s:f}}", "id_slot", (json_int_t)o->number, "filename",
+                                       o->filename, "n_restored", (json_int_t)restored.n_tokens, "n_read",
+                                       (json_int_t)restored.bytes, "timings", "restore_ms", ms_since(o->begun_ns)));
+}
+
+static void erase(order *o)
+{
+    hth_task *task = o->task;
+    hearth_error err = { .message = "" };
+    uint32_t n_tokens = 0, n_erased = 0, n_kept;
+    hearth_token *tokens = tokens_of(o, &n_tokens);
+
+    if (tokens) {
+        n_kept = hth_slot_memory_shared(task->slots, o->salt, o->number, tokens, n_tokens);
+        if (hth_prefix_erase(task->model, o->salt, tokens, n_tokens, n_kept, &n_erased, &err) == HEARTH_OK)
+            hth_slot_memory_clear(task->slots, o->salt, o->number);
+        else
+            fail(o, &err);
+    }
+    free(tokens);
+    hth_buffer_add_json_take(
+        &task->answer, json_pack("{s:I, s:I}", "id_slot", (json_int_t)o->number, "n_erased", (json_int_t)n_erased));
+}
+
+void hth_slot_order_run(hth_task *task)
+{
+    order *o = calloc(1, sizeof(*o));
+
+    if (!o) {
+        hth_api_fail(&task->error, HTH_API_OVERLOADED, NULL, "no memory for the request");
+        return;
+    }
+    o->task = task;
+    o->begun_ns = hth_os_monotonic_ns();
+    o->filename = task->request->filename;
+    if (hth_task_join_salts(task) && read_number(o)) {
+        o->salt = task->request->options.cache_salt;
+        if (strcmp(task->slot_action, "save") == 0)
+            save(o);
+        else if (strcmp(task->slot_action, "restore") == 0)
+            restore(o);
+        else if (strcmp(task->slot_action, "erase") == 0)
+            erase(o);
+        else
+            hth_api_fail(&task->error, HTH_API_INVALID_VALUE, NULL,
+                         "Invalid action '%s': it must be save, restore or erase, as in /slots/0?action=save",
+                         task->slot_action);
+    }
+    free(o);
+}

@@ -1,0 +1,221 @@
+/*
+ * prefix_test.c - the rows of a prompt go into a file, come back from it, and go away, while the model serves
+ */
+#include "models/prefix.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "support/cmocka_all.h"
+#include "support/support.h"
+
+#define TINY HTH_TEST_SOURCE_DIR "/models/hearth-tiny.gguf"
+enum { N_PROMPT = 700, N_REPLY = 20, PATH_BYTES = 512 };
+
+static char *home;
+static char file_path[PATH_BYTES];
+static hearth_token prompt[N_PROMPT + 64];
+
+typedef struct place {
+    hearth_runtime *runtime;
+    hearth_model *model;
+} place;
+
+static place place_open(const char *directory)
+{
+    hearth_runtime_options options = hearth_runtime_options_default();
+    hearth_error err = { .message = "" };
+    place p;
+
+    options.cache_directory = directory;
+    options.engine_directory = HTH_TEST_ENGINE_DIR;
+    options.ram_bytes_max = 64 << 20;
+    options.disk_free_min = 0;
+    if (hearth_runtime_open(&options, &p.runtime, &err) != HEARTH_OK ||
+        hearth_model_load(p.runtime, TINY, NULL, &p.model, &err) != HEARTH_OK)
+        fail_msg("%s", err.message);
+    return p;
+}
+
+static void place_close(place *p)
+{
+    hearth_model_unref(p->model);
+    hearth_runtime_close(p->runtime);
+}
+
+/* Ask for N_REPLY tokens after n of the prompt; how many of those were cached. The reply goes behind the prompt. */
+static uint32_t ask(const place *p, const char *salt, uint32_t n)
+{
+    hearth_request request = hearth_request_default();
+    hearth_result result;
+    hearth_error err = { .message = "" };
+    uint32_t n_cached;
+
+    request.tokens = prompt;
+    request.n_tokens = n;
+    request.n_predict = N_REPLY;
+    request.ignore_eos = true;
+    request.sampling.temperature = 0;
+    request.cache_salt = salt;
+    if (hearth_complete(p->model, &request, &result, &err) != HEARTH_OK)
+        fail_msg("%s", err.message);
+    assert_int_equal(result.stats.completion_tokens, N_REPLY);
+    assert_int_equal(result.stats.finish_tokens, n + N_REPLY - 1);
+    memcpy(prompt + n, result.tokens, N_REPLY * sizeof(prompt[0]));
+    n_cached = result.stats.cached_tokens;
+    hearth_result_free(&result);
+    return n_cached;
+}
+
+static hth_prefix_saved save(const place *p, const char *salt, uint32_t n)
+{
+    hth_prefix_saved saved;
+    hearth_error err = { .message = "" };
+
+    if (hth_prefix_save(p->model, salt, prompt, n, file_path, &saved, &err) != HEARTH_OK)
+        fail_msg("%s", err.message);
+    return saved;
+}
+
+static uint32_t erase(const place *p, const char *salt, uint32_t n, uint32_t n_kept)
+{
+    uint32_t n_erased = UINT32_MAX;
+    hearth_error err = { .message = "" };
+
+    if (hth_prefix_erase(p->model, salt, prompt, n, n_kept, &n_erased, &err) != HEARTH_OK)
+        fail_msg("%s", err.message);
+    return n_erased;
+}
+
+static uint32_t restore(const place *p, const char *salt)
+{
+    hth_prefix_restored restored;
+    hearth_error err = { .message = "" };
+
+    if (hth_prefix_restore(p->model, salt, file_path, &restored, &err) != HEARTH_OK)
+        fail_msg("%s", err.message);
+    assert_memory_equal(restored.tokens, prompt, restored.n_tokens * sizeof(prompt[0]));
+    free(restored.tokens);
+    return restored.n_tokens;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    home = hth_test_directory_new();
+    (void)snprintf(file_path, sizeof(file_path), "%s/prompt.kvc", home);
+    for (size_t i = 0; i < N_PROMPT; i++)
+        prompt[i] = (hearth_token)(i * 7 % 1000 + 5);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    hth_test_directory_remove(home);
+    return 0;
+}
+
+static place open_in(const char *name)
+{
+    char path[PATH_BYTES];
+
+    (void)snprintf(path, sizeof(path), "%s/%s", home, name);
+    return place_open(path);
+}
+
+static void what_was_saved_is_warm_in_another_cache(void **state)
+{
+    place p = open_in("from"), other = open_in("to");
+    uint32_t n = N_PROMPT + N_REPLY - 1;
+    hth_prefix_saved saved;
+    struct stat st;
+
+    (void)state;
+    assert_int_equal(ask(&p, NULL, N_PROMPT), 0);
+    saved = save(&p, NULL, n);
+    assert_int_equal(saved.n_tokens, n);
+    assert_int_equal(stat(file_path, &st), 0);
+    assert_int_equal(saved.bytes, st.st_size);
+    place_close(&p);
+
+    assert_int_equal(restore(&other, NULL), n);
+    assert_true(ask(&other, NULL, N_PROMPT) >=
+                512); /* the logits of its end are not in the file: a chunk is evaluated */
+    place_close(&other);
+}
+
+static void a_prompt_is_cut_out_of_a_longer_one_that_superseded_it(void **state)
+{
+    place p = open_in("cut"), other = open_in("cut-to");
+    uint32_t n = N_PROMPT + N_REPLY - 1;
+
+    (void)state;
+    (void)ask(&p, NULL, N_PROMPT);
+    (void)ask(&p, NULL, n); /* goes on from the reply, whose tail makes room for a longer one */
+    assert_int_equal(save(&p, NULL, n).n_tokens, n);
+    assert_int_equal(save(&p, NULL, n - 3).n_tokens, n - 3);
+    place_close(&p);
+    assert_int_equal(restore(&other, NULL), n - 3);
+    assert_true(ask(&other, NULL, n - 3) >= 512);
+    place_close(&other);
+}
+
+static void what_was_erased_is_cold_and_what_is_kept_is_warm(void **state)
+{
+    place p = open_in("erased");
+    uint32_t n = N_PROMPT + N_REPLY - 1;
+
+    (void)state;
+    (void)ask(&p, NULL, N_PROMPT);
+    assert_int_equal(erase(&p, NULL, n, n), 0);
+    assert_true(ask(&p, NULL, N_PROMPT) >= N_PROMPT - 1);
+    assert_int_equal(erase(&p, NULL, n, 600), n - 512);
+    assert_int_equal(ask(&p, NULL, N_PROMPT), 512);
+    assert_int_equal(erase(&p, NULL, n, 0), n);
+    assert_int_equal(erase(&p, NULL, n, 0), 0);
+    assert_int_equal(ask(&p, NULL, N_PROMPT), 0);
+    place_close(&p);
+    p = open_in("erased"); /* the second time it was asked, it was saved again */
+    assert_true(ask(&p, NULL, N_PROMPT) > 0);
+    (void)erase(&p, NULL, n, 0);
+    place_close(&p);
+    p = open_in("erased");
+    assert_int_equal(ask(&p, NULL, N_PROMPT), 0);
+    place_close(&p);
+}
+
+static void nobody_gets_at_the_rows_of_another_salt(void **state)
+{
+    place p = open_in("salted");
+    uint32_t n = N_PROMPT + N_REPLY - 1;
+    hth_prefix_restored restored;
+    hth_prefix_saved saved;
+    hearth_error err = { .message = "" };
+
+    (void)state;
+    (void)ask(&p, "ann", N_PROMPT);
+    assert_int_equal(hth_prefix_save(p.model, "bob", prompt, n, file_path, &saved, &err), HEARTH_NOT_FOUND);
+    assert_int_equal(hth_prefix_save(p.model, NULL, prompt, n, file_path, &saved, &err), HEARTH_NOT_FOUND);
+    assert_int_equal(erase(&p, "bob", n, 0), 0);
+    assert_int_equal(erase(&p, NULL, n, 0), 0);
+    assert_int_equal(save(&p, "ann", n).n_tokens, n);
+    assert_int_equal(hth_prefix_restore(p.model, "bob", file_path, &restored, &err), HEARTH_MISUSE);
+    assert_int_equal(hth_prefix_restore(p.model, NULL, file_path, &restored, &err), HEARTH_MISUSE);
+    assert_int_equal(restore(&p, "ann"), n);
+    place_close(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_was_saved_is_warm_in_another_cache, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_prompt_is_cut_out_of_a_longer_one_that_superseded_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_was_erased_is_cold_and_what_is_kept_is_warm, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(nobody_gets_at_the_rows_of_another_salt, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

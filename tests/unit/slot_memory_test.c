@@ -1,0 +1,119 @@
+/*
+ * slot_memory_test.c - slots have numbers, and what ran in them last is theirs
+ */
+#include "server/slot_memory.h"
+
+#include <stdlib.h>
+
+#include "support/cmocka_all.h"
+
+static const hearth_token one[] = { 1, 2, 3, 4 };
+static const hearth_token other[] = { 1, 2, 9 };
+
+static int set_up(void **state)
+{
+    *state = hth_slot_memory_new(10);
+    return *state ? 0 : 1;
+}
+
+static int tear_down(void **state)
+{
+    hth_slot_memory_free(*state);
+    return 0;
+}
+
+static uint32_t n_in(hth_slot_memory *memory, const char *salt, uint32_t number)
+{
+    uint32_t n = 0;
+
+    free(hth_slot_memory_tokens(memory, salt, number, &n));
+    return n;
+}
+
+static void a_request_gets_the_number_it_wants_or_the_least_used_one(void **state)
+{
+    hth_slot_memory *memory = *state;
+
+    assert_int_equal(hth_slot_memory_take(memory, -1, 2), 0);
+    assert_int_equal(hth_slot_memory_take(memory, -1, 2), 1);
+    assert_int_equal(hth_slot_memory_take(memory, -1, 2), 0);
+    assert_int_equal(hth_slot_memory_take(memory, 0, 2), 0);
+    assert_int_equal(hth_slot_memory_take(memory, 2, 2), 1);
+    hth_slot_memory_give_back(memory, 0);
+    hth_slot_memory_give_back(memory, 0);
+    assert_int_equal(hth_slot_memory_take(memory, -1, 2), 0);
+    assert_int_equal(hth_slot_memory_take(memory, 1, 1), 0);
+}
+
+static void a_slot_holds_what_ran_there_last(void **state)
+{
+    hth_slot_memory *memory = *state;
+    hearth_token *tokens;
+    uint32_t n = 0;
+
+    assert_int_equal(n_in(memory, NULL, 0), 0);
+    hth_slot_memory_note(memory, NULL, 0, other, 3, NULL, 0);
+    hth_slot_memory_note(memory, NULL, 0, one, 3, one + 3, 1);
+    tokens = hth_slot_memory_tokens(memory, "", 0, &n);
+    assert_non_null(tokens);
+    assert_int_equal(n, 4);
+    assert_memory_equal(tokens, one, sizeof(one));
+    free(tokens);
+    assert_int_equal(n_in(memory, NULL, 1), 0);
+    hth_slot_memory_clear(memory, NULL, 0);
+    assert_int_equal(n_in(memory, NULL, 0), 0);
+}
+
+static void under_another_salt_a_slot_is_another_one(void **state)
+{
+    hth_slot_memory *memory = *state;
+
+    hth_slot_memory_note(memory, "a", 0, one, 4, NULL, 0);
+    assert_int_equal(n_in(memory, NULL, 0), 0);
+    assert_int_equal(n_in(memory, "b", 0), 0);
+    hth_slot_memory_note(memory, "b", 1, one, 4, NULL, 0);
+    assert_int_equal(hth_slot_memory_shared(memory, "a", 0, one, 4), 0);
+    hth_slot_memory_clear(memory, "b", 0);
+    hth_slot_memory_clear(memory, NULL, 0);
+    assert_int_equal(n_in(memory, "a", 0), 4);
+}
+
+static void what_other_slots_begin_with_is_shared(void **state)
+{
+    hth_slot_memory *memory = *state;
+
+    hth_slot_memory_note(memory, NULL, 0, one, 4, NULL, 0);
+    assert_int_equal(hth_slot_memory_shared(memory, NULL, 0, one, 4), 0);
+    hth_slot_memory_note(memory, NULL, 1, other, 3, NULL, 0);
+    assert_int_equal(hth_slot_memory_shared(memory, NULL, 0, one, 4), 2);
+    assert_int_equal(hth_slot_memory_shared(memory, NULL, 2, one, 4), 4);
+}
+
+static void the_slot_that_was_used_least_lately_makes_room(void **state)
+{
+    hth_slot_memory *memory = *state;
+
+    hth_slot_memory_note(memory, NULL, 0, one, 4, NULL, 0);
+    hth_slot_memory_note(memory, NULL, 1, one, 4, NULL, 0);
+    assert_int_equal(n_in(memory, NULL, 0), 4); /* a use */
+    hth_slot_memory_note(memory, NULL, 2, one, 4, NULL, 0);
+    assert_int_equal(n_in(memory, NULL, 0), 4);
+    assert_int_equal(n_in(memory, NULL, 1), 0);
+    assert_int_equal(n_in(memory, NULL, 2), 4);
+    hth_slot_memory_note(memory, NULL, 2, one, 4, one, 4); /* fits alone */
+    assert_int_equal(n_in(memory, NULL, 2), 8);
+    assert_int_equal(n_in(memory, NULL, 0), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_request_gets_the_number_it_wants_or_the_least_used_one, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_slot_holds_what_ran_there_last, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(under_another_salt_a_slot_is_another_one, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_other_slots_begin_with_is_shared, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_slot_that_was_used_least_lately_makes_room, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
