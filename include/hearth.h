@@ -999,6 +999,7 @@ typedef struct hearth_conversation {
     bool continue_last;          /* the last turn is the beginning of the reply, which goes on */
     bool no_reply;               /* end the text after the last turn; the reply's beginning is left out */
     const char *template_values; /* a JSON object of further variables for the template; NULL: none. At most 64 KiB */
+    bool any_parameters; /* a tool whose parameters make no grammar may be called with any; else it is HEARTH_MISUSE */
 } hearth_conversation;
 
 static inline hearth_conversation hearth_conversation_default(void)

@@ -186,25 +186,38 @@ static void mark_bad(hearth_model *model, const hearth_conversation *conversatio
     mark_bad(model, conversation, begin + n / 2, n - n / 2, is_bad);
 }
 
-/* A copy of the tools with any parameters for the bad ones, whose schema becomes text, and a note of each. */
-static hearth_chat_tool *loosened(const hearth_conversation *conversation, const bool *is_bad, char **texts,
-                                  hth_api_notes *notes)
+/* A copy of the tools with any parameters for the bad ones, whose schema becomes text. */
+static hearth_chat_tool *loosened(const hearth_conversation *conversation, const bool *is_bad, char **texts)
 {
     hearth_chat_tool *tools = calloc(conversation->n_tools, sizeof(*tools));
 
     for (size_t i = 0; tools && i < conversation->n_tools; i++) {
-        char note[HTH_API_NOTE_BYTES + 1];
-
         tools[i] = conversation->tools[i];
         if (!is_bad[i])
             continue;
         texts[i] = hth_api_described_parameters(tools[i].description, tools[i].parameters);
         tools[i].description = texts[i]; /* NULL without memory: then it has none */
         tools[i].parameters = hth_api_any_parameters;
-        (void)snprintf(note, sizeof(note), "tools.%.60s.parameters", tools[i].name); /* cut where the name is long */
-        hth_api_note(notes, note);
     }
     return tools;
+}
+
+static void note_bad(const hearth_conversation *conversation, const bool *is_bad, hth_api_notes *notes)
+{
+    char note[HTH_API_NOTE_BYTES + 1];
+
+    for (size_t i = 0; i < conversation->n_tools; i++) {
+        if (!is_bad[i])
+            continue;
+        (void)snprintf(note, sizeof(note), "tools.%.60s.parameters",
+                       conversation->tools[i].name); /* cut where the name is long */
+        hth_api_note(notes, note);
+    }
+}
+
+static bool may_be_tools(const hearth_conversation *conversation, hearth_status status)
+{
+    return conversation->n_tools > 0 && (status == HEARTH_MISUSE || status == HEARTH_ENGINE);
 }
 
 static hearth_status render_loosened(hearth_model *model, const hearth_conversation *conversation,
@@ -217,7 +230,6 @@ static hearth_status render_loosened(hearth_model *model, const hearth_conversat
     hearth_status status = failed;
 
     if (is_bad && texts && !goes_through(model, conversation, conversation->tools, conversation->n_tools)) {
-        hth_api_notes noted = { .n_bytes = 0 };
         bool any = false;
 
         mark_bad(model, conversation, 0, conversation->n_tools, is_bad);
@@ -225,12 +237,15 @@ static hearth_status render_loosened(hearth_model *model, const hearth_conversat
             any = any || is_bad[i];
         for (size_t i = 0; !any && i < conversation->n_tools; i++)
             is_bad[i] = true; /* each by itself is good, and all of them are too much */
-        tools = loosened(conversation, is_bad, texts, &noted);
-        loose.tools = tools;
-        if (tools)
-            status = hearth_conversation_render(model, &loose, out, NULL);
+        loose.any_parameters = true;
+        status = hearth_conversation_render(model, &loose, out, NULL);
+        if (may_be_tools(conversation, status)) { /* what is no schema at all, or beyond the limits */
+            tools = loosened(conversation, is_bad, texts);
+            loose.tools = tools;
+            status = tools ? hearth_conversation_render(model, &loose, out, NULL) : failed;
+        }
         if (status == HEARTH_OK)
-            hth_api_notes_join(notes, &noted);
+            note_bad(conversation, is_bad, notes);
     }
     for (size_t i = 0; texts && i < conversation->n_tools; i++)
         free(texts[i]);
@@ -241,11 +256,6 @@ static hearth_status render_loosened(hearth_model *model, const hearth_conversat
 }
 
 /* ---- both ---- */
-
-static bool may_be_tools(const hearth_conversation *conversation, hearth_status status)
-{
-    return conversation->n_tools > 0 && (status == HEARTH_MISUSE || status == HEARTH_ENGINE);
-}
 
 hearth_status hth_api_render(hearth_model *model, const hearth_conversation *conversation, hearth_chat_prompt *out,
                              hth_api_notes *notes, hearth_error *err)

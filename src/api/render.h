@@ -5,8 +5,8 @@
  *
  *   - A message of the system behind the first. Many templates know one system message, at the beginning, and refuse
  *     others or leave one out. Then its text stands at the end of the message before it, between <system> and </system>.
- *   - A tool whose parameters make no grammar. It is offered with the schema as text, may be called with any object, and
- *     is noted as "tools.NAME.parameters".
+ *   - A tool whose parameters make no grammar. It may be called with any, and is noted as "tools.NAME.parameters"; where
+ *     that is not enough, its schema is told as text.
  *
  * Which of this is done depends on the template, the turn's text and the tools alone: a conversation that grows keeps its
  * beginning.

@@ -320,6 +320,8 @@ llama_schemas::markup markup_of_calls(hth_llama_chat *chat)
 
             if (parser.find("\"tool-f-schema\"") != std::string::npos)
                 return;
+        } catch (const std::bad_alloc &) {
+            throw;                         /* it is asked again */
         } catch (const std::exception &) { /* then each request says what is wrong */
         }
         chat->markup = source_has(*chat, "]<]minimax[>[") ? llama_schemas::markup::members_of_members

@@ -49,15 +49,13 @@ json parse_within(const std::string &what, const char *text, size_t bytes_max, s
     }
 }
 
-json schema_within(known_schemas &known, const std::string &what, const char *text, spent &so_far)
+json object_within(const std::string &what, const char *text, spent &so_far)
 {
-    json schema = parse_within(what, text, schema_bytes_max, so_far);
+    json object = parse_within(what, text, schema_bytes_max, so_far);
 
-    if (!schema.is_object())
+    if (!object.is_object())
         throw refused(what + " is not an object");
-    if (!schema.empty())
-        known.check(what, schema.dump(), so_far.steps);
-    return schema;
+    return object;
 }
 
 common_chat_msg message_of(const hearth_chat_turn &turn, spent &so_far)
@@ -88,20 +86,41 @@ common_chat_msg message_of(const hearth_chat_turn &turn, spent &so_far)
     return message;
 }
 
-void add_tool(known_schemas &known, const hearth_chat_tool &tool, asked &to, spent &so_far)
+/* Can the parameters be compiled? Throws refused where they must. */
+bool is_compiled(known_schemas &known, const std::string &what, const json &schema, bool is_any_good, spent &so_far)
+{
+    try {
+        known.check(what, schema.dump(), so_far.steps);
+        return true;
+    } catch (const refused &) {
+        if (!is_any_good)
+            throw;
+        return false;
+    }
+}
+
+void add_tool(known_schemas &known, const hearth_chat_tool &tool, bool is_any_good, asked &to, spent &so_far)
 {
     const std::string what = std::string("the parameters of tool '") + tool.name + "'";
     const std::string description = tool.description ? tool.description : "";
     json schema{ { "type", "object" }, { "properties", json::object() } };
 
-    if (tool.parameters) {
-        json given = schema_within(known, what, tool.parameters, so_far);
+    bool compiles = true;
 
-        if (!given.empty())
+    if (tool.parameters) {
+        json given = object_within(what, tool.parameters, so_far);
+
+        if (!given.empty()) {
             schema = given;
+            compiles = is_compiled(known, what, schema, is_any_good, so_far);
+        }
     }
     to.inputs.tools.push_back({ tool.name, description, schema.dump() });
-    to.told.tools.push_back({ tool.name, description, to.schemas.tool(tool.name, schema).dump() });
+    try {
+        to.told.tools.push_back({ tool.name, description, to.schemas.tool(tool.name, schema, compiles).dump() });
+    } catch (const llama_schemas::too_much &e) {
+        throw refused(what + ": " + e.what());
+    }
 }
 
 } /* namespace */
@@ -137,10 +156,12 @@ asked asked_of(known_schemas &known, llama_schemas::markup markup, const hearth_
     }
     told = inputs;
     for (size_t i = 0; i < conversation.n_tools; i++)
-        add_tool(known, conversation.tools[i], made, so_far);
+        add_tool(known, conversation.tools[i], conversation.any_parameters, made, so_far);
     if (conversation.json_schema) {
-        json schema = schema_within(known, "the schema", conversation.json_schema, so_far);
+        json schema = object_within("the schema", conversation.json_schema, so_far);
 
+        if (!schema.empty())
+            known.check("the schema", schema.dump(), so_far.steps);
         inputs.json_schema = schema.dump();
         told.json_schema = made.schemas.reply(schema).dump();
     }
@@ -184,5 +205,5 @@ void known_schemas::keep(const std::string &schema, uint64_t taken)
         n_bytes_ = 0;
     }
     if (taken_.emplace(schema, taken).second)
-        n_bytes_ += schema.size();
+        n_bytes_ += schema.size() + 128; /* and what keeping it takes */
 }

@@ -1,9 +1,9 @@
 /*
  * llama_schemas.cpp - shapes of schemas, and grammars with the schemas themselves
  *
- * A shape is found by walking the schema along references, allOf and alternatives, within an account of steps and a
- * depth; what lies beyond is a shape without a type, which accepts anything. Shapes steer the engine only: what a reply
- * may hold is the true schema's.
+ * A shape is found by walking the schema along references, allOf and alternatives, within accounts of steps and members
+ * that all tools of a conversation share. Shapes decide how the engine reads a reply: a member that may be a string is
+ * text in most notations, and JSON otherwise. So an account that is used up is an error, and never a wrong shape.
  */
 #include "engine/llama_schemas.h"
 
@@ -20,7 +20,13 @@ namespace
 
 using json = common_json;
 
-constexpr size_t depth_max = 24;
+constexpr size_t depth_max = 24;       /* of references and parts in one another */
+constexpr size_t nesting_max = 4;      /* of objects and lists whose members are markup */
+constexpr size_t name_bytes_max = 256; /* the engine goes through names by recursion */
+constexpr size_t place_bytes_max = 1000;
+constexpr size_t copy_bytes_max = 16 << 10;
+constexpr size_t elements_bytes_max = 224 << 10; /* of a grammar's 256 KiB */
+constexpr size_t scanned_max = 200000;           /* values, in search of references */
 
 /* Types as bits. */
 enum : unsigned { t_null = 1, t_boolean = 2, t_integer = 4, t_number = 8, t_string = 16, t_array = 32, t_object = 64 };
@@ -44,7 +50,7 @@ unsigned type_of_value(const json &value)
     return value.is_null()           ? t_null
          : value.is_boolean()        ? t_boolean
          : value.is_number_integer() ? t_integer
-         : value.is_number()         ? t_number
+         : value.is_number()         ? (unsigned)t_number | t_integer /* 1.0 is both */
          : value.is_string()         ? t_string
          : value.is_array()          ? t_array
                                      : t_object;
@@ -81,18 +87,31 @@ std::string escaped(const std::string &name)
     return out;
 }
 
-/* Of a part of a reference. */
+int hex_digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0'
+         : c >= 'a' && c <= 'f' ? c - 'a' + 10
+         : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                : -1;
+}
+
+/* Of a part of a reference: %XX first, then ~0 and ~1. */
 std::string unescaped(const std::string &part)
 {
-    std::string out;
+    std::string plain, out;
 
-    for (size_t i = 0; i < part.size(); i++)
-        if (part.compare(i, 2, "~0") == 0 || part.compare(i, 2, "~1") == 0)
-            out += part[++i] == '0' ? '~' : '/';
-        else if (part.compare(i, 3, "%25") == 0)
-            out += '%', i += 2;
+    for (size_t i = 0; i < part.size(); i++) {
+        int high = part[i] == '%' && i + 2 < part.size() ? hex_digit(part[i + 1]) : -1;
+        int low = high >= 0 ? hex_digit(part[i + 2]) : -1;
+
+        plain += low >= 0 ? (char)(16 * high + low) : part[i];
+        i += low >= 0 ? 2 : 0;
+    }
+    for (size_t i = 0; i < plain.size(); i++)
+        if (plain.compare(i, 2, "~0") == 0 || plain.compare(i, 2, "~1") == 0)
+            out += plain[++i] == '0' ? '~' : '/';
         else
-            out += part[i];
+            out += plain[i];
     return out;
 }
 
@@ -143,27 +162,95 @@ class rules
     std::map<std::string, std::string> rules_{ { "space", "(\" \" | \"\\n\"{1,2} [ \\t]{0,20})?" } };
 };
 
+/* A schema that stands alone: what it refers to goes with it. */
+class alone
+{
+  public:
+    alone(const json &root, size_t &n_left) : root_(root), n_left_(n_left)
+    {
+    }
+
+    /* False: it refers to something that is not one of the root's definitions, or looking takes too long. */
+    bool make(const json &schema, json &out)
+    {
+        if (schema.contains("$defs") || schema.contains("definitions") || !scan(schema))
+            return false;
+        while (n_done_ < todo_.size()) {
+            const json &definition = *todo_[n_done_++];
+
+            if (!scan(definition))
+                return false;
+        }
+        out = schema;
+        for (const auto &[keyword, names] : found_) {
+            json definitions = json::object();
+
+            for (const auto &[name, definition] : names)
+                definitions.set({ name, *definition });
+            out.set({ keyword, definitions });
+        }
+        if (root_.contains("$schema"))
+            out.set({ "$schema", root_.at("$schema") }); /* it says what $ref means */
+        return true;
+    }
+
+  private:
+    bool scan(const json &value)
+    {
+        if (n_left_ == 0)
+            return false;
+        n_left_--;
+        if (value.is_array())
+            for (const auto &one : value)
+                if (!scan(one))
+                    return false;
+        if (value.is_object())
+            for (const auto &[name, one] : value.items())
+                if (std::string(name) == "$ref" && one.is_string() ? !take(one.get<std::string>()) : !scan(one))
+                    return false;
+        return true;
+    }
+    bool take(const std::string &reference)
+    {
+        for (const char *keyword : { "$defs", "definitions" }) {
+            const std::string before = std::string("#/") + keyword + "/";
+
+            if (reference.compare(0, before.size(), before) != 0)
+                continue;
+            const std::string name = unescaped(reference.substr(before.size()));
+
+            if (reference.find('/', before.size()) != std::string::npos || !root_.contains(keyword) ||
+                !root_.at(keyword).is_object() || !root_.at(keyword).contains(name))
+                return false;
+            if (found_[keyword].emplace(name, &root_.at(keyword).at(name)).second)
+                todo_.push_back(&root_.at(keyword).at(name));
+            return true;
+        }
+        return false;
+    }
+
+    const json &root_;
+    size_t &n_left_;
+    std::map<std::string, std::map<std::string, const json *>> found_;
+    std::vector<const json *> todo_;
+    size_t n_done_ = 0;
+};
+
 } /* namespace */
 
-void llama_schemas::add(const std::string &name, const place &at)
+void llama_schemas::add(const std::string &name, const member &of)
 {
-    std::string element = at.schema->is_object() ? at.schema->dump() : "{}";
+    auto found = elements_.emplace(name + "-schema", element{ root_, of, !is_compiled_ });
 
-    if (at.path != "#" && element.find("\"$ref\"") != std::string::npos) /* it leads elsewhere */
-        element = "[" + json(at.path).dump() + ", " + root_->dump() + "]";
-    element = "%json " + element;
-    auto found = elements_.emplace(name + "-schema", element);
-
-    if (!found.second && found.first->second != element)
-        found.first->second = "%json {}";
+    if (!found.second)
+        found.first->second.is_any = true;
 }
 
-bool llama_schemas::spend(size_t depth)
+void llama_schemas::spend()
 {
-    if (depth > depth_max || n_left_ == 0)
-        return false;
-    n_left_--;
-    return true;
+    if (n_steps_left_ == 0)
+        throw too_much("the schemas of the tools take too long to be looked through; give fewer or simpler ones");
+    n_steps_left_--;
 }
 
 /* Go along a reference; false: it leads nowhere. */
@@ -201,28 +288,33 @@ unsigned llama_schemas::types_of_parts(const place &at, const char *keyword, siz
     unsigned found = is_all ? t_all : 0;
 
     for (size_t i = 0; parts.is_array() && i < parts.size(); i++) {
-        unsigned one = types({ &parts.at(i), at.path }, depth + 1);
+        unsigned one = types({ &parts.at(i), "" }, depth + 1);
 
         found = is_all ? found & one : found | one;
     }
     return found ? found : t_all;
 }
 
-/* The types that values may have; of members, those of all that is said of them. */
-unsigned llama_schemas::types(place at, size_t depth)
+/* The types that values may have; all, where there is none. */
+unsigned llama_schemas::types(const place &at, size_t depth)
 {
     unsigned found = t_all, stated = 0;
 
-    if (!spend(depth) || !at.schema->is_object())
+    spend();
+    if (depth > depth_max || !at.schema->is_object())
         return t_all;
-    if (at.schema->contains("$ref"))
-        return follow(at) ? types(at, depth + 1) : t_all;
+    if (at.schema->contains("$ref")) {
+        place to = at;
+
+        if (follow(to))
+            found = types(to, depth + 1);
+    }
     for (const char *key : { "allOf", "anyOf", "oneOf" })
         if (at.schema->contains(key))
             found &= types_of_parts(at, key, depth);
-    if (at.schema->contains("const"))
-        return found & type_of_value(at.schema->at("const"));
-    if (at.schema->contains("enum") && at.schema->at("enum").is_array()) {
+    if (at.schema->contains("const")) {
+        stated = type_of_value(at.schema->at("const"));
+    } else if (at.schema->contains("enum") && at.schema->at("enum").is_array()) {
         for (const auto &value : at.schema->at("enum"))
             stated |= type_of_value(value);
     } else if (at.schema->contains("type") && at.schema->at("type").is_array()) {
@@ -233,32 +325,61 @@ unsigned llama_schemas::types(place at, size_t depth)
     } else if (found == t_all) {
         stated = type_by_keywords(*at.schema);
     }
-    return stated ? found & stated : found;
+    if (stated)
+        found &= stated;
+    return found ? found : t_all;
+}
+
+unsigned llama_schemas::types(const member &of)
+{
+    unsigned found = of.alternatives.empty() ? t_all : 0;
+
+    for (const place &at : of.alternatives)
+        found |= types(at, 0);
+    for (const place &at : of.all)
+        found &= types(at, 0);
+    return found ? found : t_all;
 }
 
 /* The members of an object by all that says something of it. What only an alternative has is not required. */
-void llama_schemas::collect(place at, bool is_required, members &out, size_t depth)
+void llama_schemas::collect(place at, bool is_required, bool is_alternative, members &out, size_t depth)
 {
-    if (!spend(depth) || !at.schema->is_object())
+    spend();
+    if (depth > depth_max || !at.schema->is_object())
         return;
     if (at.schema->contains("$ref")) {
-        if (follow(at))
-            collect(at, is_required, out, depth + 1);
-        return;
+        place to = at;
+
+        if (follow(to))
+            collect(to, is_required, is_alternative, out, depth + 1);
     }
     if (at.schema->contains("properties") && at.schema->at("properties").is_object())
-        for (const auto &[name, value] : at.schema->at("properties").items())
-            if (out.index.emplace(name, out.list.size()).second)
-                out.list.push_back({ name, { &value, at.path + "/properties/" + escaped(name) }, false });
+        for (const auto &[name, value] : at.schema->at("properties").items()) {
+            auto known = out.index.emplace(name, out.list.size());
+
+            spend();
+            if (std::string(name).size() > name_bytes_max)
+                throw too_much("a member has a name of more than 256 bytes");
+            if (known.second)
+                out.list.push_back({ name, {}, {}, false });
+            member &one = out.list[known.first->second];
+
+            (is_alternative ? one.alternatives : one.all)
+                .push_back({ &value, at.path + "/properties/" + escaped(name) });
+        }
     for (const char *key : { "allOf", "anyOf", "oneOf" })
         for (size_t i = 0; at.schema->contains(key) && at.schema->at(key).is_array() && i < at.schema->at(key).size();
-             i++)
-            collect({ &at.schema->at(key).at(i), at.path + "/" + key + "/" + std::to_string(i) },
-                    is_required && key == std::string("allOf"), out, depth + 1);
+             i++) {
+            bool is_all = key == std::string("allOf");
+
+            collect({ &at.schema->at(key).at(i), at.path + "/" + key + "/" + std::to_string(i) }, is_required && is_all,
+                    is_alternative || !is_all, out, depth + 1);
+        }
     if (is_required && at.schema->contains("required") && at.schema->at("required").is_array())
         for (const auto &name : at.schema->at("required")) {
             auto found = name.is_string() ? out.index.find(name.get<std::string>()) : out.index.end();
 
+            spend();
             if (found != out.index.end())
                 out.list[found->second].is_required = true;
         }
@@ -269,93 +390,128 @@ json llama_schemas::object(const members &found, const std::string &prefix, size
     json properties = json::object(), required = json::array();
 
     for (const member &one : found.list) {
-        const std::string name = prefix + "-" + one.name;
-
-        properties.set({ one.name, shape(one.at, name, depth + 1) });
+        if (n_members_left_ == 0)
+            throw too_much("the tools have more than 8192 members in all; give fewer tools, or simpler parameters");
+        n_members_left_--;
+        properties.set({ one.name, shape(one, prefix + "-" + one.name, depth) });
         if (one.is_required)
             required.push_back(one.name);
     }
     return json{ { "type", "object" }, { "properties", properties }, { "required", required } };
 }
 
-json llama_schemas::of_type(const place &at, unsigned type, const std::string &name, size_t depth)
+json llama_schemas::of_type(const member &of, unsigned type, const std::string &name, size_t depth)
 {
-    for (const auto &[bit, text] : type_names) {
-        if (bit != type)
-            continue;
-        if (known_ == markup::members_of_members && type == t_object) {
-            members found;
+    bool is_markup = known_ == markup::members_of_members && depth < nesting_max && of.all.size() == 1;
+    place at = is_markup ? of.all[0] : place{ nullptr, "" };
+    json made{ { "type", "object" } };
 
-            collect(at, true, found, depth);
-            return object(found, name, depth + 1);
-        }
-        if (known_ == markup::members_of_members && type == t_array && at.schema->contains("items") &&
-            at.schema->at("items").is_object())
-            return json{ { "type", "array" },
-                         { "items",
-                           shape({ &at.schema->at("items"), at.path + "/items" }, name + "-item", depth + 1) } };
-        return json{ { "type", text } };
+    for (size_t i = 0; is_markup && i < depth_max && at.schema->is_object() && at.schema->contains("$ref"); i++)
+        if (!follow(at))
+            break;
+    for (const auto &[bit, text] : type_names)
+        if (bit == type)
+            made = json{ { "type", text } };
+    if (!is_markup || !at.schema->is_object() || std::find(open_.begin(), open_.end(), at.schema) != open_.end())
+        return made; /* once is enough of what has itself as a member */
+    open_.push_back(at.schema);
+    if (type == t_object) {
+        members found;
+
+        collect(at, true, false, found, 0);
+        made = object(found, name, depth + 1);
+    } else if (type == t_array && at.schema->contains("items") && at.schema->at("items").is_object()) {
+        const member item{ "", { { &at.schema->at("items"), at.path + "/items" } }, {}, true };
+
+        made.set({ "items", shape(item, name + "-item", depth + 1) });
     }
-    return json::object();
+    open_.pop_back();
+    return made;
 }
 
-json llama_schemas::shape(place at, const std::string &name, size_t depth)
+json llama_schemas::shape(const member &of, const std::string &name, size_t depth)
 {
     json alternatives = json::array();
-    unsigned found = types(at, depth);
+    unsigned found = types(of);
 
-    add(name, at);
-    if (!spend(depth) || found == t_all)
+    add(name, of);
+    if (found == t_all)
         return json::object();
-    while (at.schema->contains("$ref") && spend(depth) && follow(at) && at.schema->is_object())
-        ;
     if (found & t_number)
         found &= ~(unsigned)t_integer; /* which it has */
     for (const auto &[bit, text] : type_names)
-        if (found & bit) {
-            bool is_only = found == bit;
-
-            if (is_only)
-                return of_type(at, bit, name, depth);
-            alternatives.push_back(of_type(at, bit, name + "-" + std::to_string(alternatives.size()), depth));
-        }
+        if (found == bit)
+            return of_type(of, bit, name, depth);
+        else if (found & bit)
+            alternatives.push_back(of_type(of, bit, name + "-" + std::to_string(alternatives.size()), depth));
     return json{ { "anyOf", alternatives } };
 }
 
-json llama_schemas::tool(const std::string &name, const json &parameters)
+json llama_schemas::tool(const std::string &name, const json &parameters, bool is_compiled)
 {
-    place at = { &parameters, "#" };
     members found;
 
-    root_ = &parameters;
-    add("tool-" + name, at);
+    root_ = &roots_.emplace_back(parameters);
+    is_compiled_ = is_compiled;
+    open_ = { root_ };
+    add("tool-" + name, { "", { { root_, "#" } }, {}, true });
     if (known_ == markup::none)
         return json{ { "type", "object" } }; /* its grammar takes the engine the square of the optional members */
-    collect(at, true, found, 0);
+    collect({ root_, "#" }, true, false, found, 0);
     for (const member &one : found.list)
-        add("ling3-arg-" + name + "-" + one.name, one.at);
+        add("ling3-arg-" + name + "-" + one.name, one);
     return object(found, "tool-" + name + "-arg", 0);
 }
 
 json llama_schemas::reply(const json &schema)
 {
-    root_ = &schema;
-    add("response-format", { &schema, "#" });
-    elements_["response-format"] = elements_["response-format-schema"];
+    root_ = &roots_.emplace_back(schema);
+    is_compiled_ = true;
+    add("response-format", { "", { { root_, "#" } }, {}, true });
+    elements_["response-format"] = elements_["response-format-schema"]; /* some of the templates say so */
     return json{ { "type", "object" } };
+}
+
+/* The schema behind %json. What cannot be said in the room that is left is any JSON. */
+static std::string text_of(const json &root, const json &schema, const std::string &path, size_t &n_left)
+{
+    std::string text = schema.is_object() ? schema.dump() : "{}";
+    json standing_alone;
+
+    if (path == "#" || text.find("\"$ref\"") == std::string::npos)
+        return text;
+    if (alone(root, n_left).make(schema, standing_alone))
+        return standing_alone.dump();
+    text = path.size() <= place_bytes_max ? root.dump() : "";
+    return text.empty() || text.size() > copy_bytes_max ? "{}" : "[" + json(path).dump() + ", " + text + "]";
 }
 
 std::string llama_schemas::grammar(const std::string &parser, bool is_lazy) const
 {
     static const common_chat_schema_any any;
+    size_t n_left = scanned_max, n_bytes = 0;
     common_peg_arena arena;
     rules written;
+    auto element_text = [&](const element &one) {
+        bool is_root = !one.of.all.empty() && one.of.all[0].path == "#";
+        std::string text = is_root ? "{\"type\":\"object\"}" : "{}";
+
+        if (!one.is_any && one.of.all.size() == 1 && one.of.alternatives.empty())
+            text = text_of(*one.root, *one.of.all[0].schema, one.of.all[0].path, n_left);
+        else if (!one.is_any && one.of.all.empty() && one.of.alternatives.size() == 1)
+            text = text_of(*one.root, *one.of.alternatives[0].schema, one.of.alternatives[0].path, n_left);
+        if (n_bytes + text.size() > elements_bytes_max && !is_root)
+            text = "{}";
+        n_bytes += text.size();
+        return "%json " + text;
+    };
     common_grammar_builder builder{
         [&](const std::string &name, const std::string &rule) { return written.add(name, rule); },
         [&](const std::string &name, const common_chat_schema &) {
             auto found = elements_.find(name);
 
-            return written.add(name, found == elements_.end() ? "%json {}" : found->second);
+            /* The engine's rules have other names. */
+            return written.add("hearth-" + name, found == elements_.end() ? "%json {}" : element_text(found->second));
         },
     };
 

@@ -597,7 +597,24 @@ static void look_for_hangs(hth_keeper *keeper, uint64_t now_ns)
     }
 }
 
-/* A connection of this worker's was found broken: has its loop turned since? */
+/* One that is to end in order may take long, and its requests wait; one that stands still is not waited for. */
+static void look_after_ending(hth_keeper *keeper, uint64_t now_ns)
+{
+    uint64_t tick_ns, loop_ns;
+    bool stands_still;
+
+    hth_status_page_read_pulse(keeper->page, &tick_ns, &loop_ns);
+    stands_still = keeper->world->options->hang_ms > 0 && loop_ns != UINT64_MAX &&
+                   watched_ms(keeper, loop_ns, now_ns) > loop_hang_ms(keeper);
+    if (now_ns < keeper->kill_ns && !stands_still)
+        return;
+    keeper->kill_ns = 0;
+    (void)snprintf(keeper->verdict, sizeof(keeper->verdict), "killed, since it %s",
+                   stands_still ? "stood still when asked to end" : "did not end in time when asked to");
+    hth_worker_process_kill(keeper->process);
+}
+
+/* A connection of this worker's was broken: has its loop turned since? */
 static void settle_doubt(hth_keeper *keeper, uint64_t now_ns)
 {
     uint64_t doubted_for_ns = now_ns - keeper->doubted_ns;
@@ -630,11 +647,8 @@ void hth_keeper_tick(hth_keeper *keeper, uint64_t now_ns)
         look_for_hangs(keeper, now_ns);
     if (keeper->state == HTH_WORKER_READY && keeper->doubted_ns > 0)
         settle_doubt(keeper, now_ns);
-    if (keeper->state == HTH_WORKER_STOPPING && keeper->kill_ns > 0 && now_ns >= keeper->kill_ns) {
-        keeper->kill_ns = 0;
-        (void)snprintf(keeper->verdict, sizeof(keeper->verdict), "killed, since it did not end in time when asked to");
-        hth_worker_process_kill(keeper->process);
-    }
+    if (keeper->state == HTH_WORKER_STOPPING && keeper->kill_ns > 0)
+        look_after_ending(keeper, now_ns);
     if (hth_waiters_has_late(&keeper->waiters, now_ns)) {
         hearth_error err;
 

@@ -248,6 +248,11 @@ void hth_status_page_loop_turns(hth_status_page *page)
     atomic_store_explicit(&page->loop_turn_ns, hth_os_monotonic_ns(), memory_order_relaxed);
 }
 
+void hth_status_page_loop_ends(hth_status_page *page)
+{
+    atomic_store_explicit(&page->loop_turn_ns, 0, memory_order_relaxed);
+}
+
 void hth_status_page_restoring(hth_status_page *page, const uint8_t (*keys)[32], size_t n)
 {
     key_list list;

@@ -28,6 +28,7 @@ void hth_status_page_free(hth_status_page *page); /* unmaps; accepts NULL */
 void hth_status_page_tick_begin(hth_status_page *page); /* the scheduler's thread begins something that has to end */
 void hth_status_page_tick_end(hth_status_page *page);
 void hth_status_page_loop_turns(hth_status_page *page); /* event loop, every HTH_STATUS_TURN_MS */
+void hth_status_page_loop_ends(hth_status_page *page);  /* it will turn no more, and that is right */
 enum { HTH_STATUS_TURN_MS = 250 };
 /*
  * Rows are coming into the context: their keys, of which the first HTH_STATUS_KEYS_MAX are kept. n 0: they are in. One

@@ -592,6 +592,8 @@ hearth_status hth_worker_run(const hth_worker_options *options, hearth_error *er
         (void)event_base_dispatch(w.base); /* until somebody breaks it */
     else
         tell(&w, "failed %s", err ? err->message : "to begin");
+    if (w.page)
+        hth_status_page_loop_ends(w.page); /* what follows, saving for one, may take its time */
     tear_down(&w);
     return w.status;
 }

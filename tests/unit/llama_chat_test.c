@@ -625,9 +625,9 @@ static void grammars_have_the_schemas_of_their_tools(void **state)
         { "Qwen-Qwen2.5-7B-Instruct.jinja", { "%json " WHOLE "\n" } },
         { "openai-gpt-oss-120b.jinja", { "%json " WHOLE "\n" } },
         { "Qwen3-Coder.jinja",
-          { "tool-f-arg-codes-schema ::= %json " CODE "\n", "tool-f-arg-step-schema ::= %json " STEP "\n",
-            "tool-f-arg-list-schema ::= %json [\"#/properties/list\", " WHOLE "]\n" } },
-        { "MiniMax-M3.jinja", { "tool-f-arg-step-schema ::= %json " STEP "\n" } },
+          { "hearth-tool-f-arg-codes-schema ::= %json " CODE "\n", "hearth-tool-f-arg-step-schema ::= %json " STEP "\n",
+            "tool-f-arg-list-schema ::= %json {\"$ref\":\"#/$defs/node\",\"$defs\":{\"node\":" NODE "}}\n" } },
+        { "MiniMax-M3.jinja", { "hearth-tool-f-arg-step-schema ::= %json " STEP "\n" } },
     };
     const hearth_chat_tool tool = { .name = "f", .parameters = WHOLE };
     const fixture *f = *state;

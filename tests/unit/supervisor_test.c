@@ -616,6 +616,27 @@ static void a_worker_that_does_not_end_when_asked_is_killed(void **state)
     assert_int_equal(view(f, 0).n_deaths, 0);
 }
 
+/* As when its process was stopped, or the machine had no time for it. */
+static void a_worker_that_hangs_while_it_is_to_end_keeps_nobody_waiting(void **state)
+{
+    fixture *f = *state;
+    asker a = asker_of(f);
+    hearth_error err;
+
+    f->options.hang_ms = 1000;
+    f->options.wait_timeout_ms = 20000; /* less than what a worker may take to end in order */
+    (void)add(f, "m", WORDS("ready"));
+    start(f);
+    run_until(f, is_in(f, 0, HTH_WORKER_READY));
+    send_signal(view(f, 0).pid, SIGSTOP);
+    assert_int_equal(hth_supervisor_restart(f->supervisor, "m", &err), HEARTH_OK);
+    want(f, "m", 0, &a);
+    run_until(f, a.n_ready + a.n_failed == 1);
+    assert_int_equal(a.n_ready, 1);
+    assert_int_equal(a.generation, 2);
+    assert_string_equal(view(f, 0).last_death, "killed, since it stood still when asked to end");
+}
+
 static void a_restart_is_no_death(void **state)
 {
     fixture *f = *state;
@@ -831,6 +852,7 @@ int main(void)
         test(a_runtime_directory_that_is_too_long_for_sockets_is_refused),
         test(workers_are_stopped_in_order_and_those_who_wait_are_told),
         test(a_worker_that_does_not_end_when_asked_is_killed),
+        test(a_worker_that_hangs_while_it_is_to_end_keeps_nobody_waiting),
         test(a_restart_is_no_death),
         test(a_reload_adds_removes_and_restarts_what_changed_and_leaves_the_others_alone),
         test(workers_do_not_outlive_a_front_that_is_killed),
