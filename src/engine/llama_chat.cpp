@@ -17,7 +17,6 @@
 #include <cstring>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -27,6 +26,7 @@
 #include <llama.h>
 
 #include "engine/llama_guard.h"
+#include "engine/module_lock.h"
 #include "engine/schema_cost.h"
 
 extern "C" {
@@ -466,9 +466,9 @@ struct hth_llama_chat {
     common_chat_templates_ptr templates;
     const llama_vocab *vocab = nullptr;
     std::string source;
-    bool is_analysed = false;     /* the engine knows the template by analysis, not by its list */
-    std::mutex lock;              /* guards what follows */
-    std::list<remembered> recent; /* latest use first */
+    bool is_analysed = false;                         /* the engine knows the template by analysis, not by its list */
+    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
+    std::list<remembered> recent;                     /* latest use first */
 };
 
 struct hth_llama_chat_reader {
@@ -531,7 +531,7 @@ common_chat_params apply(hth_llama_chat *chat, const common_chat_templates_input
         text = common_chat_templates_apply(chat->templates.get(), plain);
     }
     {
-        std::lock_guard<std::mutex> guard(chat->lock);
+        hth_module_guard guard(&chat->lock);
 
         for (auto at = chat->recent.begin(); at != chat->recent.end(); ++at)
             /* How a reply begins is part of how it is read, and may depend on the conversation. */
@@ -547,7 +547,7 @@ common_chat_params apply(hth_llama_chat *chat, const common_chat_templates_input
 
     if (params.prompt == text.prompt && params.generation_prompt == text.generation_prompt &&
         options.size() + params.parser.size() + params.grammar.size() < (size_t)1 << 20) {
-        std::lock_guard<std::mutex> guard(chat->lock);
+        hth_module_guard guard(&chat->lock);
 
         chat->recent.push_front({ options, params });
         chat->recent.front().params.prompt.clear();
