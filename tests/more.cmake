@@ -70,6 +70,9 @@ if(NOT APPLE)
   # Readings of grammars are counted.
   target_compile_definitions(test_unit_replies_grammar PRIVATE HTH_TEST_WRAPS_GBNF)
   target_link_options(test_unit_replies_grammar PRIVATE -Wl,--wrap=hth_gbnf_new)
+  # A byte into a pipe is held up.
+  target_compile_definitions(test_unit_run_many PRIVATE HTH_TEST_WRAPS_WRITE)
+  target_link_options(test_unit_run_many PRIVATE -Wl,--wrap=write)
 endif()
 
 add_custom_target(fuzzers)

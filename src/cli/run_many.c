@@ -117,8 +117,9 @@ static void take_result(uint64_t id, const hearth_result *result, void *user_dat
     hth_result_copy(&r->result, result);
     if (it->n_done == it->n)
         m->n_in_flight--;
-    pthread_mutex_unlock(&m->lock);
+    /* Under the lock: who finds the last result without being woken ends, and closes the pipe. */
     wake_up(m);
+    pthread_mutex_unlock(&m->lock);
 }
 
 /* ---- input ---- */

@@ -5,12 +5,12 @@
 
 #include <ctype.h>
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/os.h"
 #include "engine/attention.h"
+#include "engine/module_lock.h"
 
 enum { PATH_BYTES = 4096 };
 
@@ -51,9 +51,9 @@ static void deliver_line(void)
         hth_log_line(here.log, here.level, "llama.cpp", "%s", text);
         return;
     }
-    pthread_mutex_lock(&engine.log_lock);
+    hth_module_lock(&engine.log_lock);
     hth_log_line(engine.latest, here.level, "llama.cpp", "%s", text);
-    pthread_mutex_unlock(&engine.log_lock);
+    hth_module_unlock(&engine.log_lock);
 }
 
 /* Called by the engine, on any thread, with pieces of lines. */
@@ -83,9 +83,9 @@ static void receive_last_words(const char *message)
         hth_log_line(here.log, HEARTH_LOG_ERROR, "hearth", "the engine ends this process: %s", message);
         return;
     }
-    pthread_mutex_lock(&engine.log_lock);
+    hth_module_lock(&engine.log_lock);
     hth_log_line(engine.latest, HEARTH_LOG_ERROR, "hearth", "the engine ends this process: %s", message);
-    pthread_mutex_unlock(&engine.log_lock);
+    hth_module_unlock(&engine.log_lock);
 }
 
 /* To be called before anything that makes the engine talk. */
@@ -164,7 +164,7 @@ hearth_status hth_backend_llama_start(hearth_error *err)
     char folder[PATH_BYTES];
     hearth_status status = HEARTH_OK;
 
-    pthread_mutex_lock(&engine.start_lock);
+    hth_module_lock(&engine.start_lock);
     if (!engine.started) {
         own_folder(folder, sizeof(folder));
         status = hth_shim_init(receive_log, receive_last_words, folder[0] ? folder : NULL, err);
@@ -174,7 +174,7 @@ hearth_status hth_backend_llama_start(hearth_error *err)
         hth_attention_start();
         engine.started = status == HEARTH_OK;
     }
-    pthread_mutex_unlock(&engine.start_lock);
+    hth_module_unlock(&engine.start_lock);
     return status;
 }
 
@@ -204,17 +204,17 @@ const char *hth_backend_llama_features(void)
 
 void hth_backend_llama_log_latest(const hth_log *log)
 {
-    pthread_mutex_lock(&engine.log_lock);
+    hth_module_lock(&engine.log_lock);
     engine.latest = log;
-    pthread_mutex_unlock(&engine.log_lock);
+    hth_module_unlock(&engine.log_lock);
 }
 
 void hth_backend_llama_log_forget(const hth_log *log)
 {
-    pthread_mutex_lock(&engine.log_lock);
+    hth_module_lock(&engine.log_lock);
     if (engine.latest == log)
         engine.latest = NULL;
-    pthread_mutex_unlock(&engine.log_lock);
+    hth_module_unlock(&engine.log_lock);
 }
 
 hearth_status hth_backend_llama_check_memory(uint64_t needed_bytes, const char *what, hearth_error *err)

@@ -3,9 +3,10 @@
  */
 #include "engine/grammar_memo.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "engine/module_lock.h"
 
 enum { ENTRIES_MAX = 16, BYTES_MAX = 16 << 20 };
 
@@ -51,17 +52,6 @@ void hth_grammar_memo_free(hth_grammar_memo *memo)
     free(memo);
 }
 
-/* A mutex of the default kind that its holder does not take again: locking cannot fail. */
-static void lock(hth_grammar_memo *memo)
-{
-    (void)pthread_mutex_lock(&memo->lock);
-}
-
-static void unlock(hth_grammar_memo *memo)
-{
-    (void)pthread_mutex_unlock(&memo->lock);
-}
-
 /* Where it is; memo->n: nowhere. */
 static size_t place_locked(const hth_grammar_memo *memo, bool is_schema, const char *text)
 {
@@ -77,7 +67,7 @@ hth_gbnf *hth_grammar_memo_find(hth_grammar_memo *memo, bool is_schema, const ch
     hth_gbnf *found = NULL;
     size_t i;
 
-    lock(memo);
+    hth_module_lock(&memo->lock);
     i = place_locked(memo, is_schema, text);
     if (i < memo->n) {
         entry one = memo->entries[i];
@@ -86,7 +76,7 @@ hth_gbnf *hth_grammar_memo_find(hth_grammar_memo *memo, bool is_schema, const ch
         memo->entries[0] = one;
         found = hth_gbnf_ref(one.gbnf);
     }
-    unlock(memo);
+    hth_module_unlock(&memo->lock);
     return found;
 }
 
@@ -99,9 +89,9 @@ void hth_grammar_memo_keep(hth_grammar_memo *memo, bool is_schema, const char *t
     one.text = strdup(text);
     if (!one.text)
         return;
-    lock(memo);
+    hth_module_lock(&memo->lock);
     if (place_locked(memo, is_schema, text) < memo->n) { /* another thread was faster */
-        unlock(memo);
+        hth_module_unlock(&memo->lock);
         free(one.text);
         return;
     }
@@ -116,5 +106,5 @@ void hth_grammar_memo_keep(hth_grammar_memo *memo, bool is_schema, const char *t
     memo->entries[0] = one;
     memo->n++;
     memo->bytes += one.bytes;
-    unlock(memo);
+    hth_module_unlock(&memo->lock);
 }

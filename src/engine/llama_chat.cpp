@@ -17,7 +17,6 @@
 #include <cstring>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -28,6 +27,7 @@
 
 #include "engine/llama_conversation.h"
 #include "engine/llama_guard.h"
+#include "engine/module_lock.h"
 
 extern "C" {
 #include "engine/grammar_check.h"
@@ -252,9 +252,9 @@ struct hth_llama_chat {
     std::string source;
     bool is_analysed = false; /* the engine knows the template by analysis, not by its list */
     known_schemas schemas;
-    std::once_flag asked_for_markup;
+    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
+    bool knows_markup = false;
     llama_schemas::markup markup = llama_schemas::markup::none; /* of calls */
-    std::mutex lock;                                            /* guards what follows */
     std::list<remembered> recent;                               /* latest use first */
 };
 
@@ -283,9 +283,8 @@ bool is_listed(const common_chat_template &source)
     return false;
 }
 
-bool find_out_whether_analysed(const hth_llama_chat *chat, const common_chat_templates *templates)
+bool find_out_whether_analysed(const common_chat_templates *templates)
 {
-    (void)chat;
     try {
         for (const char *variant : { "", "tool_use" }) {
             std::string source = common_chat_templates_source(templates, variant);
@@ -304,29 +303,36 @@ bool source_has(const hth_llama_chat &chat, const char *text)
     return chat.source.find(text) != std::string::npos;
 }
 
-/* What of a call is markup: found out by the names that the engine gives to the schemas of a tool, when it is first asked
-   for, since it takes milliseconds. */
+/* What of a call is markup: found out by the names that the engine gives to the schemas of a tool. */
+llama_schemas::markup find_markup(const hth_llama_chat &chat)
+{
+    common_chat_templates_inputs inputs;
+
+    inputs.messages.push_back({});
+    inputs.messages.back().role = "user";
+    inputs.messages.back().content = "x";
+    inputs.tools.push_back({ "f", "", "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"}}}" });
+    try {
+        const std::string parser = common_chat_templates_apply(chat.templates.get(), inputs).parser;
+
+        if (parser.find("\"tool-f-schema\"") != std::string::npos)
+            return llama_schemas::markup::none;
+    } catch (const std::bad_alloc &) {
+        throw;
+    } catch (const std::exception &) { /* then each request says what is wrong */
+    }
+    return source_has(chat, "]<]minimax[>[") ? llama_schemas::markup::members_of_members
+                                             : llama_schemas::markup::members;
+}
+
+/* The same, when it is first asked for, since it takes milliseconds. */
 llama_schemas::markup markup_of_calls(hth_llama_chat *chat)
 {
-    std::call_once(chat->asked_for_markup, [&] {
-        common_chat_templates_inputs inputs;
+    hth_module_guard guard(&chat->lock);
 
-        inputs.messages.push_back({});
-        inputs.messages.back().role = "user";
-        inputs.messages.back().content = "x";
-        inputs.tools.push_back({ "f", "", "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"}}}" });
-        try {
-            const std::string parser = common_chat_templates_apply(chat->templates.get(), inputs).parser;
-
-            if (parser.find("\"tool-f-schema\"") != std::string::npos)
-                return;
-        } catch (const std::bad_alloc &) {
-            throw;                         /* it is asked again */
-        } catch (const std::exception &) { /* then each request says what is wrong */
-        }
-        chat->markup = source_has(*chat, "]<]minimax[>[") ? llama_schemas::markup::members_of_members
-                                                          : llama_schemas::markup::members;
-    });
+    if (!chat->knows_markup)
+        chat->markup = find_markup(*chat);
+    chat->knows_markup = true;
     return chat->markup;
 }
 
@@ -393,7 +399,7 @@ common_chat_params apply(hth_llama_chat *chat, const asked &given)
     common_chat_params text = rendered(*chat, given.inputs), params;
 
     if (may_remember) {
-        std::lock_guard<std::mutex> guard(chat->lock);
+        hth_module_guard guard(&chat->lock);
 
         for (auto at = chat->recent.begin(); at != chat->recent.end(); ++at)
             /* How a reply begins is part of how it is read, and may depend on the conversation. */
@@ -412,7 +418,7 @@ common_chat_params apply(hth_llama_chat *chat, const asked &given)
     params.prompt.clear();
     if (may_remember && params.generation_prompt == text.generation_prompt &&
         options.size() + params.parser.size() + params.grammar.size() < (size_t)1 << 20) {
-        std::lock_guard<std::mutex> guard(chat->lock);
+        hth_module_guard guard(&chat->lock);
 
         chat->recent.push_front({ options, params });
         if (chat->recent.size() > remembered_max)
@@ -481,7 +487,7 @@ hearth_status hth_llama_chat_new(const struct llama_model *model, const char *gi
         chat->templates = common_chat_templates_init(model, given ? given : "");
         chat->source = source;
         chat->vocab = model ? llama_model_get_vocab(model) : nullptr;
-        chat->is_analysed = find_out_whether_analysed(chat.get(), chat->templates.get());
+        chat->is_analysed = find_out_whether_analysed(chat->templates.get());
         *out = chat.release();
         return HEARTH_OK;
     });

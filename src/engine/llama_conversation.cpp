@@ -188,7 +188,7 @@ void known_schemas::check(const std::string &what, const std::string &schema, ui
 
 bool known_schemas::find(const std::string &schema, uint64_t &taken)
 {
-    std::lock_guard<std::mutex> guard(lock_);
+    hth_module_guard guard(&lock_);
     auto found = taken_.find(schema);
 
     if (found != taken_.end())
@@ -198,7 +198,7 @@ bool known_schemas::find(const std::string &schema, uint64_t &taken)
 
 void known_schemas::keep(const std::string &schema, uint64_t taken)
 {
-    std::lock_guard<std::mutex> guard(lock_);
+    hth_module_guard guard(&lock_);
 
     if (n_bytes_ + schema.size() > known_bytes_max) {
         taken_.clear();

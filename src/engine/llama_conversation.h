@@ -10,7 +10,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <unordered_map>
@@ -19,6 +18,7 @@
 
 #include "engine/llama_chat.h"
 #include "engine/llama_schemas.h"
+#include "engine/module_lock.h"
 
 /* What is wrong with a conversation: HEARTH_MISUSE. */
 struct refused : std::runtime_error {
@@ -36,7 +36,7 @@ class known_schemas
     bool find(const std::string &schema, uint64_t &taken);
     void keep(const std::string &schema, uint64_t taken);
 
-    std::mutex lock_;
+    pthread_mutex_t lock_ = PTHREAD_MUTEX_INITIALIZER;
     std::unordered_map<std::string, uint64_t> taken_;
     size_t n_bytes_ = 0;
 };

@@ -15,12 +15,12 @@
 #include <cstdio>
 #include <cstring>
 #include <map>
-#include <mutex>
 #include <string>
 
 #include <ggml-rpc.h>
 
 #include "engine/llama_guard.h"
+#include "engine/module_lock.h"
 #include "engine/rpc_server.h"
 
 namespace
@@ -62,14 +62,14 @@ hearth_status add(hth_llama_devices *out, ggml_backend_dev_t device, hearth_erro
 
 /* Models of this process by server. Like the engine's connections, a matter of the process. */
 struct {
-    std::mutex lock; /* also held while a server is asked */
+    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* also held while a server is asked */
     std::map<std::string, size_t> n_models;
 } servers_in_use;
 
 /* One more model is about to use a server, or one has done with it. */
 hearth_status take_server(const char *address, hearth_error *err)
 {
-    std::lock_guard<std::mutex> hold(servers_in_use.lock);
+    hth_module_guard hold(&servers_in_use.lock);
     size_t &n = servers_in_use.n_models[address];
     hearth_status status = n > 0 ? HEARTH_OK : hth_rpc_server_check(address, err);
 
@@ -80,7 +80,7 @@ hearth_status take_server(const char *address, hearth_error *err)
 
 void give_server_back(const char *address)
 {
-    std::lock_guard<std::mutex> hold(servers_in_use.lock);
+    hth_module_guard hold(&servers_in_use.lock);
     auto found = servers_in_use.n_models.find(address);
 
     if (found != servers_in_use.n_models.end() && found->second > 0)

@@ -6,9 +6,10 @@
  */
 #include "engine/vocabulary.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "engine/module_lock.h"
 
 enum { PIECE_BYTES_MAX = 65536 };
 
@@ -185,12 +186,12 @@ static hearth_token *find_ends(const hth_vocabulary_source *source, size_t *n_ou
 
 hearth_status hth_texts_ends(hth_texts *texts, const hearth_token **ends, size_t *n_ends, hearth_error *err)
 {
-    pthread_mutex_lock(&texts->lock);
+    hth_module_lock(&texts->lock);
     if (!texts->ends)
         texts->ends = find_ends(&texts->source, &texts->n_ends);
     *ends = texts->ends;
     *n_ends = texts->n_ends;
-    pthread_mutex_unlock(&texts->lock);
+    hth_module_unlock(&texts->lock);
     return *ends ? HEARTH_OK : hth_fail(err, HEARTH_NO_MEMORY, "no memory for a sampler");
 }
 
@@ -198,10 +199,10 @@ hearth_status hth_texts_vocabulary(hth_texts *texts, const hth_vocabulary **out,
 {
     hearth_status status = HEARTH_OK;
 
-    pthread_mutex_lock(&texts->lock);
+    hth_module_lock(&texts->lock);
     if (!texts->vocabulary)
         status = hth_vocabulary_new(&texts->source, &texts->vocabulary, err);
     *out = texts->vocabulary;
-    pthread_mutex_unlock(&texts->lock);
+    hth_module_unlock(&texts->lock);
     return status;
 }

@@ -471,8 +471,7 @@ static void stop(hth_keeper *keeper, uint32_t drain_ms, uint32_t timeout_ms, boo
     keeper->policy = (hth_restart_policy){ 0 }; /* what comes next is somebody's wish, and gets a chance */
     if (keeper->state == HTH_WORKER_STOPPING) {
         /* That it ends is what is wanted now. Its patience, where it is not at its end, is not renewed. */
-        if (keeper->kill_ns > kill_ns)
-            keeper->kill_ns = kill_ns;
+        keeper->kill_ns = keeper->kill_ns > kill_ns ? kill_ns : keeper->kill_ns;
         keeper->is_condemned = false;
         keeper->told_by_others = false;
         return;
@@ -604,8 +603,8 @@ static void look_after_ending(hth_keeper *keeper, uint64_t now_ns)
     bool stands_still;
 
     hth_status_page_read_pulse(keeper->page, &tick_ns, &loop_ns);
-    stands_still = keeper->world->options->hang_ms > 0 && loop_ns != UINT64_MAX &&
-                   watched_ms(keeper, loop_ns, now_ns) > loop_hang_ms(keeper);
+    stands_still =
+        loop_hang_ms(keeper) > 0 && loop_ns < UINT64_MAX && watched_ms(keeper, loop_ns, now_ns) > loop_hang_ms(keeper);
     if (now_ns < keeper->kill_ns && !stands_still)
         return;
     keeper->kill_ns = 0;

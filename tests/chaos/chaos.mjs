@@ -15,7 +15,7 @@
 // The order of events between several replies of one stream is time's, so the streams of n > 1 are compared per reply.
 // Draws of the tormentor and of the requests follow the seed, which is printed; moments in time do not, so a seed that
 // fails may pass. What failed is kept in the working directory: request, both replies, both logs.
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import http from 'node:http'
 import { join } from 'node:path'
 import { compare, firstDifference } from './compare.mjs'
@@ -108,6 +108,15 @@ const serve = (name, more) => {
     args: ['--config', settings(name), '--runtime-directory', join(options.work, name, 'run'), '--log-file', join(options.work, `${name}.log`), ...more],
   })
 }
+// Workers may be tormented while they start, too, but not two of one model in turn: where starting takes longer than being
+// found by the tormentor, nothing would ever be answered, and the server would be right to give the model up for a while.
+const mayBeTormented = (pid) => {
+  const log = readFileSync(join(options.work, 'chaos.log'), 'utf8')
+  const isReady = (one) => log.includes(`its worker (pid ${one}) is ready`)
+  const name = new RegExp(`model '([^']+)': its worker starts \\(pid ${pid}\\)`).exec(log)?.[1]
+  const starts = [...log.matchAll(new RegExp(`model '${name}': its worker starts \\(pid (\\d+)\\)`, 'g'))].map((found) => found[1])
+  return isReady(pid) || starts.length === 1 || (starts.length > 1 && isReady(starts.at(-2)))
+}
 const isComplete = ({ path, stream }, text) =>
   !stream || (path === '/v1/messages' ? text.includes('event: message_stop') : path === '/completion' ? text.includes('"stop":true') : text.endsWith('data: [DONE]\n\n'))
 
@@ -124,9 +133,10 @@ try {
       throw new Error(`request ${requests[i].index} fails in peace: ${reply.error ?? reply.status} ${reply.text.slice(-500)}\n${requests[i].path} ${requests[i].body}`)
 
   // Tormented. More deaths than a request has by chance are allowed for, and so are deaths one after the other.
-  server = await serve('chaos', ['--hang-ms', String(options['hang-ms']), '--start-timeout-ms', '5000', '--retries-max', '100', '--healthy-ms', '100'])
+  server = await serve('chaos', ['--hang-ms', String(options['hang-ms']), '--start-timeout-ms', String(4 * options['hang-ms']),
+    '--retries-max', '100', '--healthy-ms', '1'])
   const filesBefore = openFiles(server.pid)
-  tormentor = torment(server, { seed: options.seed, pauseMs: options['pause-ms'], hangMs: options['hang-ms'] })
+  tormentor = torment(server, { seed: options.seed, pauseMs: options['pause-ms'], hangMs: options['hang-ms'], isMeant: mayBeTormented })
   const chaosBegin = Date.now()
   const chaos = await answers(server)
   const chaosMs = Date.now() - chaosBegin

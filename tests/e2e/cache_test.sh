@@ -34,7 +34,10 @@ words 200 2 >"$work/second"
   done
 ) &
 background=$!
-trap 'touch "$work/stop"; wait; rm -rf "$work"' EXIT
+stop_all() {
+  touch "$work/stop"
+  wait
+}
 
 run cold "$work/first"
 run second "$work/second"

@@ -141,12 +141,9 @@ serve_stop
 [ ! -e "$work/hearth.sock" ] || fail "the socket stays when the server is gone"
 
 tls_curl() { curl -sS -m 60 --cacert "$work/tls.crt" "$@"; }
-rm -f "$work/port"
-"$hearth" serve --listen 127.0.0.1:0 --port-file "$work/port" --runtime-directory "$work/run" -m "tiny=$tiny" --cache "$work/kv" \
-  --ram 32M --tls-certificate "$work/tls.crt" --tls-key "$work/tls.key" 2>"$work/log" &
-server_pid=$!
-until [ -s "$work/port" ]; do kill -0 "$server_pid" || fail "with TLS: $(cat "$work/log")"; sleep 0.05; done
-tls=https://127.0.0.1:$(head -n 1 "$work/port")
+serve_listening --listen 127.0.0.1:0 -m "tiny=$tiny" --cache "$work/kv" --ram 32M \
+  --tls-certificate "$work/tls.crt" --tls-key "$work/tls.key"
+tls=https://127.0.0.1:$port
 tls_curl "$tls/v1/models" >"$work/out" || fail "no TLS"
 path=/v1/models; has tiny
 tls_curl -N -H 'Content-Type: application/json' -d "{\"model\":\"tiny\",\"stream\":true,$hello}" "$tls/v1/chat/completions" >"$work/out"

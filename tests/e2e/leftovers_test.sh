@@ -4,7 +4,10 @@
 . "$source/tests/e2e/serve.sh"
 
 killed= living=
-trap 'kill -KILL $killed $living 2>/dev/null || true; serve_kill; rm -rf "$work"' EXIT
+stop_all() {
+  kill -KILL $killed $living 2>/dev/null
+  serve_kill
+}
 folders() { ls "$work/run" | wc -l | tr -d ' '; }
 
 serve -m killed=stub:

@@ -1,6 +1,6 @@
 # serve.sh - a `hearth serve` of an end-to-end test: started on a free port, stopped by its id. Sourced after lib.sh.
 server_pid=
-trap 'serve_kill; chmod -R u+w "$work" 2>/dev/null || true; rm -rf "$work"' EXIT
+stop_all() { serve_kill; }
 templates=$(sed -n 's/^HEARTH_ENGINE:[^=]*=//p' "$build/CMakeCache.txt")
 templates=$(ls -d "$templates/../source-v"*/models/templates 2>/dev/null | head -n 1)
 
@@ -14,6 +14,7 @@ is_instrumented() { grep -q '^HEARTH_SANITIZE:[^=]*=..*' "$build/CMakeCache.txt"
 
 # serve_listening OPTIONS: start a server and wait until it listens. Sets server_pid, port and url; its log is in $work/log.
 serve_listening() {
+  refuse_reports # of a log that the new server's replaces
   rm -f "$work/port"
   "$hearth" serve --port-file "$work/port" --runtime-directory "$work/run" "$@" 2>"$work/log" &
   server_pid=$!

@@ -9,9 +9,10 @@ stop_worker() {
   [ -z "$pid" ] || { kill -KILL "$pid" 2>/dev/null && wait "$pid" 2>/dev/null; } || true
   pid=
 }
-trap 'stop_worker; rm -rf "$work"' EXIT
+stop_all() { stop_worker; }
 
 start_worker() {
+  refuse_reports # of a log that the new worker's replaces
   "$hearth" worker --model "$tiny" --name tiny --socket "$socket" --ctx 2048 "$@" 2>"$work/log" &
   pid=$!
   n=0

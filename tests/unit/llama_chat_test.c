@@ -8,6 +8,7 @@
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -275,6 +276,67 @@ static void what_is_remembered_of_a_template_changes_no_prompt(void **state)
     hearth_chat_prompt_free(&other);
     hearth_model_unref(warm);
     hearth_model_unref(cold);
+}
+
+enum { RENDERING_THREADS = 3, RENDERINGS = 6 };
+
+typedef struct rendering {
+    hearth_model *model;
+    unsigned first; /* tools to begin with */
+    const hearth_chat_prompt *expected;
+    bool is_same;
+} rendering;
+
+/* Some of it with one tool and some with two, so that what is remembered of one is moved behind the other. */
+static void *render_in_turns(void *context)
+{
+    rendering *r = context;
+
+    r->is_same = true;
+    for (unsigned i = 0; i < RENDERINGS; i++) {
+        hearth_conversation c = asking();
+        hearth_chat_prompt prompt;
+
+        c.n_tools = 1 + (r->first + i) % 2;
+        if (hearth_conversation_render(r->model, &c, &prompt, NULL) != HEARTH_OK) {
+            r->is_same = false;
+            return NULL;
+        }
+        if (strcmp(prompt.text, r->expected[c.n_tools - 1].text) != 0 ||
+            strcmp(prompt.grammar, r->expected[c.n_tools - 1].grammar) != 0)
+            r->is_same = false;
+        hearth_chat_prompt_free(&prompt);
+    }
+    return NULL;
+}
+
+static void threads_that_share_a_template_get_what_each_gets_alone(void **state)
+{
+    const fixture *f = *state;
+    hearth_model *alone = model_of(f, "Qwen-Qwen3-0.6B.jinja");
+    hearth_model *shared = model_of(f, "Qwen-Qwen3-0.6B.jinja");
+    hearth_chat_prompt expected[2];
+    rendering all[RENDERING_THREADS];
+    pthread_t threads[RENDERING_THREADS];
+
+    for (unsigned i = 0; i < 2; i++) {
+        hearth_conversation c = asking();
+
+        c.n_tools = i + 1;
+        expected[i] = hth_test_chat_render(alone, &c);
+    }
+    for (unsigned i = 0; i < RENDERING_THREADS; i++) {
+        all[i] = (rendering){ .model = shared, .first = i, .expected = expected };
+        assert_int_equal(pthread_create(&threads[i], NULL, render_in_turns, &all[i]), 0);
+    }
+    for (unsigned i = 0; i < RENDERING_THREADS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    for (unsigned i = 0; i < RENDERING_THREADS; i++)
+        assert_true(all[i].is_same);
+    hearth_chat_prompt_free(&expected[0]);
+    hearth_chat_prompt_free(&expected[1]);
+    hearth_model_unref(alone);
+    hearth_model_unref(shared);
 }
 
 static void a_brace_that_is_no_call_loses_nothing_of_the_reply(void **state)
@@ -724,6 +786,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(calls_of_every_family_are_found_in_their_notation, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_nul_byte_ends_no_part_of_a_reply, set_up, tear_down),
         cmocka_unit_test_setup_teardown(several_calls_of_one_reply_are_told_apart, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(threads_that_share_a_template_get_what_each_gets_alone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_brace_that_is_no_call_loses_nothing_of_the_reply, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_reply_that_goes_on_is_told_without_its_beginning, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_remembered_of_a_template_changes_no_prompt, set_up, tear_down),

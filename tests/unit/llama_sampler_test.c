@@ -3,6 +3,7 @@
  */
 #include <jansson.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -832,6 +833,54 @@ static void what_is_nullable_may_be_null(void **state)
             fail_msg("%s", cases[i].schema);
 }
 
+/* ---- several threads, one model ---- */
+
+enum { OPENING_THREADS = 3, OPENINGS = 6 };
+
+typedef struct opening {
+    hth_engine_model *shared;
+    unsigned first; /* grammar to begin with */
+    unsigned n_opened;
+} opening;
+
+static void *open_samplers(void *context)
+{
+    static const char *const grammars[] = { "root ::= [a-f]+", "root ::= [0-9]+", "root ::= \"yes\" | \"no\"" };
+    opening *o = context;
+
+    for (unsigned i = 0; i < OPENINGS; i++) {
+        hearth_sampling sampling = plain();
+        hth_engine_sampler *sampler = NULL;
+
+        sampling.grammar = grammars[(o->first + i) % 3];
+        o->n_opened += llama->sampler_new(o->shared, &sampling, &sampler, NULL) == HEARTH_OK;
+        llama->sampler_free(sampler);
+    }
+    return NULL;
+}
+
+/* What is known of a model's vocabulary, and of grammars that were read, is made by whoever needs it first. */
+static void samplers_of_one_model_are_opened_by_several_threads(void **state)
+{
+    hth_engine_model_params params = { .log = &silent };
+    opening all[OPENING_THREADS] = { { .n_opened = 0 } };
+    pthread_t threads[OPENING_THREADS];
+    hth_engine_model *shared;
+    hearth_error err;
+
+    (void)state;
+    assert_int_equal(llama->model_load(MODEL, &params, &shared, &err), HEARTH_OK);
+    for (unsigned i = 0; i < OPENING_THREADS; i++) {
+        all[i] = (opening){ .shared = shared, .first = i };
+        assert_int_equal(pthread_create(&threads[i], NULL, open_samplers, &all[i]), 0);
+    }
+    for (unsigned i = 0; i < OPENING_THREADS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_int_equal(all[i].n_opened, OPENINGS);
+    }
+    llama->model_free(shared);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -850,6 +899,7 @@ int main(void)
         cmocka_unit_test(integers_have_bounds_of_up_to_64_bits),
         cmocka_unit_test(formats_are_written_as_patterns),
         cmocka_unit_test(what_is_nullable_may_be_null),
+        cmocka_unit_test(samplers_of_one_model_are_opened_by_several_threads),
     };
 
     return cmocka_run_group_tests(tests, open_model, close_model);

@@ -1,0 +1,53 @@
+/*
+ * module_lock.h - locks of our code in the engine's module, seen by ThreadSanitizer
+ *
+ * The engine is not instrumented, so ThreadSanitizer leaves out what its module calls (tests/tsan.supp), and with that the
+ * locking by our own code there. Here it is told of it; without that all that such a lock guards looks like a race.
+ */
+#ifndef HTH_ENGINE_MODULE_LOCK_H
+#define HTH_ENGINE_MODULE_LOCK_H
+
+#include <pthread.h>
+#ifdef __SANITIZE_THREAD__
+#include <sanitizer/tsan_interface.h>
+#endif
+
+/* A mutex of the default kind that its holder does not take again: neither can fail. */
+static inline void hth_module_lock(pthread_mutex_t *lock)
+{
+    (void)pthread_mutex_lock(lock);
+#ifdef __SANITIZE_THREAD__
+    __tsan_acquire(lock);
+#endif
+}
+
+static inline void hth_module_unlock(pthread_mutex_t *lock)
+{
+#ifdef __SANITIZE_THREAD__
+    __tsan_release(lock);
+#endif
+    (void)pthread_mutex_unlock(lock);
+}
+
+#ifdef __cplusplus
+/* Holds a lock for as long as it lives. */
+class hth_module_guard
+{
+  public:
+    explicit hth_module_guard(pthread_mutex_t *held) : lock(held)
+    {
+        hth_module_lock(lock);
+    }
+    ~hth_module_guard()
+    {
+        hth_module_unlock(lock);
+    }
+    hth_module_guard(const hth_module_guard &) = delete;
+    hth_module_guard &operator=(const hth_module_guard &) = delete;
+
+  private:
+    pthread_mutex_t *lock;
+};
+#endif
+
+#endif
