@@ -217,6 +217,7 @@ static hearth_status erase(hearth_model *model, const hth_keyspace *keyspace, co
     hth_lookup before = { .n_rows = 0 }, after = { .n_rows = 0 };
     hearth_status status = hth_scheduler_forget(model->scheduler, keyspace->fingerprint, tokens, n_tokens, n_kept, err);
 
+    (void)hth_cache_flush(model->place.cache, SAVE_MS); /* a row that is still being stored would come back */
     if (status == HEARTH_OK)
         status = look_up(model, keyspace, tokens, n_tokens, &before, err);
     if (status == HEARTH_OK && n_kept < n_tokens)

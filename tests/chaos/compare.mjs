@@ -14,6 +14,7 @@ const replace = [
   [/"timings":\{"cache_n":(\d+),"prompt_n":(\d+)[^}]*\}/g, (_, cached, computed) => `"timings":{"prompt":${+cached + +computed}}`],
   [/"cache_n":\d+/g, '"cache_n":0'],
   [/"cached_tokens":\d+/g, '"cached_tokens":0'],
+  [/"id_slot":-?\d+/g, '"id_slot":0'], // whichever was free
   [/"input_tokens":(\d+),"cache_creation_input_tokens":(\d+),"cache_read_input_tokens":(\d+)/g,
     (_, ...counts) => `"input_tokens":${counts.slice(0, 3).reduce((sum, n) => sum + +n, 0)}`],
   [/"id":"(?:call_|toolu_)?[A-Za-z0-9]{9,}"/g, '"id":"CALL"'],
