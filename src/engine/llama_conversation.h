@@ -1,7 +1,8 @@
 /*
  * llama_conversation.h - a conversation, checked, as llama-common takes it
  *
- * JSON is measured before it is parsed, and schemas are compiled, all within one account of a conversation.
+ * JSON is measured before it is parsed (256 KiB, 64 levels and 4096 values a text; 8 million pairs of members of one object
+ * in all), and schemas are compiled (HTH_CHECK_STEPS_MAX in all).
  *
  * C++, for the engine's files only.
  */
@@ -25,10 +26,13 @@ struct refused : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-/* Schemas that were found good, and what compiling them took. Tools come again with each request. Any thread. */
+/* Schemas that were found good, and what compiling them took, up to 4 MiB. Tools come again with each request. Any thread. */
 class known_schemas
 {
   public:
+    known_schemas() = default;
+    known_schemas(const known_schemas &) = delete;
+
     /* Can the schema be compiled? What that takes, or took, goes off steps. what names it in errors. Throws refused. */
     void check(const std::string &what, const std::string &schema, uint64_t &steps);
 
@@ -41,7 +45,10 @@ class known_schemas
     size_t n_bytes_ = 0;
 };
 
-/* A conversation for the engine: as it is, and with shapes in place of schemas. */
+/*
+ * A conversation for the engine. inputs is as it is, for the text of the prompt; told has shapes in place of schemas, for the
+ * engine's parser; schemas writes the grammar of that parser. Everything is copied.
+ */
 struct asked {
     common_chat_templates_inputs inputs, told;
     llama_schemas schemas;

@@ -3,7 +3,8 @@
  *
  * A shape is found by walking the schema along references, allOf and alternatives, within accounts of steps and members
  * that all tools of a conversation share. Shapes decide how the engine reads a reply: a member that may be a string is
- * text in most notations, and JSON otherwise. So an account that is used up is an error, and never a wrong shape.
+ * text in most notations, and JSON otherwise. So an account that is used up is an error, and never a wrong shape. References
+ * and parts more than 24 deep in one another are not looked at: what lies there counts as any JSON.
  */
 #include "engine/llama_schemas.h"
 
@@ -197,9 +198,11 @@ class alone
   private:
     bool scan(const json &value)
     {
-        if (n_left_ == 0)
+        size_t cost = 1 + (value.is_string() ? value.get<std::string>().size() / 64 : 0);
+
+        if (n_left_ < cost)
             return false;
-        n_left_--;
+        n_left_ -= cost;
         if (value.is_array())
             for (const auto &one : value)
                 if (!scan(one))
@@ -242,24 +245,34 @@ void llama_schemas::add(const std::string &name, const member &of)
 {
     auto found = elements_.emplace(name + "-schema", element{ root_, of, !is_compiled_ });
 
-    if (!found.second)
-        found.first->second.is_any = true;
+    if (!found.second) {
+        element &known = found.first->second;
+        bool are_roots =
+            !known.of.all.empty() && known.of.all[0].path == "#" && !of.all.empty() && of.all[0].path == "#";
+
+        known.is_any = true;
+        if (!are_roots)
+            known.of = {};
+    }
 }
 
-void llama_schemas::spend()
+void llama_schemas::spend(size_t n)
 {
-    if (n_steps_left_ == 0)
+    if (n_steps_left_ < n)
         throw too_much("the schemas of the tools take too long to be looked through; give fewer or simpler ones");
-    n_steps_left_--;
+    n_steps_left_ -= n;
 }
 
 /* Go along a reference; false: it leads nowhere. */
-bool llama_schemas::follow(place &at) const
+bool llama_schemas::follow(place &at)
 {
     const std::string reference = at.schema->at("$ref").is_string() ? at.schema->at("$ref").get<std::string>() : "";
     const json *to = root_;
     size_t begin = 1;
 
+    if (reference.size() > place_bytes_max)
+        throw too_much("a '$ref' has more than 1000 bytes");
+    spend(1 + reference.size() / 16);
     if (reference.compare(0, 1, "#") != 0)
         return false;
     while (begin < reference.size()) {
@@ -268,6 +281,7 @@ bool llama_schemas::follow(place &at) const
 
         if (reference[begin] != '/')
             return false;
+        spend(1 + to->size() / 8); /* members are looked through one by one */
         if (to->is_object() && to->contains(name))
             to = &to->at(name);
         else if (to->is_array() && !name.empty() && name.size() < 6 &&
@@ -300,7 +314,7 @@ unsigned llama_schemas::types(const place &at, size_t depth)
 {
     unsigned found = t_all, stated = 0;
 
-    spend();
+    spend(1 + (at.schema->is_object() ? at.schema->size() / 8 : 0));
     if (depth > depth_max || !at.schema->is_object())
         return t_all;
     if (at.schema->contains("$ref")) {
@@ -315,9 +329,11 @@ unsigned llama_schemas::types(const place &at, size_t depth)
     if (at.schema->contains("const")) {
         stated = type_of_value(at.schema->at("const"));
     } else if (at.schema->contains("enum") && at.schema->at("enum").is_array()) {
+        spend(at.schema->at("enum").size());
         for (const auto &value : at.schema->at("enum"))
             stated |= type_of_value(value);
     } else if (at.schema->contains("type") && at.schema->at("type").is_array()) {
+        spend(at.schema->at("type").size());
         for (const auto &name : at.schema->at("type"))
             stated |= type_named(name);
     } else if (at.schema->contains("type")) {
@@ -344,7 +360,7 @@ unsigned llama_schemas::types(const member &of)
 /* The members of an object by all that says something of it. What only an alternative has is not required. */
 void llama_schemas::collect(place at, bool is_required, bool is_alternative, members &out, size_t depth)
 {
-    spend();
+    spend(1 + (at.schema->is_object() ? at.schema->size() / 8 : 0));
     if (depth > depth_max || !at.schema->is_object())
         return;
     if (at.schema->contains("$ref")) {
@@ -357,7 +373,7 @@ void llama_schemas::collect(place at, bool is_required, bool is_alternative, mem
         for (const auto &[name, value] : at.schema->at("properties").items()) {
             auto known = out.index.emplace(name, out.list.size());
 
-            spend();
+            spend(1 + at.path.size() / 64);
             if (std::string(name).size() > name_bytes_max)
                 throw too_much("a member has a name of more than 256 bytes");
             if (known.second)
@@ -473,7 +489,8 @@ json llama_schemas::reply(const json &schema)
 }
 
 /* The schema behind %json. What cannot be said in the room that is left is any JSON. */
-static std::string text_of(const json &root, const json &schema, const std::string &path, size_t &n_left)
+static std::string text_of(const json &root, const json &schema, const std::string &path, size_t &n_left,
+                           std::map<const json *, std::string> &roots)
 {
     std::string text = schema.is_object() ? schema.dump() : "{}";
     json standing_alone;
@@ -482,24 +499,31 @@ static std::string text_of(const json &root, const json &schema, const std::stri
         return text;
     if (alone(root, n_left).make(schema, standing_alone))
         return standing_alone.dump();
-    text = path.size() <= place_bytes_max ? root.dump() : "";
-    return text.empty() || text.size() > copy_bytes_max ? "{}" : "[" + json(path).dump() + ", " + text + "]";
+    auto known = roots.find(&root);
+    if (known == roots.end())
+        known = roots.emplace(&root, root.dump()).first;
+    return path.size() > place_bytes_max || known->second.size() > copy_bytes_max
+             ? "{}"
+             : "[" + json(path).dump() + ", " + known->second + "]";
 }
 
 std::string llama_schemas::grammar(const std::string &parser, bool is_lazy) const
 {
     static const common_chat_schema_any any;
     size_t n_left = scanned_max, n_bytes = 0;
+    std::map<const json *, std::string> roots; /* as texts */
     common_peg_arena arena;
     rules written;
     auto element_text = [&](const element &one) {
         bool is_root = !one.of.all.empty() && one.of.all[0].path == "#";
         std::string text = is_root ? "{\"type\":\"object\"}" : "{}";
 
+        if (!is_root && n_bytes >= elements_bytes_max)
+            return std::string("%json {}");
         if (!one.is_any && one.of.all.size() == 1 && one.of.alternatives.empty())
-            text = text_of(*one.root, *one.of.all[0].schema, one.of.all[0].path, n_left);
+            text = text_of(*one.root, *one.of.all[0].schema, one.of.all[0].path, n_left, roots);
         else if (!one.is_any && one.of.all.empty() && one.of.alternatives.size() == 1)
-            text = text_of(*one.root, *one.of.alternatives[0].schema, one.of.alternatives[0].path, n_left);
+            text = text_of(*one.root, *one.of.alternatives[0].schema, one.of.alternatives[0].path, n_left, roots);
         if (n_bytes + text.size() > elements_bytes_max && !is_root)
             text = "{}";
         n_bytes += text.size();

@@ -6,11 +6,13 @@
  * without bound, though, and know a part of JSON Schema. So the engine is given shapes, schemas that say this little;
  * prompts are rendered with the true ones elsewhere; and the grammar is written once more from the engine's parser, with
  * "%json" and the true schema (gbnf.h) at each place where the parser has a schema. The parser knows such a place by a
- * name, "tool-NAME-schema" or "tool-NAME-arg-MEMBER-schema"; where two schemas have one name, any JSON goes there.
+ * name, "tool-NAME-schema" or "tool-NAME-arg-MEMBER-schema". Any JSON goes where a place cannot be given its schema: two have
+ * one name, several parts speak of one member, no room is left, or the parameters do not compile. So the grammar may let
+ * through more than the schema, but for a root that stands whole; it never lets through less.
  *
  * Made for llama.cpp v0.5.0: the names, common_peg_arena::build_grammar, and the members that shapes have.
  *
- * C++, for the engine's files only. One thread.
+ * C++, for the engine's files only. An object is one thread's at a time.
  */
 #ifndef HTH_ENGINE_LLAMA_SCHEMAS_H
 #define HTH_ENGINE_LLAMA_SCHEMAS_H
@@ -27,7 +29,10 @@
 class llama_schemas
 {
   public:
-    /* What a template writes as markup of its own, so that the engine must know of it; the rest is JSON. */
+    /*
+     * How a template writes a call: all arguments as one JSON object (none); each argument in markup of its own (members);
+     * members of arguments, too (members_of_members, MiniMax M3).
+     */
     enum class markup { none, members, members_of_members };
 
     /* More members, or longer names, than the engine gets done with in a tenth of a second. */
@@ -75,8 +80,8 @@ class llama_schemas
     };
 
     void add(const std::string &name, const member &of);
-    void spend();
-    bool follow(place &at) const;
+    void spend(size_t n = 1);
+    bool follow(place &at);
     unsigned types_of_parts(const place &at, const char *keyword, size_t depth);
     unsigned types(const place &at, size_t depth);
     unsigned types(const member &of);

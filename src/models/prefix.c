@@ -195,7 +195,7 @@ static hearth_status find_rows(hth_cache *cache, const hth_keyspace *keyspace, c
     return ok ? HEARTH_OK : hth_fail(err, HEARTH_NO_MEMORY, "no memory to erase a prompt");
 }
 
-/* What stands on others goes first. What a device does not take away in time stays, and is counted as not erased. */
+/* What stands on others goes first. What a device does not take away in time stays. */
 static hearth_status erase_rows(hth_cache *cache, const hth_keyspace *keyspace, const hearth_token *tokens,
                                 uint32_t n_tokens, uint32_t n_kept, hearth_error *err)
 {
@@ -204,8 +204,8 @@ static hearth_status erase_rows(hth_cache *cache, const hth_keyspace *keyspace, 
 
     for (size_t i = rows.n; status == HEARTH_OK && i-- > 0;) {
         hth_cache_forget(cache, &rows.ids[i]);
-        if (i % FORGET_ROWS == 0)
-            (void)hth_cache_flush(cache, SAVE_MS);
+        if (i % FORGET_ROWS == 0 && !hth_cache_flush(cache, SAVE_MS))
+            status = hth_fail(err, HEARTH_TIMED_OUT, "not all rows were erased within %d s", SAVE_MS / 1000);
     }
     free(rows.ids);
     return status;
@@ -217,7 +217,10 @@ static hearth_status erase(hearth_model *model, const hth_keyspace *keyspace, co
     hth_lookup before = { .n_rows = 0 }, after = { .n_rows = 0 };
     hearth_status status = hth_scheduler_forget(model->scheduler, keyspace->fingerprint, tokens, n_tokens, n_kept, err);
 
-    (void)hth_cache_flush(model->place.cache, SAVE_MS); /* a row that is still being stored would come back */
+    /* A row that is still being stored would come back. */
+    if (status == HEARTH_OK && !hth_cache_flush(model->place.cache, SAVE_MS))
+        status =
+            hth_fail(err, HEARTH_TIMED_OUT, "what is being stored did not come to its end within %d s", SAVE_MS / 1000);
     if (status == HEARTH_OK)
         status = look_up(model, keyspace, tokens, n_tokens, &before, err);
     if (status == HEARTH_OK && n_kept < n_tokens)

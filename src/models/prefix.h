@@ -6,7 +6,9 @@
  * wait for. A prefix is one of tokens under a salt, the model's own included: nobody gets at rows of another salt.
  *
  * Files are those of row_transfer.h, and so is what they hold: models of plain attention. Of others a save or a restore is
- * HEARTH_UNSUPPORTED.
+ * HEARTH_UNSUPPORTED, and so is everything without a cache or of a model that is not cached. HEARTH_CANCELLED once the
+ * model is unloaded. What is out is written on success only. Any thread that may block; calls may overlap. A path is taken
+ * as it is: it must not be a client's.
  */
 #ifndef HTH_MODELS_PREFIX_H
 #define HTH_MODELS_PREFIX_H
@@ -20,7 +22,8 @@ typedef struct hth_prefix_saved {
 
 /*
  * Write what is cached of these tokens, n_tokens >= 1, into a file at path, which is replaced when it is there. What of them
- * is in the context alone is saved first. HEARTH_NOT_FOUND: nothing of them is cached. Others as hth_row_export.
+ * is in the context alone is saved first: then all finished sequences of the model are saved and given up, which may take up
+ * to 60 s, and what was not saved by then is not in the file. HEARTH_NOT_FOUND: nothing of them is cached. Others as hth_row_export.
  */
 hearth_status hth_prefix_save(hearth_model *model, const char *cache_salt, const hearth_token *tokens,
                               uint32_t n_tokens, const char *path, hth_prefix_saved *out, hearth_error *err);
@@ -41,7 +44,9 @@ hearth_status hth_prefix_restore(hearth_model *model, const char *cache_salt, co
 /*
  * Take these tokens out of the cache, in all its tiers, and out of finished sequences, but for the first n_kept of them. Rows of
  * prompts that part from them earlier stay; those that stand on a row that goes are not found any more and age out.
- * *n_erased_out: how many of the tokens were cached before and are not now.
+ * A running request that has these tokens keeps them and saves them again. *n_erased_out: how many of the tokens were
+ * cached before and are not now. HEARTH_BUSY, HEARTH_NO_MEMORY, HEARTH_TIMED_OUT (a device takes no work for 60 s): some
+ * rows may be gone.
  */
 hearth_status hth_prefix_erase(hearth_model *model, const char *cache_salt, const hearth_token *tokens,
                                uint32_t n_tokens, uint32_t n_kept, uint32_t *n_erased_out, hearth_error *err);

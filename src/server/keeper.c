@@ -578,10 +578,10 @@ static void look_for_hangs(hth_keeper *keeper, uint64_t now_ns)
     char verdict[CAUSE_BYTES];
 
     hth_status_page_read_pulse(keeper->page, &tick_ns, &loop_ns);
-    if (keeper->state == HTH_WORKER_READY && loop_ns > now_ns - keeper->ready_ns)
+    if (loop_ns == UINT64_MAX)
+        loop_ns = 0; /* it turns while the model is loaded, but not from the first moment, nor when the worker ends */
+    else if (keeper->state == HTH_WORKER_READY && loop_ns > now_ns - keeper->ready_ns)
         loop_ns = now_ns - keeper->ready_ns; /* it may not have turned yet */
-    else if (loop_ns == UINT64_MAX)
-        loop_ns = 0; /* it turns while the model is loaded, but not from the process' first moment */
     if (hang_ms > 0 && watched_ms(keeper, tick_ns, now_ns) > hang_ms) {
         (void)snprintf(verdict, sizeof(verdict), "an evaluation took longer than %.4g s", hang_ms / 1e3);
         condemn(keeper, true, verdict);

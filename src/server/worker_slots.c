@@ -68,13 +68,17 @@ static void hide_folder(const order *o, hearth_error *err)
 
     while (n > 1 && (at = strstr(err->message, o->path)) != NULL)
         memmove(at, at + n, strlen(at + n) + 1);
+    /* Another path of the folder, or one that was cut. */
+    if (n > 1 && (strstr(err->message, o->folder) || strlen(o->path) > sizeof(err->message) / 2))
+        (void)snprintf(err->message, sizeof(err->message), "the slot's file '%.200s' cannot be read or written",
+                       o->filename);
 }
 
-/* A request's fault where the library knows no better: its file is not there, is damaged, or is of another model. */
-static void fail(const order *o, hearth_error *err)
+/* A request's fault where the library knows no better: its file is not there, or is damaged. */
+static void fail(const order *o, bool is_of_file, hearth_error *err)
 {
     hide_folder(o, err);
-    if (err->status == HEARTH_NOT_FOUND || err->status == HEARTH_CORRUPT)
+    if (err->status == HEARTH_NOT_FOUND || (is_of_file && err->status == HEARTH_CORRUPT))
         err->status = HEARTH_MISUSE;
     hth_api_fail_status(&o->task->error, err);
 }
@@ -163,7 +167,7 @@ static void save(order *o)
                                          o->filename, "n_saved", (json_int_t)saved.n_tokens, "n_written",
                                          (json_int_t)saved.bytes, "timings", "save_ms", ms_since(o->begun_ns)));
         else
-            fail(o, &err);
+            fail(o, false, &err);
     }
     free(tokens);
 }
@@ -177,7 +181,7 @@ static void restore(order *o)
     if (!find_path(o))
         return;
     if (hth_prefix_restore(task->model, o->salt, o->path, &restored, &err) != HEARTH_OK) {
-        fail(o, &err);
+        fail(o, true, &err);
         return;
     }
     hth_slot_memory_note(task->slots, o->salt, o->number, restored.tokens, restored.n_tokens, NULL, 0);
@@ -200,7 +204,7 @@ static void erase(order *o)
         if (hth_prefix_erase(task->model, o->salt, tokens, n_tokens, n_kept, &n_erased, &err) == HEARTH_OK)
             hth_slot_memory_clear(task->slots, o->salt, o->number);
         else
-            fail(o, &err);
+            fail(o, false, &err);
     }
     free(tokens);
     hth_buffer_add_json_take(
