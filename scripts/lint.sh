@@ -9,7 +9,11 @@ done
 echo "clang-format"
 git ls-files '*.c' '*.h' '*.cpp' | xargs clang-format --dry-run --Werror
 echo "clang-tidy"
-git ls-files 'src/*.c' 'src/*.cpp' | grep -v -e os_darwin -e os_freebsd -e os_no_ -e sandbox_none |
-  xargs -P "$(nproc 2>/dev/null || echo 2)" -n 4 clang-tidy -p "$build" --quiet --warnings-as-errors='*' 2>"$build/lint.log" ||
-  { cat "$build/lint.log"; exit 1; }
+if ! git ls-files 'src/*.c' 'src/*.cpp' | grep -v -e os_darwin -e os_freebsd -e os_no_ -e sandbox_none |
+  xargs -P "$(nproc 2>/dev/null || echo 2)" -n 4 clang-tidy -p "$build" --quiet --warnings-as-errors='*' >"$build/lint.log" 2>&1
+then
+  # The findings alone, and last: clang-tidy also counts warnings that it suppressed.
+  grep -vE '^[0-9]+ warnings? (generated|treated)|^$' "$build/lint.log" || true
+  exit 1
+fi
 echo "lint: clean"

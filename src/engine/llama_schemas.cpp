@@ -154,7 +154,7 @@ class rules
         std::string out;
 
         for (const auto &[name, text] : rules_)
-            out += name + " ::= " + text + "\n";
+            out.append(name).append(" ::= ").append(text).append("\n");
         return out;
     }
 
@@ -358,7 +358,7 @@ unsigned llama_schemas::types(const member &of)
 }
 
 /* The members of an object by all that says something of it. What only an alternative has is not required. */
-void llama_schemas::collect(place at, bool is_required, bool is_alternative, members &out, size_t depth)
+void llama_schemas::collect(const place &at, bool is_required, bool is_alternative, members &out, size_t depth)
 {
     spend(1 + (at.schema->is_object() ? at.schema->size() / 8 : 0));
     if (depth > depth_max || !at.schema->is_object())

@@ -85,7 +85,7 @@ class llama_schemas
     unsigned types_of_parts(const place &at, const char *keyword, size_t depth);
     unsigned types(const place &at, size_t depth);
     unsigned types(const member &of);
-    void collect(place at, bool is_required, bool is_alternative, members &out, size_t depth);
+    void collect(const place &at, bool is_required, bool is_alternative, members &out, size_t depth);
     common_json object(const members &found, const std::string &prefix, size_t depth);
     common_json of_type(const member &of, unsigned type, const std::string &name, size_t depth);
     common_json shape(const member &of, const std::string &name, size_t depth);
