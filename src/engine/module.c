@@ -22,10 +22,9 @@
 #define N_MODULES_MAX 4
 #define PATH_BYTES 4096
 
-#if defined(__x86_64__) && defined(__linux__)
-#define MULTIARCH "x86_64-linux-gnu"
-#elif defined(__aarch64__) && defined(__linux__)
-#define MULTIARCH "aarch64-linux-gnu"
+/* Where `make install` puts the module, as seen from the folder of programs; the build sets it. */
+#ifndef HTH_ENGINE_FROM_PROGRAMS
+#define HTH_ENGINE_FROM_PROGRAMS "../lib/hearth"
 #endif
 
 typedef struct module {
@@ -85,14 +84,7 @@ static bool own_folder(char *folder, size_t capacity)
 
 static bool look_beside(search *at)
 {
-    static const char *const places[] = {
-        "/hearth",
-        "",
-        "/../lib/hearth",
-#ifdef MULTIARCH
-        "/../lib/" MULTIARCH "/hearth",
-#endif
-    };
+    static const char *const places[] = { "/hearth", "", "/" HTH_ENGINE_FROM_PROGRAMS };
     char folder[PATH_BYTES - 64];
     char place[PATH_BYTES];
 
