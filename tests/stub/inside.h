@@ -91,6 +91,9 @@ hearth_status hth_stub_model_load(const char *path, const hth_engine_model_param
 void hth_stub_model_free(hth_engine_model *model);
 void hth_stub_model_info(const hth_engine_model *model, hth_engine_model_info *out);
 void hth_stub_cell_room(const hth_engine_model *model, const char *type_k, const char *type_v, hth_cell_room *out);
+size_t hth_stub_metadata_count(const hth_engine_model *model);
+hearth_status hth_stub_metadata_key(const hth_engine_model *model, size_t index, char **out, hearth_error *err);
+hearth_status hth_stub_metadata(const hth_engine_model *model, const char *key, char **out, hearth_error *err);
 
 /* ---- vocabulary.c: as the functions of hth_backend ---- */
 
@@ -100,6 +103,7 @@ hearth_status hth_stub_tokenize(const hth_engine_model *model, const char *text,
 hearth_status hth_stub_piece(const hth_engine_model *model, hearth_token token, bool special, char *bytes,
                              size_t capacity, size_t *n_out, hearth_error *err);
 bool hth_stub_is_end(const hth_engine_model *model, hearth_token token);
+hearth_status hth_stub_token_flags(const hth_engine_model *model, hearth_token token, unsigned *out, hearth_error *err);
 /* The vocabulary's texts, for samplers; NULL without memory. The model outlives them. */
 hth_texts *hth_stub_texts_new(const hth_engine_model *model);
 

@@ -161,11 +161,21 @@ void hth_stub_model_info(const hth_engine_model *model, hth_engine_model_info *o
         .n_layers = N_LAYERS,
         .n_window = model->n_window,
         .chat_template = "a stub's, in C",
-        .fill_prefix = model->fills ? '<' : HTH_NO_TOKEN,
-        .fill_suffix = model->fills ? '|' : HTH_NO_TOKEN,
-        .fill_middle = model->fills ? '>' : HTH_NO_TOKEN,
+        .vocabulary_type = HEARTH_VOCABULARY_OTHER,
+        .adds_bos = true,
         .advice = { NAN, model->top_k < UINT32_MAX ? (float)model->top_k : NAN, NAN, NAN, NAN, NAN, NAN, NAN },
     };
+    for (size_t i = 0; i < HEARTH_SPECIALS; i++)
+        out->special[i] = HTH_NO_TOKEN;
+    out->special[HEARTH_SPECIAL_BOS] = TOKEN_BOS;
+    out->special[HEARTH_SPECIAL_EOS] = TOKEN_EOS;
+    out->special[HEARTH_SPECIAL_EOT] = TOKEN_TURN_END;
+    out->special[HEARTH_SPECIAL_NEWLINE] = '\n';
+    if (model->fills) {
+        out->special[HEARTH_SPECIAL_FIM_PREFIX] = '<';
+        out->special[HEARTH_SPECIAL_FIM_SUFFIX] = '|';
+        out->special[HEARTH_SPECIAL_FIM_MIDDLE] = '>';
+    }
     (void)snprintf(out->description, sizeof(out->description), "stub %s", hth_stub_kind_name(model->kind)); /* fits */
     (void)snprintf(out->chat_template_kind, sizeof(out->chat_template_kind), "%s",
                    model->template_given ? "given" : "model"); /* fits */
@@ -181,4 +191,47 @@ void hth_stub_cell_room(const hth_engine_model *model, const char *type_k, const
         .free_bytes = (uint64_t)model->free_mib << 20,
         .total_bytes = (uint64_t)model->free_mib << 20,
     };
+}
+
+/* ---- metadata ---- */
+
+/* The last value is no UTF-8, as a file's may be. */
+static const char *const metadata_pairs[][2] = {
+    { "general.architecture", "stub" },
+    { "stub.block_count", "2" },
+    { "stub.bytes", "\xff!" },
+};
+enum { N_METADATA = sizeof(metadata_pairs) / sizeof(metadata_pairs[0]) };
+
+size_t hth_stub_metadata_count(const hth_engine_model *model)
+{
+    (void)model;
+    return N_METADATA;
+}
+
+static hearth_status copy_metadata(const char *text, char **out, hearth_error *err)
+{
+    char *copy = strdup(text);
+
+    if (!copy)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for metadata");
+    *out = copy;
+    return HEARTH_OK;
+}
+
+hearth_status hth_stub_metadata_key(const hth_engine_model *model, size_t index, char **out, hearth_error *err)
+{
+    (void)model;
+    if (index >= N_METADATA)
+        return hth_fail(err, HEARTH_NOT_FOUND, "the model's metadata has no pair of that number");
+    return copy_metadata(metadata_pairs[index][0], out, err);
+}
+
+hearth_status hth_stub_metadata(const hth_engine_model *model, const char *key, char **out, hearth_error *err)
+{
+    (void)model;
+    for (size_t i = 0; i < N_METADATA; i++)
+        if (strcmp(metadata_pairs[i][0], key) == 0)
+            return copy_metadata(metadata_pairs[i][1], out, err);
+    return hth_fail(err, HEARTH_NOT_FOUND, "the model's metadata has no %.200s", key);
 }

@@ -77,6 +77,18 @@ bool hth_stub_is_end(const hth_engine_model *model, hearth_token token)
     return model && (token == TOKEN_EOS || token == TOKEN_TURN_END);
 }
 
+hearth_status hth_stub_token_flags(const hth_engine_model *model, hearth_token token, unsigned *out, hearth_error *err)
+{
+    if (!model || !out || token < 0 || (uint32_t)token >= model->n_vocab)
+        return hth_fail(err, HEARTH_MISUSE, "token %d is not in the vocabulary", token);
+    *out = token < TOKEN_BOS        ? HEARTH_TOKEN_BYTE
+         : token < FIRST_WORD_TOKEN ? HEARTH_TOKEN_CONTROL
+                                    : HEARTH_TOKEN_NORMAL;
+    if (hth_stub_is_end(model, token))
+        *out |= HEARTH_TOKEN_END;
+    return HEARTH_OK;
+}
+
 static hearth_status text_of_token(const void *model, hearth_token token, char *bytes, size_t capacity, size_t *n_out)
 {
     return hth_stub_piece(model, token, false, bytes, capacity, n_out, NULL);
