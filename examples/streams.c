@@ -8,6 +8,7 @@ int main(int argc, char **argv)
 {
     hearth_stream *streams[PROMPTS_MAX] = { NULL };
     hearth_request request = hearth_request_default();
+    hearth_sampling sampling = hearth_sampling_default();
     hearth_runtime *runtime = NULL;
     hearth_model *model = NULL;
     hearth_error err = { .status = HEARTH_OK };
@@ -18,7 +19,8 @@ int main(int argc, char **argv)
         return 2;
     }
     request.n_predict = 40;
-    request.sampling.temperature = 0;
+    sampling.temperature = 0;
+    request.sampling = &sampling;
     if (hearth_runtime_open(NULL, &runtime, &err) == HEARTH_OK)
         hearth_model_load(runtime, argv[1], NULL, &model, &err);
     for (int i = 0; i < n && err.status == HEARTH_OK; i++) { /* from here on all of them are generated */

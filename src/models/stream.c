@@ -18,8 +18,9 @@
 #include <string.h>
 
 #include "base/deadline.h"
+#include "models/given.h"
 #include "models/model_inside.h"
-#include "models/result_copy.h"
+#include "sched/result.h"
 
 enum { BUFFER_BYTES_DEFAULT = 64 << 10, BUFFER_BYTES_FIRST = 256, CHARACTER_BYTES_MAX = 4 };
 
@@ -37,10 +38,10 @@ struct hearth_stream {
     size_t end;
     size_t capacity;
     bool is_paused;
-    bool is_done;         /* on_done was called; result is filled */
-    bool is_told;         /* the reader knows */
-    bool lost_text;       /* no memory for text that came: the reply is not whole */
-    hearth_result result; /* a copy */
+    bool is_done;                /* on_done was called; result is known */
+    bool is_told;                /* the reader knows */
+    bool lost_text;              /* no memory for text that came: the reply is not whole */
+    const hearth_result *result; /* a reference; NULL before the end */
 };
 
 /* ---- the scheduler's side ---------------------------------------------------------------------------------------- */
@@ -96,10 +97,9 @@ static void take_result(uint64_t request_id, const hearth_result *result, void *
 
     (void)request_id; /* there is one */
     pthread_mutex_lock(&stream->lock);
-    hth_result_copy(&stream->result, result);
     if (stream->lost_text)
-        stream->result.status =
-            hth_fail(&stream->result.error, HEARTH_NO_MEMORY, "no memory for the text that waits to be read");
+        hth_counted_result_fail(result, HEARTH_NO_MEMORY, "no memory for the text that waits to be read");
+    stream->result = hearth_result_ref(result);
     stream->is_done = true;
     pthread_cond_broadcast(&stream->changed);
     pthread_mutex_unlock(&stream->lock); /* the last touch: whoever closes the stream has waited for it */
@@ -111,7 +111,7 @@ static void stream_free(hearth_stream *stream)
 {
     pthread_cond_destroy(&stream->changed);
     pthread_mutex_destroy(&stream->lock);
-    hearth_result_free(&stream->result);
+    hearth_result_unref(stream->result);
     free(stream->bytes);
     hearth_model_unref(stream->model);
     free(stream);
@@ -131,15 +131,16 @@ static hearth_status check_request(const hearth_request *request, hearth_error *
 hearth_status hearth_stream_open(hearth_model *model, const hearth_request *request, size_t buffer_bytes,
                                  hearth_stream **out, hearth_error *err)
 {
-    hearth_request inner;
+    hth_given_request given;
+    hearth_request *inner = &given.request;
     hearth_stream *stream;
     hearth_status status;
 
     if (!model || !out)
         return hth_fail(err, HEARTH_MISUSE, "hearth_stream_open: model or out is NULL");
-    status = hth_read_request(request, &inner, err);
+    status = hth_given_request_read(request, &given, err);
     if (status == HEARTH_OK)
-        status = check_request(&inner, err);
+        status = check_request(inner, err);
     if (status != HEARTH_OK)
         return status;
     stream = calloc(1, sizeof(*stream));
@@ -156,11 +157,10 @@ hearth_status hearth_stream_open(hearth_model *model, const hearth_request *requ
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a stream");
     }
 
-    inner.struct_size = sizeof(inner);
-    inner.on_text = append;
-    inner.on_done = take_result;
-    inner.user_data = stream;
-    status = hearth_submit(model, &inner, &stream->request_id, err);
+    inner->on_text = append;
+    inner->on_done = take_result;
+    inner->user_data = stream;
+    status = hearth_submit(model, inner, &stream->request_id, err);
     if (status != HEARTH_OK) {
         stream_free(stream); /* no callback comes */
         return status;
@@ -232,7 +232,7 @@ const hearth_result *hearth_stream_result(hearth_stream *stream)
     if (!stream)
         return NULL;
     pthread_mutex_lock(&stream->lock);
-    result = stream->is_told ? &stream->result : NULL;
+    result = stream->is_told ? stream->result : NULL;
     pthread_mutex_unlock(&stream->lock);
     return result;
 }

@@ -47,7 +47,9 @@ struct box_reply {
     _Atomic uint32_t n_restored; /* as it was told last; read by the loop */
 
     /* The scheduler's until it is in the box's list of ended ones, then the loop's. */
-    hearth_result result;
+    hearth_result result; /* shown to the loop; what it points to is below */
+    hearth_stats stats;
+    hearth_logprob *prompt_logprobs;
     bool is_text_told;
     box_reply *next;
 };
@@ -198,7 +200,7 @@ void hth_box_free(hth_box *box)
     }
     for (uint32_t i = 0; i < box->n_replies; i++) {
         hth_buffer_deinit(&box->replies[i].text);
-        hearth_result_free(&box->replies[i].result);
+        free(box->replies[i].prompt_logprobs);
     }
     hth_buffer_deinit(&box->news);
     free(box);
@@ -345,14 +347,14 @@ static void on_progress(uint64_t id, hearth_phase phase, uint32_t n_done, uint32
     atomic_store_explicit(&box->post->has_news, true, memory_order_relaxed);
 }
 
-static bool keep_prompt_logprobs(hearth_result *to, const hearth_result *result)
+static bool keep_prompt_logprobs(box_reply *to, const hearth_result *result)
 {
     size_t n_bytes =
-        result->stats.prompt_tokens * (1 + (size_t)result->n_top_logprobs) * sizeof(*result->prompt_logprobs);
+        result->stats->prompt_tokens * (1 + (size_t)result->n_top_logprobs) * sizeof(*result->prompt_logprobs);
 
     if (!result->prompt_logprobs || n_bytes == 0)
         return true;
-    to->prompt_logprobs = malloc(n_bytes);
+    to->result.prompt_logprobs = to->prompt_logprobs = malloc(n_bytes);
     if (to->prompt_logprobs)
         memcpy(to->prompt_logprobs, result->prompt_logprobs, n_bytes);
     return to->prompt_logprobs != NULL;
@@ -361,15 +363,17 @@ static bool keep_prompt_logprobs(hearth_result *to, const hearth_result *result)
 /* What the loop needs of a result. */
 static void keep_result(box_reply *reply, const hearth_result *result)
 {
+    reply->stats = *result->stats;
     reply->result = (hearth_result){
+        .struct_size = sizeof(reply->result),
         .status = result->status,
         .finish_reason = result->finish_reason,
-        .stats = result->stats,
+        .stats = &reply->stats,
         .error = result->error,
         .stop_number = result->stop_number,
         .n_top_logprobs = result->n_top_logprobs,
     };
-    reply->lost_news |= !keep_prompt_logprobs(&reply->result, result);
+    reply->lost_news |= !keep_prompt_logprobs(reply, result);
     if (!reply->lost_news)
         return;
     reply->result.status = hth_fail(&reply->result.error, HEARTH_NO_MEMORY, "no memory for the reply");
@@ -379,7 +383,7 @@ static void keep_result(box_reply *reply, const hearth_result *result)
 /* Prompt and reply as far as they were evaluated: of a reply that ended in order, all but its last token. */
 static void note_slot(const hth_box *box, const hearth_result *result)
 {
-    const hearth_stats *stats = &result->stats;
+    const hearth_stats *stats = result->stats;
     uint32_t n_prompt = stats->finish_tokens < stats->prompt_tokens ? stats->finish_tokens : stats->prompt_tokens;
     uint32_t n_reply = stats->finish_tokens - n_prompt;
 

@@ -46,7 +46,10 @@ static void tell_token(fixture *f, uint32_t reply, hearth_token token, const cha
 
 static void tell_end(fixture *f, uint32_t reply, const char *text)
 {
-    const hearth_result result = { .status = HEARTH_OK, .finish_reason = HEARTH_FINISH_STOP, .stop_number = 3 };
+    static const hearth_stats stats = { .struct_size = sizeof(stats) };
+    const hearth_result result = {
+        .stats = &stats, .status = HEARTH_OK, .finish_reason = HEARTH_FINISH_STOP, .stop_number = 3
+    };
 
     if (text[0])
         assert_true(f->request.on_text(ID + reply, text, strlen(text), &f->part));
