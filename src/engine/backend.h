@@ -24,7 +24,7 @@
 #include "engine/chat_reply.h"
 
 /* Raised when anything in this header changes; a module with another number is refused. */
-#define HTH_BACKEND_ABI 10u
+#define HTH_BACKEND_ABI 11u
 
 /* The symbol that an engine module exports: const hth_backend *hearth_backend(void). */
 #define HTH_BACKEND_SYMBOL "hearth_backend"
@@ -104,8 +104,10 @@ typedef struct hth_engine_model_info {
     uint32_t n_layers;
     uint32_t n_window;         /* positions that layers with a window see; 0 where there are none */
     const char *chat_template; /* its source, as long as the model is loaded; NULL: none */
-    /* The control tokens that ask for what stands between two texts; HTH_NO_TOKEN: it was not made for that. */
-    hearth_token fill_prefix, fill_suffix, fill_middle;
+    hearth_vocabulary_type vocabulary_type;
+    bool adds_bos; /* the tokenizer does, when it is asked for what begins and ends a text */
+    bool adds_eos;
+    hearth_token special[HEARTH_SPECIALS]; /* by hearth_special; HTH_NO_TOKEN: it has none */
     hth_sampling_advice advice;
 } hth_engine_model_info;
 
@@ -180,7 +182,9 @@ typedef struct hth_sample_at {
     bool forbids_end;  /* tokens that end a reply are not candidates, unless a grammar allows nothing else */
 } hth_sample_at;
 
-enum { HTH_PIECE_BYTES_MAX = 4096 }; /* room for the text of one token, here and in all layers above */
+enum {
+    HTH_PIECE_BYTES_MAX = HEARTH_TOKEN_BYTES_MAX
+}; /* room for the text of one token, here and in all layers above */
 
 typedef struct hth_backend {
     uint32_t abi;
@@ -217,6 +221,14 @@ typedef struct hth_backend {
     hearth_status (*piece)(const hth_engine_model *model, hearth_token token, bool special, char *bytes,
                            size_t capacity, size_t *n_out, hearth_error *err);
     bool (*is_end)(const hth_engine_model *model, hearth_token token); /* ends a reply */
+    /* A token's HEARTH_TOKEN_... in *out. HEARTH_MISUSE for ids outside the vocabulary. */
+    hearth_status (*token_flags)(const hth_engine_model *model, hearth_token token, unsigned *out, hearth_error *err);
+
+    /* What the file says of itself, as hearth_model_metadata. The strings are malloc'ed and may be any bytes but NUL. */
+    size_t (*metadata_count)(const hth_engine_model *model);
+    hearth_status (*metadata_key)(const hth_engine_model *model, size_t index, char **out, hearth_error *err);
+    hearth_status (*metadata)(const hth_engine_model *model, const char *key, char **out, hearth_error *err);
+
     /* A malloc'ed terminated string in *text_out. */
     hearth_status (*chat_render)(const hth_engine_model *model, const hearth_chat_message *messages, size_t n_messages,
                                  char **text_out, hearth_error *err);

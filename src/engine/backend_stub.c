@@ -314,11 +314,21 @@ static void model_info(const hth_engine_model *model, hth_engine_model_info *out
         .n_layers = N_LAYERS,
         .n_window = model->n_window,
         .chat_template = "a stub's, in C",
-        .fill_prefix = model->fills ? '<' : HTH_NO_TOKEN,
-        .fill_suffix = model->fills ? '|' : HTH_NO_TOKEN,
-        .fill_middle = model->fills ? '>' : HTH_NO_TOKEN,
+        .vocabulary_type = HEARTH_VOCABULARY_OTHER,
+        .adds_bos = true,
         .advice = { NAN, model->top_k < UINT32_MAX ? (float)model->top_k : NAN, NAN, NAN, NAN, NAN, NAN, NAN },
     };
+    for (size_t i = 0; i < HEARTH_SPECIALS; i++)
+        out->special[i] = HTH_NO_TOKEN;
+    out->special[HEARTH_SPECIAL_BOS] = TOKEN_BOS;
+    out->special[HEARTH_SPECIAL_EOS] = TOKEN_EOS;
+    out->special[HEARTH_SPECIAL_EOT] = TOKEN_TURN_END;
+    out->special[HEARTH_SPECIAL_NEWLINE] = '\n';
+    if (model->fills) {
+        out->special[HEARTH_SPECIAL_FIM_PREFIX] = '<';
+        out->special[HEARTH_SPECIAL_FIM_SUFFIX] = '|';
+        out->special[HEARTH_SPECIAL_FIM_MIDDLE] = '>';
+    }
     (void)snprintf(out->description, sizeof(out->description), "stub %s", kind_name(model->kind)); /* fits */
     (void)snprintf(out->chat_template_kind, sizeof(out->chat_template_kind), "%s",
                    model->template_given ? "given" : "model"); /* fits */
@@ -405,6 +415,59 @@ static hearth_status piece(const hth_engine_model *model, hearth_token token, bo
 static bool is_end(const hth_engine_model *model, hearth_token token)
 {
     return model && (token == TOKEN_EOS || token == TOKEN_TURN_END);
+}
+
+static hearth_status token_flags(const hth_engine_model *model, hearth_token token, unsigned *out, hearth_error *err)
+{
+    if (!model || !out || token < 0 || (uint32_t)token >= model->n_vocab)
+        return hth_fail(err, HEARTH_MISUSE, "token %d is not in the vocabulary", token);
+    *out = token < TOKEN_BOS        ? HEARTH_TOKEN_BYTE
+         : token < FIRST_WORD_TOKEN ? HEARTH_TOKEN_CONTROL
+                                    : HEARTH_TOKEN_NORMAL;
+    if (is_end(model, token))
+        *out |= HEARTH_TOKEN_END;
+    return HEARTH_OK;
+}
+
+/* The last value is no UTF-8, as a file's may be. */
+static const char *const metadata_pairs[][2] = {
+    { "general.architecture", "stub" },
+    { "stub.block_count", "2" },
+    { "stub.bytes", "\xff!" },
+};
+enum { N_METADATA = sizeof(metadata_pairs) / sizeof(metadata_pairs[0]) };
+
+static size_t metadata_count(const hth_engine_model *model)
+{
+    (void)model;
+    return N_METADATA;
+}
+
+static hearth_status copy_metadata(const char *text, char **out, hearth_error *err)
+{
+    char *copy = strdup(text);
+
+    if (!copy)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for metadata");
+    *out = copy;
+    return HEARTH_OK;
+}
+
+static hearth_status metadata_key(const hth_engine_model *model, size_t index, char **out, hearth_error *err)
+{
+    (void)model;
+    if (index >= N_METADATA)
+        return hth_fail(err, HEARTH_NOT_FOUND, "the model's metadata has no pair of that number");
+    return copy_metadata(metadata_pairs[index][0], out, err);
+}
+
+static hearth_status metadata(const hth_engine_model *model, const char *key, char **out, hearth_error *err)
+{
+    (void)model;
+    for (size_t i = 0; i < N_METADATA; i++)
+        if (strcmp(metadata_pairs[i][0], key) == 0)
+            return copy_metadata(metadata_pairs[i][1], out, err);
+    return hth_fail(err, HEARTH_NOT_FOUND, "the model's metadata has no %.200s", key);
 }
 
 static hearth_status chat_render(const hth_engine_model *model, const hearth_chat_message *messages, size_t n_messages,
@@ -1187,6 +1250,10 @@ const hth_backend *hth_backend_stub(void)
         .tokenize = tokenize,
         .piece = piece,
         .is_end = is_end,
+        .token_flags = token_flags,
+        .metadata_count = metadata_count,
+        .metadata_key = metadata_key,
+        .metadata = metadata,
         .chat_render = chat_render,
         .chat_prompt = hth_stub_chat_prompt,
         .chat_reader_new = hth_stub_chat_reader_new,

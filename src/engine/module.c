@@ -17,10 +17,9 @@
 #define MODULE_FILE "hearth-llama.so"
 #define PATH_BYTES 4096
 
-#if defined(__x86_64__) && defined(__linux__)
-#define MULTIARCH "x86_64-linux-gnu"
-#elif defined(__aarch64__) && defined(__linux__)
-#define MULTIARCH "aarch64-linux-gnu"
+/* Where `make install` puts the module, as seen from the folder of programs; the build sets it. */
+#ifndef HTH_ENGINE_FROM_PROGRAMS
+#define HTH_ENGINE_FROM_PROGRAMS "../lib/hearth"
 #endif
 
 /* The one engine of this process. A dynamic library is process-wide state by nature, so its handle is, too. */
@@ -74,14 +73,7 @@ static bool own_folder(char *folder, size_t capacity)
 
 static bool look_beside(search *at)
 {
-    static const char *const places[] = {
-        "/hearth",
-        "",
-        "/../lib/hearth",
-#ifdef MULTIARCH
-        "/../lib/" MULTIARCH "/hearth",
-#endif
-    };
+    static const char *const places[] = { "/hearth", "", "/" HTH_ENGINE_FROM_PROGRAMS };
     char folder[PATH_BYTES - 64];
     char place[PATH_BYTES];
 
