@@ -30,7 +30,8 @@ typedef struct bench {
     hearth_runtime *runtime;
     hth_known known;
     hearth_token *tokens; /* [n_tokens] */
-    double alone_rate;    /* prompt tokens a second */
+    hearth_sampling greedy;
+    double alone_rate; /* prompt tokens a second */
     double chunk_ms;
 } bench;
 
@@ -63,7 +64,6 @@ static void open_runtime(bench *b)
 static hearth_request new_prompt(bench *b, size_t n_tokens, int32_t n_predict)
 {
     hearth_request request = hearth_request_default();
-    hearth_sampling sampling = hearth_sampling_default();
 
     b->n_prompts++;
     for (size_t i = 0; i < n_tokens; i++)
@@ -72,8 +72,9 @@ static hearth_request new_prompt(bench *b, size_t n_tokens, int32_t n_predict)
     request.n_tokens = n_tokens;
     request.n_predict = n_predict;
     request.ignore_eos = true;
-    sampling.temperature = 0;
-    request.sampling = &sampling;
+    b->greedy = hearth_sampling_default();
+    b->greedy.temperature = 0;
+    request.sampling = &b->greedy;
     return request;
 }
 

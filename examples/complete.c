@@ -17,10 +17,8 @@ int main(int argc, char **argv)
     const hearth_result *result = NULL;
     hearth_error err;
 
-    if (argc != 3) {
-        fprintf(stderr, "usage: complete MODEL PROMPT\n");
-        return 2;
-    }
+    if (argc != 3)
+        return fprintf(stderr, "usage: complete MODEL PROMPT\n"), 2;
     request.prompt = argv[2];
     request.n_predict = 40;
     sampling.temperature = 0;
@@ -33,7 +31,7 @@ int main(int argc, char **argv)
                result->stats->prompt_tokens);
     else
         fprintf(stderr, "complete: %s\n", err.message);
-    int failed = result->status != HEARTH_OK || !result->text;
+    int failed = !result || result->status != HEARTH_OK;
     hearth_result_unref(result);
     hearth_model_unref(model);
     hearth_runtime_close(runtime);

@@ -23,8 +23,16 @@
  *
  * Conventions, which hold unless a declaration says otherwise:
  *
- *   Options    Structs whose first field is struct_size are made by their default function, which is inline so that the
- *              size is the caller's. The library reads no further than that, and new fields are added at the end.
+ *   Structs    grow at their end only, and begin with struct_size, the size that their maker knows. So a program and a
+ *              library of different versions of this header work together. Exceptions are marked "frozen".
+ *              The caller makes options, requests and conversations, with the struct's _init function (or _default, its
+ *              inline form in C). The library reads no further than struct_size; fields behind it have their defaults.
+ *              The caller sets struct_size and zeros the rest of a turn, call, tool or trigger, and of a struct that a
+ *              function fills. In an array, the first element's struct_size is the distance from each element to the next.
+ *              If struct_size is larger than this library's struct, the bytes that the library does not know must be
+ *              zero, else the call fails with HEARTH_UNSUPPORTED.
+ *              The library makes results, statistics, rows, events and deltas, and hands out pointers to constants. Read
+ *              a field only if it lies within struct_size: a library that is older than the header has it not.
  *   Errors     Functions return a hearth_status. Those that take a hearth_error write one sentence for a human into it
  *              on failure: the thing, the cause and the remedy. err may be NULL. Outputs are written on success only.
  *   Ownership  _open/_close and _load/_unref make and release. Pointers handed to a function or a callback are borrowed
@@ -443,7 +451,8 @@ HEARTH_API hearth_status hearth_runtime_add_strategy(hearth_runtime *runtime, co
 /*
  * Load a model and start its scheduler thread.
  *
- * path     a GGUF file, or "stub:" for a deterministic fake model without a file, for tests.
+ * path     a GGUF file; or "NAME:arguments" for another engine than llama.cpp, whose module hearth-NAME.so somebody put
+ *          into the engine directory (NAME: up to 16 of a-z).
  * options  NULL means the defaults. Strings are copied.
  * out      receives a reference; release it with hearth_model_unref.
  *

@@ -61,8 +61,7 @@ static hearth_status check_size(size_t size, const char *name, hearth_error *err
 
     if (size >= sizeof(size_t) && size <= STRUCT_BYTES_MAX)
         return HEARTH_OK;
-    return hth_fail(err, HEARTH_MISUSE, "%s.struct_size is %zu; set it to sizeof(%s), or make the struct with %s_init",
-                    name, size, name, name);
+    return hth_fail(err, HEARTH_MISUSE, "%s.struct_size is %zu; set it to sizeof(%s)", name, size, name);
 }
 
 hearth_status hth_struct_read(void *to, size_t size, const void *from, const char *name, hearth_error *err)

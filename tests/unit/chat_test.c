@@ -218,7 +218,7 @@ static void what_is_wrong_with_a_conversation_is_named(void **state)
     c.tool_choice = HEARTH_TOOL_REQUIRED;
     REFUSED("there are none");
     c = asking();
-    c.struct_size = sizeof(c) + 1;
+    c.struct_size = 3;
     REFUSED("struct_size");
     c = asking();
     c.turns = &turn;

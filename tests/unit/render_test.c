@@ -81,6 +81,7 @@ static const hearth_chat_turn turns[] = {
     { .struct_size = sizeof(hearth_chat_turn), .role = "system", .content = "The date has changed." },
 };
 static const hearth_chat_tool tool = {
+    .struct_size = sizeof(hearth_chat_tool),
     .name = "look",
     .description = "Looks",
     .parameters = "{\"type\":\"object\",\"properties\":{\"where\":{\"type\":\"string\"}},\"required\":[\"where\"]}"

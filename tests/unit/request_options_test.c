@@ -3,6 +3,7 @@
  */
 #include <string.h>
 
+#include "stub/backend.h"
 #include "support/scene.h"
 
 static void a_prompt_is_read_without_a_reply(void **state)
