@@ -1,46 +1,52 @@
-/* streams.c - several prompts at once, each reply read at its own pace: streams MODEL PROMPT... */
+/* streams.c - several prompts at once, told by one queue of events as they are generated: streams MODEL PROMPT... */
 #include <hearth.h>
 #include <stdio.h>
 
-enum { PROMPTS_MAX = 8, PATIENCE_MS = 600000 };
+enum { PROMPTS_MAX = 8, EVENTS_MAX = 64 };
 
 int main(int argc, char **argv)
 {
-    hearth_stream *streams[PROMPTS_MAX] = { NULL };
     hearth_request request = hearth_request_default();
     hearth_runtime *runtime = NULL;
     hearth_model *model = NULL;
+    hearth_events *queue = NULL;
     hearth_error err = { .status = HEARTH_OK };
-    int n = argc - 2;
+    int n = argc - 2, n_running = 0;
 
     if (n < 1 || n > PROMPTS_MAX) {
         fprintf(stderr, "usage: streams MODEL PROMPT... (at most %d)\n", PROMPTS_MAX);
         return 2;
     }
+    if (hearth_runtime_open(NULL, &runtime, &err) == HEARTH_OK &&
+        hearth_model_load(runtime, argv[1], NULL, &model, &err) == HEARTH_OK)
+        hearth_events_open(runtime, NULL, &queue, &err);
     request.n_predict = 40;
     request.sampling.temperature = 0;
-    if (hearth_runtime_open(NULL, &runtime, &err) == HEARTH_OK)
-        hearth_model_load(runtime, argv[1], NULL, &model, &err);
+    request.events = queue;
     for (int i = 0; i < n && err.status == HEARTH_OK; i++) { /* from here on all of them are generated */
         request.prompt = argv[2 + i];
-        hearth_stream_open(model, &request, 0, &streams[i], &err);
+        request.user_data = argv[2 + i];
+        n_running += hearth_submit(model, &request, NULL, &err) == HEARTH_OK;
     }
-    for (int i = 0; i < n && err.status == HEARTH_OK; i++) {
-        char text[256];
-        size_t n_bytes = 1;
+    while (n_running > 0 && err.status == HEARTH_OK) {
+        const hearth_event *events[EVENTS_MAX];
+        size_t n_events = 0;
 
-        printf("%s", argv[2 + i]);
-        while (n_bytes > 0 &&
-               hearth_stream_read(streams[i], text, sizeof(text), PATIENCE_MS, &n_bytes, &err) == HEARTH_OK)
-            fwrite(text, 1, n_bytes, stdout);
-        if (err.status == HEARTH_OK && hearth_stream_result(streams[i])->status != HEARTH_OK)
-            err = hearth_stream_result(streams[i])->error;
-        printf("\n");
+        hearth_events_take(queue, events, EVENTS_MAX, UINT32_MAX, &n_events, &err);
+        for (size_t i = 0; i < n_events; i++) {
+            if (events[i]->kind == HEARTH_EVENT_DONE)
+                n_running--;
+            if (events[i]->kind == HEARTH_EVENT_DONE && events[i]->status != HEARTH_OK)
+                err = *events[i]->error;
+            else if (events[i]->kind == HEARTH_EVENT_DONE)
+                printf("%s%s\n", (const char *)events[i]->user_data, events[i]->result->text);
+            else if (events[i]->kind == HEARTH_EVENT_TOKEN) /* as it comes, with the request that it is of */
+                fprintf(stderr, "%llu:%s\n", (unsigned long long)events[i]->id, events[i]->text);
+        }
     }
     if (err.status != HEARTH_OK)
         fprintf(stderr, "streams: %s\n", err.message);
-    for (int i = 0; i < n; i++)
-        hearth_stream_close(streams[i]);
+    hearth_events_close(queue);
     hearth_model_unref(model);
     hearth_runtime_close(runtime);
     return err.status != HEARTH_OK;
