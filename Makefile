@@ -2,10 +2,12 @@
 #
 # Everything is built with CMake in build/ (sanitizers and fuzzers in build-*/); the engine is built once by
 # scripts/engine.sh into a cache directory outside the checkout. Variables: HEARTH_CUDA=1, HEARTH_VULKAN=1,
-# HEARTH_METAL=1, HEARTH_RPC=0, HEARTH_PORTABLE=1, LLAMA_CPP_DIR=..., JOBS=N, PREFIX=/usr/local, CMAKE_FLAGS=...
+# HEARTH_METAL=1, HEARTH_RPC=0, HEARTH_PORTABLE=1, LLAMA_CPP_DIR=..., JOBS=N, PREFIX=/usr/local, LIBDIR=lib, CMAKE_FLAGS=...
 
 JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
 PREFIX ?= /usr/local
+# Below PREFIX, on every system the same. For a package: LIBDIR=lib64, LIBDIR=lib/x86_64-linux-gnu.
+LIBDIR ?= lib
 BUILD ?= build
 FUZZ_SECONDS ?= 120
 CTEST_FLAGS ?= -j$(JOBS)
@@ -26,7 +28,7 @@ deps:
 # $(call configure,directory,flags)
 define configure
 	@engine=$$(scripts/engine.sh) && cmake -S . -B $(1) -DHEARTH_ENGINE="$$engine" -DCMAKE_INSTALL_PREFIX=$(PREFIX) \
-	  $(CMAKE_FLAGS) $(2) >$(1).configure.log 2>&1 || { cat $(1).configure.log; exit 1; }
+	  -DCMAKE_INSTALL_LIBDIR=$(LIBDIR) $(CMAKE_FLAGS) $(2) >$(1).configure.log 2>&1 || { cat $(1).configure.log; exit 1; }
 	@rm -f $(1).configure.log
 endef
 
@@ -82,7 +84,8 @@ bench: build
 	@bench/restore.sh $(BUILD)
 	@bench/cache.sh $(BUILD)
 
-# Installs what was built, so that root neither builds nor fetches anything; PREFIX may differ from the build's.
+# Installs what was built, so that root neither builds nor fetches anything; PREFIX may differ from the build's, LIBDIR may not.
+# DESTDIR=... comes before all paths.
 install:
 	@[ -x $(BUILD)/hearth ] && ls $(BUILD)/libhearth.* >/dev/null 2>&1 || { echo "run 'make' first, then 'make install'"; exit 1; }
 	@cmake --install $(BUILD) --prefix $(PREFIX)

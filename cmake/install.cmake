@@ -16,18 +16,40 @@ endif()
 install(FILES ${HEARTH_ENGINE}/LICENSE.llama.cpp LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(FILES packaging/hearth.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 # What an operator copies: an example of a configuration, the unit for systemd, alerts, a dashboard.
-install(FILES packaging/hearth.conf packaging/hearth.service packaging/prometheus-alerts.yml packaging/grafana-dashboard.json
+install(FILES packaging/hearth.conf packaging/prometheus-alerts.yml packaging/grafana-dashboard.json
   DESTINATION ${CMAKE_INSTALL_DATADIR}/hearth)
+# The unit names the command by its path, which is known when it is installed: `make install PREFIX=...`.
+install(CODE "set(HTH_BINDIR \"${CMAKE_INSTALL_BINDIR}\")
+  set(HTH_DATADIR \"${CMAKE_INSTALL_DATADIR}\")
+  get_filename_component(prefix \"\${CMAKE_INSTALL_PREFIX}\" ABSOLUTE)
+  get_filename_component(HTH_BINDIR \"\${HTH_BINDIR}\" ABSOLUTE BASE_DIR \"\${prefix}\")
+  get_filename_component(HTH_DATADIR \"\${HTH_DATADIR}\" ABSOLUTE BASE_DIR \"\${prefix}\")
+  set(unit \"\${HTH_DATADIR}/hearth/hearth.service\")
+  configure_file(\"${CMAKE_SOURCE_DIR}/packaging/hearth.service.in\" \"\$ENV{DESTDIR}\${unit}\" @ONLY
+    FILE_PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
+  message(STATUS \"Installing: \$ENV{DESTDIR}\${unit}\")
+  list(APPEND CMAKE_INSTALL_MANIFEST_FILES \"\${unit}\")")
 
 set(HTH_PC_SYSTEM "")
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
   set(HTH_PC_SYSTEM liburing)
 endif()
-# Where it is installed is known no sooner than then: `make install PREFIX=...`.
-set(HTH_PC_PREFIX "@HTH_PC_PREFIX@")
-configure_file(packaging/hearth.pc.in ${CMAKE_BINARY_DIR}/hearth.pc.in @ONLY)
-install(CODE "get_filename_component(HTH_PC_PREFIX \"\${CMAKE_INSTALL_PREFIX}\" ABSOLUTE)
-  configure_file(\"${CMAKE_BINARY_DIR}/hearth.pc.in\" \"${CMAKE_BINARY_DIR}/hearth.pc\" @ONLY)")
+# hearth.pc finds the prefix from its own place, so that an installed tree can be moved. Folders that were configured as
+# absolute paths do not lie below the prefix: they stay as they are.
+set(HTH_PC_LIBDIR ${CMAKE_INSTALL_LIBDIR})
+set(HTH_PC_INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR})
+foreach(folder HTH_PC_LIBDIR HTH_PC_INCLUDEDIR)
+  if(NOT IS_ABSOLUTE ${${folder}})
+    set(${folder} "\${prefix}/${${folder}}")
+  endif()
+endforeach()
+if(IS_ABSOLUTE ${CMAKE_INSTALL_LIBDIR})
+  set(HTH_PC_PREFIX ${CMAKE_INSTALL_PREFIX})
+else()
+  file(RELATIVE_PATH HTH_PC_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+  string(REGEX REPLACE "/$" "" HTH_PC_PREFIX "\${pcfiledir}/${HTH_PC_PREFIX}")
+endif()
+configure_file(packaging/hearth.pc.in ${CMAKE_BINARY_DIR}/hearth.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/hearth.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 set(HTH_ENGINE_DIRECTORY ${CMAKE_INSTALL_LIBDIR}/hearth)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # What `make install` installs is complete: the command finds its engine, and programs build against the library with
-# pkg-config and with CMake.
+# pkg-config and with CMake, also after the tree was moved, from a staging folder, and where libraries are not in lib/.
 . "$(dirname "$0")/lib.sh"
 
 # The lines of the README, as they stand there, in something that looks like a checkout.
@@ -17,10 +17,27 @@ grep -q '^export PREFIX=$HOME/.local$' "$work/recipe" || fail "the README instal
 
 env -u HEARTH_ENGINE_DIRECTORY "$prefix/bin/hearth" run "$tiny" -p 'Once upon a time' --temp 0 -n 4 -q >/dev/null ||
   fail "the installed command does not run"
+if env -u HEARTH_ENGINE_DIRECTORY "$prefix/bin/hearth" run stub: -p x -n 1 -q >/dev/null 2>&1; then
+  fail "the tests' engine is installed"
+fi
 [ -f "$prefix/share/man/man1/hearth.1" ] || fail "the man page is not installed"
 [ -f "$prefix/share/hearth/hearth.service" ] || fail "the unit for systemd is not installed"
 "$prefix/bin/hearth" serve --config "$prefix/share/hearth/hearth.conf" --print-config >/dev/null ||
   fail "the example that is installed is no configuration"
+
+# Neither does it matter where the tree lies: all that follows happens in another place, and the first one is gone. The
+# unit for systemd alone is of the place in which it was installed.
+expect "the command in the unit" "$(sed -n 's/^ExecStart=\(.*\) serve .*/\1/p' "$prefix/share/hearth/hearth.service")" "$prefix/bin/hearth"
+expect "the check in the unit" "$(sed -n 's/^ExecStartPre=\(.*\) serve .*/\1/p' "$prefix/share/hearth/hearth.service")" "$prefix/bin/hearth"
+installed=$prefix
+mkdir "$work/elsewhere"
+mv "$prefix" "$work/elsewhere/moved"
+prefix=$work/elsewhere/moved
+if grep -rIlF -e "$installed" "$prefix" | grep -v '/hearth\.service$' >"$work/found"; then
+  fail "these name the folder that they were installed in: $(cat "$work/found")"
+fi
+env -u HEARTH_ENGINE_DIRECTORY "$prefix/bin/hearth" run "$tiny" -p 'Once upon a time' --temp 0 -n 4 -q >/dev/null ||
+  fail "the command does not run once it was moved"
 
 # Nothing that is installed looks where it was built.
 if grep -rlF -e "$build" -e "$source" "$prefix/share" "$prefix/include" "$(dirname "$(find "$prefix" -name hearth.pc)")" \
@@ -37,10 +54,19 @@ fi
 [ "$is_plain" ] || exit 0
 
 [ -s "$work/out" ] || fail "the program of the README says nothing"
-PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name hearth.pc)")
+
+# The same lines again, in the moved tree.
+grep -q '^make install$' "$work/recipe" || fail "the README does not install with 'make install'"
+sed "s|^export PREFIX=.*|export PREFIX=$prefix|; /^make install\$/d" "$work/recipe" >"$work/moved-recipe"
+rm "$work/checkout/complete"
+(cd "$work/checkout" && env -u HEARTH_ENGINE_DIRECTORY HOME="$work/home" sh -eux "$work/moved-recipe") >"$work/out" 2>"$work/log" ||
+  fail "what the README says does not work in a moved tree: $(tail -n 3 "$work/log")"
+[ -s "$work/out" ] || fail "the program of the README says nothing in a moved tree"
+PKG_CONFIG_PATH=$prefix/lib/pkgconfig
 export PKG_CONFIG_PATH
-expect "the prefix" "$(pkg-config --variable=prefix hearth)" "$prefix"
-expect "the engine's folder" "$(pkg-config --variable=enginedir hearth)" "$(dirname "$engine")"
+variable() { realpath "$(pkg-config --variable="$1" hearth)"; }
+expect "the prefix" "$(variable prefix)" "$(realpath "$prefix")"
+expect "the engine's folder" "$(variable enginedir)" "$(realpath "$(dirname "$engine")")"
 
 # Statically. Such a program looks for the engine beside itself, or where it is told to.
 # shellcheck disable=SC2046
@@ -74,3 +100,36 @@ expect "the engine's folder of the CMake package" "$(cat "$work/consumer/build/e
 run "$work/consumer/build/shared" || fail "the shared program of CMake does not run: $(cat "$work/log")"
 run env HEARTH_ENGINE_DIRECTORY="$(cat "$work/consumer/build/engine")" "$work/consumer/build/static" ||
   fail "the static program of CMake does not run: $(cat "$work/log")"
+
+# As packages do it: for /usr, into a staging folder.
+make -s -C "$work/checkout" BUILD="$build" PREFIX=/usr DESTDIR="$work/stage" install >"$work/log" 2>&1 ||
+  fail "'make install' with PREFIX=/usr and DESTDIR fails: $(tail -n 3 "$work/log")"
+expect "the command in the staged unit" \
+  "$(sed -n 's/^ExecStart=\(.*\) serve .*/\1/p' "$work/stage/usr/share/hearth/hearth.service")" /usr/bin/hearth
+if grep -rIlF -e "$work" -e "$build" -e "$source" "$work/stage" >"$work/found"; then
+  fail "these name the staging folder, or the one that they were built in: $(cat "$work/found")"
+fi
+grep -q '^prefix=${pcfiledir}/../..$' "$work/stage/usr/lib/pkgconfig/hearth.pc" || fail "the staged hearth.pc cannot be moved"
+PKG_CONFIG_PATH=$work/stage/usr/lib/pkgconfig
+expect "the staged prefix" "$(variable prefix)" "$(realpath "$work/stage/usr")"
+
+# Libraries in a folder of the architecture. Only what is configured is made anew; the binaries are those of this build.
+cmake -S "$source" -B "$work/multiarch" -DHEARTH_ENGINE="$(sed -n 's/^HEARTH_ENGINE:PATH=//p' "$build/CMakeCache.txt")" \
+  -DCMAKE_INSTALL_LIBDIR=lib/some-linux-gnu -DBUILD_TESTING=OFF >"$work/log" 2>&1 ||
+  fail "it cannot be configured for lib/some-linux-gnu: $(tail -n 3 "$work/log")"
+for file in "$build/hearth" "$build"/libhearth.* "$build"/*.so; do [ ! -f "$file" ] || cp -a "$file" "$work/multiarch/"; done
+make -s -C "$work/checkout" BUILD="$work/multiarch" PREFIX="$work/arch" install >"$work/log" 2>&1 ||
+  fail "it cannot be installed into lib/some-linux-gnu: $(tail -n 3 "$work/log")"
+mv "$work/arch" "$work/arch-moved"
+PKG_CONFIG_PATH=$work/arch-moved/lib/some-linux-gnu/pkgconfig
+expect "the prefix above lib/some-linux-gnu" "$(variable prefix)" "$(realpath "$work/arch-moved")"
+# shellcheck disable=SC2046
+cc -std=c11 "$source/examples/complete.c" -o "$work/arch-complete" $(pkg-config --cflags --libs hearth) \
+  -Wl,-rpath,"$(pkg-config --variable=libdir hearth)" || fail "linking against lib/some-linux-gnu failed"
+run "$work/arch-complete" || fail "the program does not find the library or engine in lib/some-linux-gnu: $(cat "$work/log")"
+rm -r "$work/consumer/build"
+cmake -S "$work/consumer" -B "$work/consumer/build" -DCMAKE_PREFIX_PATH="$work/arch-moved" \
+  -Dhearth_DIR="$work/arch-moved/lib/some-linux-gnu/cmake/hearth" >"$work/log" 2>&1 &&
+  cmake --build "$work/consumer/build" --target shared >>"$work/log" 2>&1 ||
+  fail "building with CMake against lib/some-linux-gnu failed: $(tail -n 5 "$work/log")"
+run "$work/consumer/build/shared" || fail "the program of CMake does not run: $(cat "$work/log")"
