@@ -4,8 +4,14 @@
 
 enum { PROMPTS_MAX = 8, EVENTS_MAX = 64 };
 
+typedef struct reply {
+    char text[1 << 14]; /* what has come so far */
+    size_t n;
+} reply;
+
 int main(int argc, char **argv)
 {
+    static reply replies[PROMPTS_MAX];
     hearth_request request = hearth_request_default();
     hearth_runtime *runtime = NULL;
     hearth_model *model = NULL;
@@ -25,7 +31,7 @@ int main(int argc, char **argv)
     request.events = queue;
     for (int i = 0; i < n && err.status == HEARTH_OK; i++) { /* from here on all of them are generated */
         request.prompt = argv[2 + i];
-        request.user_data = argv[2 + i];
+        request.user_data = &replies[i];
         n_running += hearth_submit(model, &request, NULL, &err) == HEARTH_OK;
     }
     while (n_running > 0 && err.status == HEARTH_OK) {
@@ -34,19 +40,19 @@ int main(int argc, char **argv)
 
         hearth_events_take(queue, events, EVENTS_MAX, UINT32_MAX, &n_events, &err);
         for (size_t i = 0; i < n_events; i++) {
-            if (events[i]->kind == HEARTH_EVENT_DONE)
-                n_running--;
-            if (events[i]->kind == HEARTH_EVENT_DONE && events[i]->status != HEARTH_OK)
+            reply *told = events[i]->user_data; /* text is that of tokens, and of what was held back */
+            for (size_t k = 0; k < events[i]->n_bytes && told->n + 1 < sizeof(told->text); k++)
+                told->text[told->n++] = events[i]->text[k];
+            n_running -= events[i]->kind == HEARTH_EVENT_DONE;
+            if (events[i]->status != HEARTH_OK)
                 err = *events[i]->error;
-            else if (events[i]->kind == HEARTH_EVENT_DONE)
-                printf("%s%s\n", (const char *)events[i]->user_data, events[i]->result->text);
-            else if (events[i]->kind == HEARTH_EVENT_TOKEN) /* as it comes, with the request that it is of */
-                fprintf(stderr, "%llu:%s\n", (unsigned long long)events[i]->id, events[i]->text);
         }
     }
+    for (int i = 0; i < n && err.status == HEARTH_OK; i++)
+        printf("%s%s\n", argv[2 + i], replies[i].text);
     if (err.status != HEARTH_OK)
         fprintf(stderr, "streams: %s\n", err.message);
-    hearth_events_close(queue);
+    hearth_events_close(queue); /* cancels what still runs */
     hearth_model_unref(model);
     hearth_runtime_close(runtime);
     return err.status != HEARTH_OK;

@@ -414,7 +414,7 @@ static const hearth_event *next_locked(hearth_events *queue)
 
         LL_PREPEND(queue->taken, block);
     }
-    if (chain->n_events == 0)
+    if (chain->n_events == 0 || !chain->first)
         return NULL;
     record = (hth_event_record *)(void *)(chain->first->bytes + chain->first->n_read);
     chain->first->n_read += record->n_bytes;
