@@ -457,7 +457,8 @@ HEARTH_API hearth_status hearth_runtime_add_strategy(hearth_runtime *runtime, co
 /*
  * Load a model and start its scheduler thread.
  *
- * path     a GGUF file, or "stub:" for a deterministic fake model without a file, for tests.
+ * path     a GGUF file; or "NAME:arguments" for another engine than llama.cpp, whose module hearth-NAME.so somebody put
+ *          into the engine directory (NAME: up to 16 of a-z).
  * options  NULL means the defaults. Strings are copied.
  * out      receives a reference; release it with hearth_model_unref.
  *
