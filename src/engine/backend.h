@@ -2,8 +2,9 @@
  * backend.h - what the layers above know of an inference engine
  *
  * An engine is a table of functions over two opaque objects: a model (weights and vocabulary, shared by any number of
- * contexts) and a context (KV cells, used by one thread at a time). Two engines implement it: llama.cpp, in a module
- * that is loaded only where a model is, and a deterministic stub for tests. Nothing above this header includes llama.h.
+ * contexts) and a context (KV cells, used by one thread at a time). An engine is a module that is loaded only where a
+ * model is: Hearth brings the one of llama.cpp, and the tests have a deterministic one without a model (tests/stub).
+ * Nothing above this header includes llama.h.
  *
  * Rules for implementations: no function aborts, throws or writes to a stream, whatever the arguments; a precondition
  * that the caller broke is HEARTH_MISUSE, a failure of the engine HEARTH_ENGINE with the cause. Log lines go to the
@@ -188,7 +189,7 @@ enum {
 
 typedef struct hth_backend {
     uint32_t abi;
-    const char *name; /* "llama.cpp", "stub" */
+    const char *name; /* "llama.cpp" */
 
     /* One line naming version, build and CPU features; static string. Does not initialise the engine. */
     const char *(*build)(void);
@@ -333,14 +334,22 @@ typedef struct hth_backend {
 
 typedef const hth_backend *(*hth_backend_entry)(void);
 
-/* The stub engine (backend_stub.c): no file, a byte-level vocabulary, logits that are a hash of all tokens so far. */
-const hth_backend *hth_backend_stub(void);
-
 /*
  * The llama.cpp engine: loads the module on first use and keeps it for the life of the process. directory NULL means
  * $HEARTH_ENGINE_DIRECTORY, else the "hearth" folder or the folder beside the running library. Thread-safe.
  * HEARTH_NOT_FOUND when there is no module, naming the places looked at.
  */
 hearth_status hth_backend_llama(const char *directory, const hth_backend **out, hearth_error *err);
+
+/*
+ * The engine of a model. The path "NAME:arguments" is served by the module hearth-NAME where the engine directory has
+ * one (NAME: 1 to 16 of a-z, not "llama"), and every other path, a file's, by llama.cpp. Otherwise as hth_backend_llama;
+ * HEARTH_UNSUPPORTED for a fifth engine in one process. A path comes from whoever starts the process, never from a
+ * request.
+ */
+hearth_status hth_backend_of_model(const char *directory, const char *model_path, const hth_backend **out,
+                                   hearth_error *err);
+/* Is the path that of a file, and not for another engine's module? Looks into the engine directory; loads nothing. */
+bool hth_model_path_is_file(const char *directory, const char *model_path);
 
 #endif
