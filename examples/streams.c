@@ -25,7 +25,7 @@ int main(int argc, char **argv)
     }
     if (hearth_runtime_open(NULL, &runtime, &err) == HEARTH_OK &&
         hearth_model_load(runtime, argv[1], NULL, &model, &err) == HEARTH_OK)
-        hearth_events_open(runtime, NULL, &queue, &err);
+        hearth_events_open(NULL, &queue, &err);
     request.n_predict = 40;
     request.sampling.temperature = 0;
     request.events = queue;

@@ -253,8 +253,6 @@ hearth_status hth_events_connect(hearth_model *model, hearth_request *request, b
         return hth_fail(err, HEARTH_MISUSE,
                         "the request has events and a callback; its queue tells all, so set on_text, on_token, "
                         "on_progress and on_done to NULL");
-    if (hth_events_runtime(request->events) != model->runtime)
-        return hth_fail(err, HEARTH_MISUSE, "the request's queue of events is of another runtime than its model");
     source = source_new(request->events, request->n, request->user_data);
     if (!source)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the events of a request");
@@ -272,13 +270,14 @@ hearth_status hth_events_connect(hearth_model *model, hearth_request *request, b
 
 /* ---- loads ---- */
 
-hearth_status hth_events_load_new(hearth_events *queue, uint64_t id, void *user_data, hth_event_source **out,
-                                  hearth_error *err)
+hearth_status hth_events_load_new(hearth_events *queue, hearth_runtime *runtime, uint64_t id, void *user_data,
+                                  hth_event_source **out, hearth_error *err)
 {
     hth_event_source *source = source_new(queue, 1, user_data);
 
     if (!source)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the events of a load");
+    source->runtime = runtime;
     hth_events_begin(source, id);
     *out = source;
     return HEARTH_OK;

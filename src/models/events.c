@@ -208,23 +208,20 @@ static hearth_status read_options(const hearth_events_options *options, hearth_e
     return HEARTH_OK;
 }
 
-hearth_status hearth_events_open(hearth_runtime *runtime, const hearth_events_options *options, hearth_events **out,
-                                 hearth_error *err)
+hearth_status hearth_events_open(const hearth_events_options *options, hearth_events **out, hearth_error *err)
 {
     hearth_events_options given;
     hearth_events *queue;
     hearth_status status;
 
-    if (!runtime || !out)
-        return hth_fail(err, HEARTH_MISUSE, "hearth_events_open: runtime or out is NULL");
+    if (!out)
+        return hth_fail(err, HEARTH_MISUSE, "hearth_events_open: out is NULL");
     status = read_options(options, &given, err);
     if (status != HEARTH_OK)
         return status;
     queue = calloc(1, sizeof(*queue));
     if (!queue)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a queue of events");
-    queue->runtime = runtime;
-    hth_runtime_ref(runtime);
     queue->n_events_max = given.n_events_max;
     queue->n_bytes_max = given.n_bytes_max;
     queue->holders = 1;
@@ -232,11 +229,6 @@ hearth_status hearth_events_open(hearth_runtime *runtime, const hearth_events_op
     hth_condition_init(&queue->changed);
     *out = queue;
     return HEARTH_OK;
-}
-
-hearth_runtime *hth_events_runtime(const hearth_events *queue)
-{
-    return queue->runtime;
 }
 
 void hth_events_ref_locked(hearth_events *queue)
@@ -259,7 +251,6 @@ void hth_events_unref(hearth_events *queue)
     }
     pthread_cond_destroy(&queue->changed);
     pthread_mutex_destroy(&queue->lock);
-    hth_runtime_unref(queue->runtime);
     free(queue);
 }
 
@@ -303,9 +294,11 @@ void hearth_events_close(hearth_events *queue)
     DL_FOREACH(queue->sources, source)
     {
         hth_event_chain_move(&dropped, &source->kept);
-        for (uint32_t i = 0; source->model && i < source->n_replies; i++)
-            if (!source->replies[i].has_ended)
-                (void)hearth_cancel(source->model, source->first_id + i, NULL); /* not found: it is about to end */
+        for (uint32_t i = 0; i < source->n_replies; i++)
+            if (source->model && !source->replies[i].has_ended) /* not found: it is about to end */
+                (void)hearth_cancel(source->model, source->first_id + i, NULL);
+            else if (!source->model)
+                (void)hearth_model_load_cancel(source->runtime, source->first_id, NULL);
     }
     hth_event_chain_move(&dropped, &queue->waiting);
     taken = queue->taken;
@@ -314,7 +307,6 @@ void hearth_events_close(hearth_events *queue)
     queue->taken = queue->spare = NULL;
     queue->given = NULL;
     pthread_mutex_unlock(&queue->lock);
-    hth_runtime_cancel_loads(queue->runtime, queue);
     free_given(given); /* which lie in what follows */
     free_blocks(taken);
     free_blocks(dropped.first);

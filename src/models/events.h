@@ -38,14 +38,12 @@ void hth_events_round(hth_event_source **told);
 /* ---- of loading ---- */
 
 /* A source of one load, numbered id, which is given back with user_data. HEARTH_NO_MEMORY. */
-hearth_status hth_events_load_new(hearth_events *queue, uint64_t id, void *user_data, hth_event_source **out,
-                                  hearth_error *err);
+hearth_status hth_events_load_new(hearth_events *queue, hearth_runtime *runtime, uint64_t id, void *user_data,
+                                  hth_event_source **out, hearth_error *err);
 /* How far it is. Lost without memory: the next one says more. */
 void hth_events_load_progress(hth_event_source *source, float fraction);
 /* The last that it tells; model is taken over, NULL where status is not HEARTH_OK. Frees source. */
 void hth_events_load_end(hth_event_source *source, hearth_model *model_take, hearth_status status,
                          const hearth_error *error);
-
-hearth_runtime *hth_events_runtime(const hearth_events *queue);
 
 #endif

@@ -43,8 +43,9 @@ struct hth_event_reply {
 
 struct hth_event_source {
     /* Fixed once it has begun. */
-    hearth_events *queue; /* a hold */
-    hearth_model *model;  /* borrowed: it is there until each reply has ended; NULL: a load */
+    hearth_events *queue;    /* a hold */
+    hearth_model *model;     /* borrowed: it is there until each reply has ended; NULL: a load */
+    hearth_runtime *runtime; /* of a load; borrowed, likewise */
     void *user_data;
     uint64_t first_id;
     unsigned flags;
@@ -66,13 +67,12 @@ struct hth_event_source {
 
 struct hearth_events {
     /* Fixed. */
-    hearth_runtime *runtime; /* a hold */
     size_t n_events_max;
     size_t n_bytes_max;
 
     atomic_bool has_news; /* since takers were woken last */
 
-    /* Guards the fields below. Held around the locks of models and schedulers. */
+    /* Guards the fields below. Held around the locks of models, schedulers and loads. */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     unsigned holders; /* the caller, and each source */

@@ -18,7 +18,6 @@
 typedef struct load load;
 struct load {
     hearth_runtime *runtime; /* a hold */
-    hearth_events *queue;    /* source holds it */
     hth_event_source *source;
     uint64_t id;
     char *path;
@@ -196,8 +195,6 @@ hearth_status hearth_model_load_start(hearth_runtime *runtime, const char *path,
 
     if (!runtime || !path || !queue)
         return hth_fail(err, HEARTH_MISUSE, "hearth_model_load_start: runtime, path or queue is NULL");
-    if (hth_events_runtime(queue) != runtime)
-        return hth_fail(err, HEARTH_MISUSE, "hearth_model_load_start: the queue of events is of another runtime");
     status = hth_model_read_options(options, &given, err);
     if (status == HEARTH_OK && given.progress)
         status = hth_fail(err, HEARTH_MISUSE,
@@ -211,14 +208,13 @@ hearth_status hearth_model_load_start(hearth_runtime *runtime, const char *path,
     id = one->id = hth_runtime_next_request_ids(runtime, 1);
     one->runtime = runtime;
     hth_runtime_ref(runtime);
-    one->queue = queue;
     one->path = strdup(path);
     if (!one->path || !copy_options(one, &given))
         status = hth_fail(err, HEARTH_NO_MEMORY, "no memory to load '%s'", path);
     one->options.progress = on_progress;
     one->options.progress_user_data = one;
     if (status == HEARTH_OK)
-        status = hth_events_load_new(queue, id, user_data, &one->source, err);
+        status = hth_events_load_new(queue, runtime, id, user_data, &one->source, err);
     if (status == HEARTH_OK && id_out)
         *id_out = id; /* before the thread runs: its events may be taken at once */
     if (status == HEARTH_OK)
@@ -255,18 +251,6 @@ hearth_status hearth_model_load_cancel(hearth_runtime *runtime, uint64_t load_id
     if (!one)
         return hth_fail(err, HEARTH_NOT_FOUND, "there is no load %llu, or it has ended", (unsigned long long)load_id);
     return HEARTH_OK;
-}
-
-void hth_runtime_cancel_loads(hearth_runtime *runtime, const hearth_events *queue)
-{
-    hth_loads *loads = hth_runtime_loads(runtime);
-    load *one;
-
-    pthread_mutex_lock(&loads->lock);
-    DL_FOREACH(loads->list, one)
-    if (one->queue == queue)
-        cancel_locked(one);
-    pthread_mutex_unlock(&loads->lock);
 }
 
 void hth_loads_end(hth_loads *loads)

@@ -48,7 +48,5 @@ void hth_loads_free(hth_loads *loads);
 /* Refuse new ones, cancel those that run, and wait for their ends. */
 void hth_loads_end(hth_loads *loads);
 hth_loads *hth_runtime_loads(const hearth_runtime *runtime);
-/* Cancel those that tell this queue. */
-void hth_runtime_cancel_loads(hearth_runtime *runtime, const hearth_events *queue);
 
 #endif

@@ -84,7 +84,7 @@ static ends run(const hth_test_stub *f, int n_blocks)
     uint64_t id;
     size_t n;
 
-    assert_int_equal(hearth_events_open(f->runtime, NULL, &queue, NULL), HEARTH_OK);
+    assert_int_equal(hearth_events_open(NULL, &queue, NULL), HEARTH_OK);
     request.n = 3;
     request.events = queue;
     request.event_flags = HEARTH_EVENTS_STATS | HEARTH_EVENTS_PROMPT | HEARTH_EVENTS_PREFILL;

@@ -178,7 +178,7 @@ static void play_round(play *p)
     if (draw(p, 2))
         options.n_bytes_max = 1 + draw(p, 20000);
     p->n_open = 0;
-    assert_int_equal(hearth_events_open(p->runtime, &options, &p->queue, NULL), HEARTH_OK);
+    assert_int_equal(hearth_events_open(&options, &p->queue, NULL), HEARTH_OK);
     for (unsigned i = 0; i < REQUESTS; i++)
         submit(p, &p->requests[i], i);
     for (unsigned i = 0; p->n_open > 0 && !(is_closed_early && i == 30); i++) {

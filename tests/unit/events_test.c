@@ -21,14 +21,14 @@ typedef struct fixture {
     hearth_events *queue;
 } fixture;
 
-static hearth_events *open_queue(hearth_runtime *runtime, size_t n_events_max)
+static hearth_events *open_queue(size_t n_events_max)
 {
     hearth_events_options options = hearth_events_options_default();
     hearth_events *queue = NULL;
     hearth_error err;
 
     options.n_events_max = n_events_max;
-    if (hearth_events_open(runtime, &options, &queue, &err) != HEARTH_OK)
+    if (hearth_events_open(&options, &queue, &err) != HEARTH_OK)
         fail_msg("%s", err.message);
     return queue;
 }
@@ -44,7 +44,7 @@ static int set_up(void **state)
     options = hth_test_runtime_options(f->directory);
     f->runtime = hth_test_runtime_open(&options);
     f->model = hth_test_model_load(f->runtime, "stub:n_ctx_train=65536", &model_options);
-    f->queue = open_queue(f->runtime, 65536);
+    f->queue = open_queue(65536);
     *state = f;
     return 0;
 }
@@ -408,7 +408,7 @@ static void a_reply_that_nobody_takes_waits_and_holds_nobody_up(void **state)
 {
     enum { N_EVENTS_MAX = 64, TOKENS = 3000 };
     fixture *f = *state;
-    hearth_events *small = open_queue(f->runtime, N_EVENTS_MAX);
+    hearth_events *small = open_queue(N_EVENTS_MAX);
     listener *l = listener_new();
     hearth_request request = hth_test_greedy("Nobody takes this for a while", TOKENS);
     hearth_request other = hth_test_greedy("Somebody else", 500);
@@ -430,7 +430,7 @@ static void a_reply_that_nobody_takes_waits_and_holds_nobody_up(void **state)
 static void a_slow_taker_gets_everything(void **state)
 {
     fixture *f = *state;
-    hearth_events *small = open_queue(f->runtime, 4);
+    hearth_events *small = open_queue(4);
     listener *l = listener_new();
     hearth_request request = hot("A slow taker", 60);
     hearth_result expected[3];
@@ -452,7 +452,7 @@ static void a_reply_that_is_paused_twice_goes_on_when_neither_holds_it(void **st
 {
     enum { N_EVENTS_MAX = 8 };
     fixture *f = *state;
-    hearth_events *small = open_queue(f->runtime, N_EVENTS_MAX);
+    hearth_events *small = open_queue(N_EVENTS_MAX);
     listener *l = listener_new();
     hearth_request request = hth_test_greedy("Twice", 200), other = hth_test_greedy("Ticks", 100);
     hearth_result result;
@@ -482,7 +482,7 @@ static void a_reply_that_nobody_takes_at_all_is_given_up(void **state)
     fixture *f = *state;
     hearth_model_options options = hearth_model_options_default();
     hearth_request request = hth_test_greedy("Nobody takes this", 3000);
-    hearth_events *small = open_queue(f->runtime, 16);
+    hearth_events *small = open_queue(16);
     listener *l = listener_new();
     hearth_model *model;
 
@@ -506,7 +506,7 @@ static void closing_a_queue_cancels_what_tells_it(void **state)
     fixture *f = *state;
 
     for (int i = 0; i < 20; i++) {
-        hearth_events *queue = open_queue(f->runtime, i % 2 ? 4 : 65536);
+        hearth_events *queue = open_queue(i % 2 ? 4 : 65536);
         hearth_request request = hth_test_greedy("Nobody will know", 60000);
         const hearth_event *event;
         uint64_t id;
@@ -555,7 +555,7 @@ static void close_queue(uint64_t id, const hearth_result *result, void *user_dat
 static void a_queue_may_be_closed_in_a_callback(void **state)
 {
     fixture *f = *state;
-    hearth_events *queue = open_queue(f->runtime, 65536);
+    hearth_events *queue = open_queue(65536);
     hearth_request request = hth_test_greedy("Closed by another", 60000), closing = hth_test_greedy("Closes", 3);
     uint64_t id;
 
@@ -635,12 +635,11 @@ static void what_a_queue_cannot_do_is_refused(void **state)
     expect_refused(f, &request, "prompt is empty");
     request.prompt = "No";
     assert_int_equal(hearth_complete(f->model, &request, &result, &err), HEARTH_MISUSE);
-    assert_int_equal(hearth_events_open(NULL, NULL, &queue, &err), HEARTH_MISUSE);
-    assert_int_equal(hearth_events_open(f->runtime, NULL, NULL, &err), HEARTH_MISUSE);
+    assert_int_equal(hearth_events_open(NULL, NULL, &err), HEARTH_MISUSE);
     options.n_events_max = 0;
-    assert_int_equal(hearth_events_open(f->runtime, &options, &queue, &err), HEARTH_MISUSE);
+    assert_int_equal(hearth_events_open(&options, &queue, &err), HEARTH_MISUSE);
     options.struct_size = 3;
-    assert_int_equal(hearth_events_open(f->runtime, &options, &queue, &err), HEARTH_MISUSE);
+    assert_int_equal(hearth_events_open(&options, &queue, &err), HEARTH_MISUSE);
     assert_int_equal(hearth_events_take(f->queue, &event, 0, 0, &n, &err), HEARTH_MISUSE);
     assert_int_equal(hearth_events_take(NULL, &event, 1, 0, &n, &err), HEARTH_MISUSE);
     assert_int_equal(hearth_events_fd(NULL), -1);

@@ -28,7 +28,7 @@ static int set_up(void **state)
     f->directory = hth_test_directory_new();
     options = hth_test_runtime_options(f->directory);
     f->runtime = hth_test_runtime_open(&options);
-    assert_int_equal(hearth_events_open(f->runtime, NULL, &f->queue, NULL), HEARTH_OK);
+    assert_int_equal(hearth_events_open(NULL, &f->queue, NULL), HEARTH_OK);
     *state = f;
     return 0;
 }
@@ -157,7 +157,7 @@ static void closing_ends_loads(void **state)
         if (i == 2)
             usleep(100000);
         hearth_events_close(f->queue);
-        assert_int_equal(hearth_events_open(f->runtime, NULL, &f->queue, NULL), HEARTH_OK);
+        assert_int_equal(hearth_events_open(NULL, &f->queue, NULL), HEARTH_OK);
     }
     id = start(f, path, NULL, NULL);
     hearth_runtime_close(f->runtime);
