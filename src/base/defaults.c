@@ -93,3 +93,14 @@ void hearth_conversation_init(hearth_conversation *conversation, size_t struct_s
 
     hth_struct_init(conversation, struct_size, &defaults, sizeof(defaults));
 }
+
+void hearth_events_options_init(hearth_events_options *options, size_t struct_size)
+{
+    const hearth_events_options defaults = {
+        .struct_size = sizeof(defaults),
+        .n_events_max = 65536,
+        .n_bytes_max = (size_t)16 << 20,
+    };
+
+    hth_struct_init(options, struct_size, &defaults, sizeof(defaults));
+}
