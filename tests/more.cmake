@@ -64,7 +64,7 @@ endforeach()
 
 # Their allocations are counted, and fail on demand.
 if(NOT APPLE)
-  foreach(name scheduler_memory proxy_memory http_memory)
+  foreach(name events_memory scheduler_memory proxy_memory http_memory)
     target_compile_definitions(test_crash_${name} PRIVATE HTH_TEST_WRAPS_MALLOC)
     target_link_options(test_crash_${name} PRIVATE -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup)
   endforeach()
