@@ -20,10 +20,8 @@ int main(int argc, char **argv)
     hearth_error err = { .status = HEARTH_OK };
     int n = argc - 2, n_running = 0;
 
-    if (n < 1 || n > PROMPTS_MAX) {
-        fprintf(stderr, "usage: streams MODEL PROMPT... (at most %d)\n", PROMPTS_MAX);
-        return 2;
-    }
+    if (n < 1 || n > PROMPTS_MAX)
+        return fprintf(stderr, "usage: streams MODEL PROMPT... (at most %d)\n", PROMPTS_MAX), 2;
     if (hearth_runtime_open(NULL, &runtime, &err) == HEARTH_OK &&
         hearth_model_load(runtime, argv[1], NULL, &model, &err) == HEARTH_OK)
         hearth_events_open(NULL, &queue, &err);
