@@ -8,7 +8,7 @@
  *     hearth_runtime_options options = hearth_runtime_options_default();
  *     hearth_runtime *runtime;
  *     hearth_model *model;
- *     hearth_result result;
+ *     const hearth_result *result;
  *     hearth_error err;
  *
  *     hearth_runtime_open(&options, &runtime, &err);
@@ -16,15 +16,23 @@
  *     hearth_request request = hearth_request_default();
  *     request.prompt = "Once upon a time";
  *     hearth_complete(model, &request, &result, &err);
- *     puts(result.text);
- *     hearth_result_free(&result);
+ *     puts(result->text);
+ *     hearth_result_unref(result);
  *     hearth_model_unref(model);
  *     hearth_runtime_close(runtime);
  *
  * Conventions, which hold unless a declaration says otherwise:
  *
- *   Options    Structs whose first field is struct_size are made by their default function, which is inline so that the
- *              size is the caller's. The library reads no further than that, and new fields are added at the end.
+ *   Structs    grow at their end only, and begin with struct_size, the size that their maker knows. So a program and a
+ *              library of different versions of this header work together. Exceptions are marked "frozen".
+ *              The caller makes options, requests and conversations, with the struct's _init function (or _default, its
+ *              inline form in C). The library reads no further than struct_size; fields behind it have their defaults.
+ *              The caller sets struct_size and zeros the rest of a turn, call, tool or trigger, and of a struct that a
+ *              function fills. In an array, the first element's struct_size is the distance from each element to the next.
+ *              If struct_size is larger than this library's struct, the bytes that the library does not know must be
+ *              zero, else the call fails with HEARTH_UNSUPPORTED.
+ *              The library makes results, statistics, rows, events and deltas, and hands out pointers to constants. Read
+ *              a field only if it lies within struct_size: a library that is older than the header has it not.
  *   Errors     Functions return a hearth_status. Those that take a hearth_error write one sentence for a human into it
  *              on failure: the thing, the cause and the remedy. err may be NULL. Outputs are written on success only.
  *   Ownership  _open/_close and _load/_unref make and release. Pointers handed to a function or a callback are borrowed
@@ -41,7 +49,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 #if defined(__GNUC__)
 #define HEARTH_API __attribute__((visibility("default")))
@@ -139,20 +146,12 @@ typedef struct hearth_runtime_options {
     void *log_user_data;
 } hearth_runtime_options;
 
+HEARTH_API void hearth_runtime_options_init(hearth_runtime_options *options, size_t struct_size);
 static inline hearth_runtime_options hearth_runtime_options_default(void)
 {
     hearth_runtime_options options;
 
-    memset(&options, 0, sizeof(options));
-    options.struct_size = sizeof(options);
-    options.ram_memory_fd = -1;
-    options.ram_file_free_min = UINT64_C(16) << 20;
-    options.disk_free_min = UINT64_C(1) << 30;
-    options.n_writer_threads = 2;
-    options.write_queue_rows_max = 65536;
-    options.write_queue_bytes_max = UINT64_C(1) << 30;
-    options.session_resume_wait_ms = 500;
-    options.log_level = HEARTH_LOG_WARNING;
+    hearth_runtime_options_init(&options, sizeof(options));
     return options;
 }
 
@@ -247,6 +246,7 @@ HEARTH_API hearth_status hearth_runtime_times(hearth_runtime *runtime, hearth_pa
 
 /* A row as hearth_runtime_rows shows it. */
 typedef struct hearth_row {
+    size_t struct_size;
     uint8_t key[32];  /* of the prefix that the row ends */
     const char *kind; /* "block", "tail", "snapshot", "state", "logits" */
     uint32_t first_position;
@@ -324,17 +324,12 @@ typedef struct hearth_cache_policy {
     int64_t snapshot_interval;     /* state rows of recurrent models, a multiple of 256; default 1024 */
 } hearth_cache_policy;
 
+HEARTH_API void hearth_cache_policy_init(hearth_cache_policy *policy, size_t struct_size);
 static inline hearth_cache_policy hearth_cache_policy_default(void)
 {
     hearth_cache_policy policy;
 
-    memset(&policy, 0, sizeof(policy));
-    policy.struct_size = sizeof(policy);
-    policy.min_tokens = 32;
-    policy.cold_min_tokens = 32;
-    policy.continued_interval = 256;
-    policy.boundary_align_tokens = 256;
-    policy.snapshot_interval = 1024;
+    hearth_cache_policy_init(&policy, sizeof(policy));
     return policy;
 }
 
@@ -348,6 +343,7 @@ typedef enum hearth_work_kind {
 } hearth_work_kind;
 
 typedef struct hearth_work {
+    size_t struct_size;
     hearth_work_kind kind;
     const uint8_t (*keys)
         [32]; /* [n_keys], of HEARTH_WORK_ROWS_BEGIN: names of prefixes, as hearth_runtime_quarantine takes them */
@@ -409,32 +405,30 @@ typedef struct hearth_model_options {
     const char *rpc_servers;
 } hearth_model_options;
 
+HEARTH_API void hearth_model_options_init(hearth_model_options *options, size_t struct_size);
 static inline hearth_model_options hearth_model_options_default(void)
 {
     hearth_model_options options;
 
-    memset(&options, 0, sizeof(options));
-    options.struct_size = sizeof(options);
-    options.n_batch = 512;
-    options.n_gpu_layers = -1;
-    options.n_parallel = 8;
-    options.queue_max = 1024;
-    options.prefill_chunk = 256;
-    options.max_tick_ms = 250;
-    options.session_idle_ms = 300000;
-    options.stalled_ms = 30000;
-    options.aging_ms = 10000;
+    hearth_model_options_init(&options, sizeof(options));
     return options;
 }
 
 /* ---- batch strategies -------------------------------------------------------------------------------------------- */
 
-/* What a strategy sees of one running request. */
+/* What a strategy sees of one running request. In arrays: see hearth_plan_item_at. */
 typedef struct hearth_plan_item {
+    size_t struct_size;
     bool is_decode;    /* its next token is to be evaluated for its reply; otherwise it reads its prompt */
     uint32_t n_ready;  /* tokens that could be evaluated: 1, or what is left of the prompt */
     uint32_t position; /* of the first of them */
 } hearth_plan_item;
+
+/* Item i of an array that this library made. It may be of a newer version, whose items are longer. */
+static inline const hearth_plan_item *hearth_plan_item_at(const hearth_plan_item *items, size_t i)
+{
+    return (const hearth_plan_item *)(const void *)((const char *)items + i * items->struct_size);
+}
 
 /*
  * Fill a batch: how many tokens of each item are evaluated now, n_tokens_out[n], zeros to begin with. A pure function:
@@ -765,6 +759,7 @@ HEARTH_API const char *hearth_tier_name(hearth_tier tier);
 HEARTH_API const char *hearth_finish_reason_name(hearth_finish_reason reason);
 HEARTH_API const char *hearth_miss_name(hearth_miss miss);
 
+/* Frozen: it never grows, so that arrays of it can be indexed. */
 typedef struct hearth_logit_bias {
     hearth_token token;
     float bias; /* added to its logit; -INFINITY: never, +INFINITY: nothing else, where the grammar allows */
@@ -778,6 +773,7 @@ typedef enum hearth_trigger_kind {
 } hearth_trigger_kind;
 
 typedef struct hearth_trigger {
+    size_t struct_size;
     hearth_trigger_kind kind;
     const char *text; /* the word or the pattern; NULL for a token */
     hearth_token token;
@@ -788,6 +784,7 @@ typedef struct hearth_trigger {
  * typical_p, top_p, min_p, XTC, temperature, draw. The draw, and XTC's, are functions of (seed, position) only.
  */
 typedef struct hearth_sampling {
+    size_t struct_size;
     float temperature;       /* 0: the likeliest token, always (default 0.8) */
     int32_t top_k;           /* keep the k likeliest; 0: all (default 40) */
     float top_p;             /* keep the likeliest that sum to p; 1: all (default 0.95) */
@@ -817,29 +814,21 @@ typedef struct hearth_sampling {
     /* Control tokens that stand for their names: in the reply's text, to stops, to the grammar; [n_shown_tokens]. */
     const hearth_token *shown_tokens;
     size_t n_shown_tokens; /* at most 64 */
-    uint64_t reserved[5];  /* zeros */
 } hearth_sampling;
 
+HEARTH_API void hearth_sampling_init(hearth_sampling *sampling, size_t struct_size);
 static inline hearth_sampling hearth_sampling_default(void)
 {
     hearth_sampling sampling;
 
-    memset(&sampling, 0, sizeof(sampling));
-    sampling.temperature = 0.8f;
-    sampling.top_k = 40;
-    sampling.top_p = 0.95f;
-    sampling.min_p = 0.05f;
-    sampling.repeat_penalty = 1.0f;
-    sampling.repeat_last_n = 64;
-    sampling.typical_p = 1.0f;
-    sampling.dry_base = 1.75f;
-    sampling.dry_allowed_length = 2;
-    sampling.dry_last_n = 1024;
-    sampling.xtc_threshold = 0.1f;
+    hearth_sampling_init(&sampling, sizeof(sampling));
     return sampling;
 }
 
-/* Natural logarithm of a token's probability, of the model's own distribution before sampling changed it. */
+/*
+ * Natural logarithm of a token's probability, of the model's own distribution before sampling changed it. Frozen: it never
+ * grows, so that arrays of it can be indexed.
+ */
 typedef struct hearth_logprob {
     hearth_token token;
     float logprob;
@@ -847,6 +836,7 @@ typedef struct hearth_logprob {
 
 /* What a request did. Times in milliseconds, monotonic clock. */
 typedef struct hearth_stats {
+    size_t struct_size;
     uint32_t prompt_tokens;
     uint32_t cached_tokens; /* leading prompt tokens that needed no prefill; all of them on an exact hit */
     uint32_t completion_tokens;
@@ -872,33 +862,46 @@ typedef struct hearth_stats {
     char left_text[64];     /* text of the prompt's token there, whole characters; "" where left_at is prompt_tokens */
     uint32_t shared_tokens; /* of cached_tokens, those whose cells were in the context */
     uint32_t n_preempted;   /* times that it made room for another request and went on later */
-    uint64_t reserved[8];
 } hearth_stats;
 
+/*
+ * How a request ended, and its reply. The library makes it and never changes it afterwards: any thread may read it.
+ * Everything in it belongs to it and is released with its last reference.
+ */
 typedef struct hearth_result {
+    size_t struct_size;
     hearth_status status; /* HEARTH_OK, or why the request failed */
     hearth_finish_reason finish_reason;
-    char *text; /* the reply, terminated */
+    const char *text; /* the reply, terminated */
     size_t n_bytes;
-    hearth_token *tokens; /* the reply's tokens, [stats.completion_tokens] */
-    hearth_stats stats;
+    const hearth_token *tokens; /* the reply's tokens, [stats->completion_tokens] */
+    const hearth_stats *stats;
     hearth_error error; /* message where status is not HEARTH_OK */
     /*
-     * Where the request asked: for each token of the reply 1 + n_top_logprobs of them, the token itself and then the
+     * If the request asked for logprobs: 1 + n_top_logprobs for each token of the reply, first the token itself, then the
      * likeliest ones in order. NULL otherwise.
      */
-    hearth_logprob *logprobs;
+    const hearth_logprob *logprobs;
     uint32_t n_top_logprobs;
     uint32_t stop_number; /* one more than the index of the request's stop text that ended the reply; 0: none did */
     /*
-     * Where the request asked for prompt_logprobs: the same of the prompt's tokens, [stats.prompt_tokens]. The first token's, which
-     * nothing comes before, are NaN. NULL otherwise, and where the request ended before its prompt was read.
+     * If the request asked for prompt_logprobs: the same for the prompt's tokens, [stats->prompt_tokens]. Those of the
+     * first token, which has no predecessor, are NaN. NULL otherwise, and if the request ended before its prompt was read.
      */
-    hearth_logprob *prompt_logprobs;
-    /* The prompt's tokens, [stats.prompt_tokens], borrowed: in on_done only, NULL elsewhere. */
-    const hearth_token *prompt;
-    void *reserved[4];
+    const hearth_logprob *prompt_logprobs;
+    const hearth_token *prompt; /* the prompt's tokens, [stats->prompt_tokens] */
 } hearth_result;
+
+/*
+ * Take another reference, for example in on_done to keep the result. Costs one atomic addition, copies nothing. Returns
+ * result. Only for results that this library handed out.
+ */
+HEARTH_API const hearth_result *hearth_result_ref(const hearth_result *result);
+/* Give a reference back; the last one frees the result. Accepts NULL. */
+HEARTH_API void hearth_result_unref(const hearth_result *result);
+
+/* A queue of events: see hearth_events_open. */
+typedef struct hearth_events hearth_events;
 
 typedef enum hearth_phase { HEARTH_PHASE_RESTORE = 0, HEARTH_PHASE_PREFILL = 1 } hearth_phase;
 
@@ -906,6 +909,7 @@ typedef enum hearth_phase { HEARTH_PHASE_RESTORE = 0, HEARTH_PHASE_PREFILL = 1 }
 typedef bool (*hearth_text_fn)(uint64_t request_id, const char *text, size_t n_bytes, void *user_data);
 /* A token of the reply, as it was drawn. */
 typedef struct hearth_token_event {
+    size_t struct_size;
     hearth_token token;
     uint32_t index;   /* in the reply, from 0 */
     const char *text; /* what it released of the text, whole characters, terminated; "" where it is held back */
@@ -928,7 +932,7 @@ typedef bool (*hearth_token_fn)(uint64_t request_id, const hearth_token_event *e
  */
 typedef void (*hearth_progress_fn)(uint64_t request_id, hearth_phase phase, uint32_t n_done, uint32_t n_total,
                                    void *user_data);
-/* The request has ended. result is borrowed for the call. Called exactly once a submitted request; scheduler thread. */
+/* The request has ended. result is borrowed for the call; hearth_result_ref keeps it. Called exactly once a submitted request; scheduler thread. */
 typedef void (*hearth_done_fn)(uint64_t request_id, const hearth_result *result, void *user_data);
 
 typedef struct hearth_request {
@@ -936,12 +940,12 @@ typedef struct hearth_request {
     const char *prompt;         /* text, terminated; or NULL with tokens */
     const hearth_token *tokens; /* token ids, [n_tokens]; or NULL with prompt */
     size_t n_tokens;
-    unsigned tokenize_flags; /* for prompt; default HEARTH_TOKENIZE_BOS */
-    int32_t n_predict;       /* most tokens of the reply; -1: until the context is full (default) */
-    bool ignore_eos;         /* go on after the model ended its reply */
-    bool no_cache_read;      /* compute the prompt anew, but keep what comes of it */
-    hearth_sampling sampling;
-    const char *const *stop; /* texts that end the reply and are not part of it; [n_stop]; may be NULL */
+    unsigned tokenize_flags;         /* for prompt; default HEARTH_TOKENIZE_BOS */
+    int32_t n_predict;               /* most tokens of the reply; -1: until the context is full (default) */
+    bool ignore_eos;                 /* go on after the model ended its reply */
+    bool no_cache_read;              /* compute the prompt anew, but keep what comes of it */
+    const hearth_sampling *sampling; /* NULL: the defaults */
+    const char *const *stop;         /* texts that end the reply and are not part of it; [n_stop]; may be NULL */
     size_t n_stop;
     const uint8_t *parent_key;      /* finish_key of an earlier request to go on from, 32 bytes, or NULL */
     const char *cache_salt;         /* share rows and cells only with requests of the same salt; NULL: the model's */
@@ -987,18 +991,17 @@ typedef struct hearth_request {
      * from the cache or shared with others, and each token costs a look at the whole vocabulary. Only with n = 1.
      */
     bool prompt_logprobs;
+    /* Tell this queue, instead of callbacks, which must be NULL. Every event has user_data. NULL: callbacks. */
+    hearth_events *events;
+    unsigned event_flags; /* further events: a set of HEARTH_EVENTS_... */
 } hearth_request;
 
+HEARTH_API void hearth_request_init(hearth_request *request, size_t struct_size);
 static inline hearth_request hearth_request_default(void)
 {
     hearth_request request;
 
-    memset(&request, 0, sizeof(request));
-    request.struct_size = sizeof(request);
-    request.tokenize_flags = HEARTH_TOKENIZE_BOS;
-    request.n_predict = -1;
-    request.n = 1;
-    request.sampling = hearth_sampling_default();
+    hearth_request_init(&request, sizeof(request));
     return request;
 }
 
@@ -1023,15 +1026,12 @@ HEARTH_API hearth_status hearth_submit(hearth_model *model, const hearth_request
                                        hearth_error *err);
 
 /*
- * Run a request and wait for it. results, [request->n], are filled also when the request fails after it was accepted
- * (the first status that is not HEARTH_OK is the return value, the text what came before), and zeros when it was not
- * (of an n that is out of range, the first one). Release each with hearth_result_free.
+ * Run a request and wait for it. results, [request->n], receives references, to be given back with hearth_result_unref;
+ * each is NULL if the request was not accepted (of an n that is out of range, the first one). A request that fails after
+ * it was accepted has results, too: the first status that is not HEARTH_OK is returned, and the text is the reply so far.
  */
-HEARTH_API hearth_status hearth_complete(hearth_model *model, const hearth_request *request, hearth_result *results,
-                                         hearth_error *err);
-
-/* Free what a result holds and clear it. Accepts NULL and a result of zeros. */
-HEARTH_API void hearth_result_free(hearth_result *result);
+HEARTH_API hearth_status hearth_complete(hearth_model *model, const hearth_request *request,
+                                         const hearth_result **results, hearth_error *err);
 
 /* End a request, waiting or running, at the next evaluation. HEARTH_NOT_FOUND when it is not there (any more). */
 HEARTH_API hearth_status hearth_cancel(hearth_model *model, uint64_t request_id, hearth_error *err);
@@ -1049,6 +1049,13 @@ HEARTH_API hearth_status hearth_linger(hearth_model *model, uint64_t request_id,
  * that time anew. HEARTH_NOT_FOUND.
  */
 HEARTH_API hearth_status hearth_pause(hearth_model *model, uint64_t request_id, bool paused, hearth_error *err);
+
+/*
+ * Wait until a request has ended and its on_done has returned, or its last event was told: HEARTH_OK, also for one that ended long ago.
+ * HEARTH_TIMED_OUT after timeout_ms (UINT32_MAX: no limit). HEARTH_MISUSE in a callback, which would wait for itself;
+ * HEARTH_NOT_FOUND for an id that was never given.
+ */
+HEARTH_API hearth_status hearth_wait(hearth_model *model, uint64_t request_id, uint32_t timeout_ms, hearth_error *err);
 
 /*
  * End a session: its sequence becomes an ordinary finished one, whose cells go when they are needed. cache_salt is that
@@ -1084,10 +1091,94 @@ typedef struct hearth_explanation {
 HEARTH_API hearth_status hearth_explain(hearth_model *model, const hearth_request *request,
                                         hearth_explanation *explanation, hearth_error *err);
 
+/* ---- rows by hand ------------------------------------------------------------------------------------------------ */
+
+/*
+ * A prefix is the beginning of a prompt or of a conversation. Its name is a key of 32 bytes: hearth_row.key,
+ * hearth_stats.prompt_key and finish_key. The functions below take a key (hearth_runtime_...) or a request, whose prompt
+ * or tokens, tokenize_flags and cache_salt alone are read (hearth_prompt_...). They work while requests run. They block, on
+ * files and some on the scheduler, so they are not for callbacks. Without a cache they are HEARTH_UNSUPPORTED; those of a
+ * model are so, too, if nothing of that kind of model is cached, and HEARTH_CANCELLED after unloading.
+ */
+
+/* What an export wrote or an import read. */
+typedef struct hearth_transfer {
+    size_t struct_size;
+    uint8_t key[32];   /* of the prefix in the file */
+    uint32_t n_tokens; /* of that prefix */
+    uint32_t n_rows;   /* that it was joined from, or cut into; without that of the logits when it was exported */
+    uint32_t n_new;    /* those of an import that the cache did not have */
+    bool has_logits;   /* after the last token */
+    uint64_t bytes;    /* of the file */
+} hearth_transfer;
+
+/*
+ * Write the prefix of that key into a file at path: one plain KVC file, which hearth_runtime_import and any reader of
+ * that format can load (docs/format.md). A file of that name is replaced, whole or not at all; the mode is 0600. With a
+ * signing key it is signed. *out (struct_size set by the caller; out may be NULL) says what it holds.
+ *
+ * HEARTH_NOT_FOUND if no row ends the prefix, or a row is missing before it; HEARTH_UNSUPPORTED if its rows cannot be
+ * joined: those of models whose attention has a window, or with recurrent layers; HEARTH_CORRUPT for a damaged row, which
+ * is set aside; HEARTH_MISUSE if path is no name for a file; HEARTH_FULL, HEARTH_PERMISSION, HEARTH_IO, HEARTH_NO_MEMORY.
+ */
+HEARTH_API hearth_status hearth_runtime_export(hearth_runtime *runtime, const uint8_t key[32], const char *path,
+                                               hearth_transfer *out, hearth_error *err);
+/*
+ * The same with the longest prefix of a request's prompt that is cached, which out->n_tokens tells. If cells of the prompt
+ * are in the context only, all finished sequences of the model are saved and given up first (at most 60 s).
+ */
+HEARTH_API hearth_status hearth_prompt_export(hearth_model *model, const hearth_request *request, const char *path,
+                                              hearth_transfer *out, hearth_error *err);
+
+/*
+ * Put the prefix of such a file into the cache, where a prompt that begins with its tokens hits, by the model and under
+ * the context parameters and the salt that it was made with. Rows that are there already stay. With a signing key the file
+ * must carry its signature. *out as above.
+ *
+ * HEARTH_NOT_FOUND, HEARTH_PERMISSION or HEARTH_IO for a file that cannot be read; HEARTH_CORRUPT for one that is damaged or not
+ * signed; HEARTH_UNSUPPORTED for one that does not begin at token 0 or has no state; HEARTH_FULL if RAM has no room for a
+ * row; HEARTH_NO_MEMORY. After a failure the beginning of the prefix may be there.
+ */
+HEARTH_API hearth_status hearth_runtime_import(hearth_runtime *runtime, const char *path, hearth_transfer *out,
+                                               hearth_error *err);
+
+/*
+ * Remove the rows that end the prefix of that key from all tiers. Rows that stand on them are not found any more
+ * and age out; rows that they stand on stay. *n_rows_out (may be NULL): how many there were. Requests that read such a row
+ * keep it. HEARTH_NOT_FOUND if there are none; HEARTH_TIMED_OUT if a device takes no work for 60 s, and some rows may be
+ * gone.
+ */
+HEARTH_API hearth_status hearth_runtime_remove(hearth_runtime *runtime, const uint8_t key[32], uint32_t *n_rows_out,
+                                               hearth_error *err);
+/*
+ * Remove a request's prompt from all tiers and from finished sequences: all rows that end at any of its tokens.
+ * *n_tokens_out (may be NULL): how many leading tokens were cached before and are not now, 0 if none were. A running
+ * request with this prompt keeps it and saves it again. HEARTH_BUSY, HEARTH_TIMED_OUT, HEARTH_NO_MEMORY: some rows may be gone.
+ */
+HEARTH_API hearth_status hearth_prompt_remove(hearth_model *model, const hearth_request *request,
+                                              uint32_t *n_tokens_out, hearth_error *err);
+
+/*
+ * Bring the rows of the prefix of that key from files into RAM, ahead of use, and check them. *n_rows_out (may be NULL): how many
+ * of its rows are in RAM now, those that were there before included. They leave RAM as others do: least recently used first.
+ *
+ * HEARTH_NOT_FOUND if no row ends the prefix, or a row is missing before it; HEARTH_CORRUPT for a damaged row, which is set
+ * aside; HEARTH_NO_MEMORY if what is in use leaves no room in RAM; HEARTH_IO. Rows before the one that failed are in RAM.
+ */
+HEARTH_API hearth_status hearth_runtime_warm(hearth_runtime *runtime, const uint8_t key[32], uint32_t *n_rows_out,
+                                             hearth_error *err);
+/*
+ * The same with the rows that a request with this prompt would use now. *n_tokens_out (may be NULL): how many leading
+ * tokens they cover, 0 if none are cached, which is HEARTH_OK.
+ */
+HEARTH_API hearth_status hearth_prompt_warm(hearth_model *model, const hearth_request *request, uint32_t *n_tokens_out,
+                                            hearth_error *err);
+
 /* ---- conversations: templates with tools, and replies taken apart ------------------------------------------------- */
 
 /* A call of a tool, as a model wrote it. */
 typedef struct hearth_chat_call {
+    size_t struct_size;
     const char *id; /* NULL: none */
     const char *name;
     const char *arguments; /* a JSON object as text */
@@ -1095,6 +1186,7 @@ typedef struct hearth_chat_call {
 
 /* One message of a conversation. */
 typedef struct hearth_chat_turn {
+    size_t struct_size;
     const char *role;         /* "system", "developer", "user", "assistant", "tool", or what the template knows */
     const char *content;      /* NULL: none, or parts */
     const char *const *parts; /* [n_parts], pieces of text; where content is NULL */
@@ -1108,6 +1200,7 @@ typedef struct hearth_chat_turn {
 
 /* A function that the model may call. */
 typedef struct hearth_chat_tool {
+    size_t struct_size;
     const char *name;        /* 1 to 128 letters, digits, '_' and '-' */
     const char *description; /* NULL: none */
     const char *parameters;  /* JSON schema of an object; NULL: it takes none. At most 256 KiB */
@@ -1140,13 +1233,12 @@ typedef struct hearth_conversation {
     bool any_parameters; /* a tool whose parameters make no grammar may be called with any; else it is HEARTH_MISUSE */
 } hearth_conversation;
 
+HEARTH_API void hearth_conversation_init(hearth_conversation *conversation, size_t struct_size);
 static inline hearth_conversation hearth_conversation_default(void)
 {
     hearth_conversation conversation;
 
-    memset(&conversation, 0, sizeof(conversation));
-    conversation.struct_size = sizeof(conversation);
-    conversation.parallel_calls = true;
+    hearth_conversation_init(&conversation, sizeof(conversation));
     return conversation;
 }
 
@@ -1190,12 +1282,19 @@ typedef enum hearth_chat_delta_kind {
 } hearth_chat_delta_kind;
 
 typedef struct hearth_chat_delta {
+    size_t struct_size;
     hearth_chat_delta_kind kind;
     uint32_t call;    /* which call, from 0 */
     const char *text; /* terminated, n_bytes long, NUL bytes perhaps among them; the name of a call */
     size_t n_bytes;
     const char *id; /* of a call; "" where the model gave none, or gives it behind the arguments */
 } hearth_chat_delta;
+
+/* Delta i of an array that this library made. It may be of a newer version, whose deltas are longer. */
+static inline const hearth_chat_delta *hearth_chat_delta_at(const hearth_chat_delta *deltas, size_t i)
+{
+    return (const hearth_chat_delta *)(const void *)((const char *)deltas + i * deltas->struct_size);
+}
 
 typedef struct hearth_chat_parser hearth_chat_parser;
 
@@ -1229,27 +1328,156 @@ HEARTH_API hearth_status hearth_chat_parser_feed(hearth_chat_parser *parser, con
                                                  bool is_last, const hearth_chat_delta **deltas_out, size_t *n_out,
                                                  hearth_error *err);
 
-/* ---- streams: a reply to be read at the reader's pace ------------------------------------------------------------ */
-
-typedef struct hearth_stream hearth_stream;
+/* ---- events: to be taken by the caller's own threads or event loop ------------------------------------------------- */
 
 /*
- * Submit a request whose text is read with hearth_stream_read, instead of callbacks (request's must be NULL, n 1). At
- * most about buffer_bytes of text wait for the reader (0: 64 KiB); then the request pauses until they are read, and is
- * cancelled when nobody reads for the model's stalled_ms.
+ * A queue of events tells of requests and loads without a callback, so that none of the caller's code runs on a thread of
+ * the library. Any number of requests and loads, of any models, tell one queue:
+ *
+ *     hearth_events_open(NULL, &queue, &err);
+ *     request.events = queue;
+ *     request.user_data = connection;
+ *     hearth_submit(model, &request, NULL, &err);
+ *     while (hearth_events_take(queue, events, 64, UINT32_MAX, &n, &err) == HEARTH_OK)
+ *         for (size_t i = 0; i < n; i++)
+ *             ... events[i]->kind ...
+ *
+ * Order        Events come in the order in which they happened. The last one of a reply is HEARTH_EVENT_DONE, the last
+ *              one of a load HEARTH_EVENT_LOADED; each comes exactly once.
+ * Memory       Events belong to the queue. An event and all that it points to are valid until the next
+ *              hearth_events_take on the queue; their memory is used again then.
+ * Wake-ups     A taker is woken once for a round of the scheduler, in which each running request may have got a token.
+ * Back-pressure  When the events that wait exceed a bound of the queue, every request that tells more is paused, as by
+ *              hearth_pause, and goes on once half of the bound or less is left. What had been drawn before is
+ *              still told, so the bound may be exceeded by one round. When nothing is taken for the model's stalled_ms, requests
+ *              that are paused for it end with HEARTH_TIMED_OUT. A pause by hearth_pause is another matter: a request
+ *              goes on when neither of the two holds it.
+ * Memory ends  Nothing is lost silently: a request that tells more than there is memory for ends, and its
+ *              HEARTH_EVENT_DONE, whose memory was set aside when it was submitted, has the status HEARTH_NO_MEMORY.
  */
-HEARTH_API hearth_status hearth_stream_open(hearth_model *model, const hearth_request *request, size_t buffer_bytes,
-                                            hearth_stream **out, hearth_error *err);
+
+/* Further events of a request, as a set. */
+enum {
+    HEARTH_EVENTS_RESTORE = 1, /* HEARTH_EVENT_PROGRESS of HEARTH_PHASE_RESTORE */
+    HEARTH_EVENTS_PREFILL = 2, /* and of HEARTH_PHASE_PREFILL */
+    HEARTH_EVENTS_STATS = 4,   /* a HEARTH_EVENT_TOKEN has statistics */
+    HEARTH_EVENTS_PROMPT = 8,  /* a HEARTH_EVENT_DONE has the prompt's tokens */
+};
+
+typedef enum hearth_event_kind {
+    HEARTH_EVENT_PROGRESS = 1, /* n_done of n_total prompt tokens are in the context, in phase: as hearth_progress_fn */
+    HEARTH_EVENT_TEXT = 2,     /* text that no token released: of an echoed prompt, or held back until the end */
+    HEARTH_EVENT_TOKEN = 3,    /* a token of the reply, with the text that it released */
+    HEARTH_EVENT_DONE = 4,     /* the reply has ended */
+    HEARTH_EVENT_LOADING = 5,  /* a model is loaded as far as fraction says */
+    HEARTH_EVENT_LOADED = 6,   /* it is loaded, or that failed */
+} hearth_event_kind;
+
+/* The fields that kind does not mention are zeros. The texts of a reply's events, one behind the other, are its result's. */
+typedef struct hearth_event {
+    size_t struct_size;
+    hearth_event_kind kind;
+    uint32_t reply;  /* of the request's n, from 0 */
+    uint64_t id;     /* of that reply: the request's and reply more; or of the load */
+    void *user_data; /* of hearth_request or hearth_model_load_start */
+
+    /* TEXT, TOKEN */
+    const char *text; /* whole characters, terminated; "" where a token's is held back */
+    size_t n_bytes;
+
+    /* TOKEN: as in hearth_token_event */
+    hearth_token token;
+    uint32_t index;
+    bool is_replayed;
+    uint32_t n_top_logprobs;
+    const hearth_logprob *logprobs; /* [1 + n_top_logprobs]; NULL where not asked for */
+    const hearth_stats *stats;      /* NULL without HEARTH_EVENTS_STATS */
+
+    /* PROGRESS */
+    hearth_phase phase;
+    uint32_t n_done;
+    uint32_t n_total;
+
+    /* LOADING */
+    float fraction; /* 0 .. 1 */
+
+    /* DONE, LOADED */
+    hearth_status status;      /* HEARTH_OK, or why it failed */
+    const hearth_error *error; /* the message then; NULL with HEARTH_OK */
+
+    /* DONE */
+    const hearth_result *result; /* with the status HEARTH_NO_MEMORY perhaps NULL */
+    const hearth_token *prompt;  /* [result->stats->prompt_tokens]; NULL without HEARTH_EVENTS_PROMPT */
+
+    /* LOADED */
+    hearth_model *model; /* with HEARTH_OK: a reference, which is the taker's from now on */
+} hearth_event;
+
+typedef struct hearth_events_options {
+    size_t struct_size;
+    size_t n_events_max; /* that wait; default 65536 */
+    size_t n_bytes_max;  /* of memory that they take; default 16 MiB */
+} hearth_events_options;
+
+HEARTH_API void hearth_events_options_init(hearth_events_options *options, size_t struct_size);
+static inline hearth_events_options hearth_events_options_default(void)
+{
+    hearth_events_options options;
+
+    hearth_events_options_init(&options, sizeof(options));
+    return options;
+}
+
 /*
- * Take text out, whole characters, at most capacity bytes (at least 4). Waits up to timeout_ms for the first byte:
- * HEARTH_TIMED_OUT. *n_out 0 with HEARTH_OK: the reply has ended. One reader at a time.
+ * Open a queue.
+ *
+ * options  NULL means the defaults.
+ * out      receives the queue; release it with hearth_events_close. It may outlive models and runtimes that tell it.
+ *
+ * Returns HEARTH_OK; HEARTH_MISUSE for a bound of 0; HEARTH_NO_MEMORY.
  */
-HEARTH_API hearth_status hearth_stream_read(hearth_stream *stream, char *bytes, size_t capacity, uint32_t timeout_ms,
-                                            size_t *n_out, hearth_error *err);
-/* The result, once hearth_stream_read told the end; NULL before. Borrowed until the stream is closed. */
-HEARTH_API const hearth_result *hearth_stream_result(hearth_stream *stream);
-/* Cancel what still runs, wait for its end, and free. Accepts NULL. Before the model is given back. */
-HEARTH_API void hearth_stream_close(hearth_stream *stream);
+HEARTH_API hearth_status hearth_events_open(const hearth_events_options *options, hearth_events **out,
+                                            hearth_error *err);
+/*
+ * Close a queue: cancel the requests and loads that tell it, and drop what waits. Does not block; legal in callbacks. Events
+ * that were taken are not valid any more. Accepts NULL.
+ */
+HEARTH_API void hearth_events_close(hearth_events *queue);
+/*
+ * Take up to n events out, at least 1. One thread at a time.
+ *
+ * events      receives *n_out pointers: see "Memory" above.
+ * timeout_ms  how long to wait for the first event; 0: not at all; UINT32_MAX: for as long as it takes.
+ *
+ * HEARTH_OK with *n_out 0: none came in time, or hearth_events_wake was called. HEARTH_MISUSE.
+ */
+HEARTH_API hearth_status hearth_events_take(hearth_events *queue, const hearth_event **events, size_t n,
+                                            uint32_t timeout_ms, size_t *n_out, hearth_error *err);
+/* Have the take that waits, or the next one, return. Any thread, a signal handler excepted. */
+HEARTH_API void hearth_events_wake(hearth_events *queue);
+/*
+ * A descriptor for poll, epoll, kqueue or an event loop: readable while events wait, and after hearth_events_wake, until
+ * hearth_events_take has taken all of them. Never read it and never close it; it belongs to the queue. -1 when the system
+ * has none left.
+ */
+HEARTH_API int hearth_events_fd(hearth_events *queue);
+
+/*
+ * Load a model as hearth_model_load does, on a thread of the library. Returns at once; the rest is told by events:
+ * HEARTH_EVENT_LOADING now and then, and HEARTH_EVENT_LOADED with the model or with the reason why there is none.
+ *
+ * options   as for hearth_model_load; copied. progress must be NULL.
+ * user_data given back in each event.
+ * id_out    (may be NULL) receives the id of the load, unique among those of requests and loads of the runtime.
+ *
+ * hearth_runtime_close cancels a load and waits for its end. HEARTH_MISUSE, HEARTH_NO_MEMORY; what is wrong with the file
+ * or the options is told by the event.
+ */
+HEARTH_API hearth_status hearth_model_load_start(hearth_runtime *runtime, const char *path,
+                                                 const hearth_model_options *options, hearth_events *queue,
+                                                 void *user_data, uint64_t *id_out, hearth_error *err);
+/* Have a load end soon (HEARTH_CANCELLED in its last event). HEARTH_NOT_FOUND when it has ended. */
+HEARTH_API hearth_status hearth_model_load_cancel(hearth_runtime *runtime, uint64_t load_id, hearth_error *err);
 
 typedef enum hearth_save_reason {
     HEARTH_SAVE_UNKNOWN = 0,

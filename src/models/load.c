@@ -13,6 +13,7 @@
 
 #include "base/hash.h"
 #include "base/os.h"
+#include "base/structs.h"
 #include "engine/rpc_address.h"
 #include "models/default_context.h"
 #include "models/model_inside.h"
@@ -33,9 +34,8 @@ static hth_policy policy_of(const hearth_cache_policy *given, uint32_t n_ctx)
 {
     hearth_cache_policy policy = hearth_cache_policy_default();
 
-    if (!given)
-        return hth_policy_default(n_ctx);
-    memcpy(&policy, given, given->struct_size); /* checked when the options were read */
+    if (!given || hth_struct_read(&policy, sizeof(policy), given, "hearth_cache_policy", NULL) != HEARTH_OK)
+        return hth_policy_default(n_ctx); /* a bad one was refused when the options were read */
     return (hth_policy){
         .min_tokens = policy.min_tokens,
         .cold_min_tokens = policy.cold_min_tokens,
@@ -49,14 +49,12 @@ static hth_policy policy_of(const hearth_cache_policy *given, uint32_t n_ctx)
 
 static hearth_status check_policy(const hearth_cache_policy *given, hearth_error *err)
 {
+    hearth_cache_policy read = hearth_cache_policy_default();
     hth_policy policy;
-    hearth_status status;
+    hearth_status status = given ? hth_struct_read(&read, sizeof(read), given, "hearth_cache_policy", err) : HEARTH_OK;
 
-    if (given && (given->struct_size < sizeof(size_t) || given->struct_size > sizeof(*given)))
-        return hth_fail(err, HEARTH_MISUSE,
-                        "hearth_cache_policy.struct_size is %zu; make the struct with its default function, compiled "
-                        "against this version of hearth.h",
-                        given->struct_size);
+    if (status != HEARTH_OK)
+        return status;
     policy = policy_of(given, UINT32_MAX);
     status = hth_policy_validate(&policy, err);
     if (status != HEARTH_OK)
@@ -64,17 +62,14 @@ static hearth_status check_policy(const hearth_cache_policy *given, hearth_error
     return status;
 }
 
-static hearth_status read_options(const hearth_model_options *options, hearth_model_options *out, hearth_error *err)
+hearth_status hth_model_read_options(const hearth_model_options *options, hearth_model_options *out, hearth_error *err)
 {
     *out = hearth_model_options_default();
     if (options) {
-        if (options->struct_size < sizeof(size_t) || options->struct_size > sizeof(*out))
-            return hth_fail(
-                err, HEARTH_MISUSE,
-                "hearth_model_options.struct_size is %zu; make the struct with its default function, compiled "
-                "against this version of hearth.h",
-                options->struct_size);
-        memcpy(out, options, options->struct_size);
+        hearth_status status = hth_struct_read(out, sizeof(*out), options, "hearth_model_options", err);
+
+        if (status != HEARTH_OK)
+            return status;
     }
     if (out->n_ctx > N_CTX_MAX)
         return hth_fail(err, HEARTH_MISUSE, "n_ctx is %u; it must be at most %d", out->n_ctx, N_CTX_MAX);
@@ -190,6 +185,17 @@ static void warn_beyond_training(const hearth_model *model, uint32_t n_ctx)
             model->name, n_train, n_ctx);
 }
 
+/* hearth_work_fn, of the scheduler */
+static void note_work(const hearth_work *work, void *user_data)
+{
+    hearth_model *model = user_data;
+
+    if (work->kind == HEARTH_WORK_ENDS || work->kind == HEARTH_WORK_TOLD)
+        hth_events_round(&model->told);
+    if (model->on_work)
+        model->on_work(work, model->work_user_data);
+}
+
 static hearth_status make_context(hearth_model *model, const hearth_model_options *options, hearth_error *err)
 {
     hth_engine_context_params params = {
@@ -231,8 +237,10 @@ static hearth_status make_context(hearth_model *model, const hearth_model_option
     place->resume_wait_ms = hth_runtime_settings_of(model->runtime)->resume_wait_ms;
     place->keeps_text = hth_runtime_settings_of(model->runtime)->keeps_text;
     place->log = hth_runtime_log(model->runtime);
-    place->on_work = options->on_work;
-    place->work_user_data = options->work_user_data;
+    place->on_work = note_work;
+    place->work_user_data = model;
+    model->on_work = options->on_work;
+    model->work_user_data = options->work_user_data;
     /*
      * A type that the row format has no byte for is entered as f32: the fingerprint tells the model apart anyway, and
      * rows with byte 255 are refused on reading.
@@ -289,7 +297,7 @@ hearth_status hth_model_load_engine(hearth_runtime *runtime, const char *path, c
 
     if (!runtime || !path || !out)
         return hth_fail(err, HEARTH_MISUSE, "hearth_model_load: runtime, path or out is NULL");
-    status = read_options(options, &given, err);
+    status = hth_model_read_options(options, &given, err);
     if (status != HEARTH_OK)
         return status;
     model = calloc(1, sizeof(*model));

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/os.h"
+#include "base/structs.h"
 #include "models/model_inside.h"
 
 /* ---- users of the engine part ---- */
@@ -126,11 +127,16 @@ void hearth_model_unload(hearth_model *model)
         (void)unload_when_idle(model); /* without a thread it blocks, which is better than keeping the memory */
 }
 
-/* What blocks a thread in here ends soon: requests, and a fingerprint that is waited for. */
-static void cancel_work(hearth_model *model)
+void hth_model_stop_identifying(hearth_model *model)
 {
     if (model->fingerprinting)
         hth_fingerprinting_cancel(model->fingerprinting);
+}
+
+/* What blocks a thread in here ends soon: requests, and a fingerprint that is waited for. */
+static void cancel_work(hearth_model *model)
+{
+    hth_model_stop_identifying(model);
     /* Under the lock the scheduler cannot go away, also where another thread is unloading already. */
     pthread_mutex_lock(&model->lock);
     if (model->scheduler) {
@@ -238,7 +244,6 @@ static void copy_text(char *to, size_t capacity, const char *from)
 hearth_status hearth_model_info_get(hearth_model *model, hearth_model_info *info, hearth_error *err)
 {
     hearth_model_info filled = { .struct_size = sizeof(filled) };
-    size_t n_bytes;
 
     if (!model || !info || info->struct_size < sizeof(size_t))
         return hth_fail(err, HEARTH_MISUSE,
@@ -285,8 +290,6 @@ hearth_status hearth_model_info_get(hearth_model *model, hearth_model_info *info
         filled.n_ticks = status.n_ticks;
         filled.n_preempted = status.n_preempted;
     }
-    n_bytes = info->struct_size < sizeof(filled) ? info->struct_size : sizeof(filled);
-    filled.struct_size = info->struct_size;
-    memcpy(info, &filled, n_bytes);
+    hth_struct_write(info, &filled, sizeof(filled));
     return HEARTH_OK;
 }

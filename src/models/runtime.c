@@ -15,8 +15,10 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/os.h"
+#include "base/structs.h"
 #include "cache/directory.h"
 #include "models/model_inside.h"
 
@@ -34,6 +36,7 @@ struct hearth_runtime {
     char *engine_directory;
     hth_counters *counters;       /* owned */
     hth_signing_key *signing_key; /* owned; NULL: rows are not signed */
+    hth_loads *loads;             /* owned */
     _Atomic uint64_t last_request_id;
     _Atomic unsigned holders;
 
@@ -95,6 +98,16 @@ hth_counters *hth_runtime_counters(hearth_runtime *runtime)
 uint64_t hth_runtime_next_request_ids(hearth_runtime *runtime, uint32_t n)
 {
     return atomic_fetch_add_explicit(&runtime->last_request_id, n, memory_order_relaxed) + 1;
+}
+
+uint64_t hth_runtime_last_request_id(const hearth_runtime *runtime)
+{
+    return atomic_load_explicit(&runtime->last_request_id, memory_order_relaxed);
+}
+
+hth_loads *hth_runtime_loads(const hearth_runtime *runtime)
+{
+    return runtime->loads;
 }
 
 static bool find_strategy_locked(const hearth_runtime *runtime, const char *name, hth_strategy *out)
@@ -160,6 +173,7 @@ void hth_runtime_unref(hearth_runtime *runtime)
     free(runtime->memo_directory);
     free(runtime->engine_directory);
     hth_signing_key_free(runtime->signing_key);
+    hth_loads_free(runtime->loads);
     free(runtime->counters);
     free(runtime);
 }
@@ -178,12 +192,10 @@ static hearth_status read_options(const hearth_runtime_options *options, hearth_
 {
     *out = hearth_runtime_options_default();
     if (options) {
-        if (options->struct_size < sizeof(size_t) || options->struct_size > sizeof(*out))
-            return hth_fail(err, HEARTH_MISUSE,
-                            "hearth_runtime_options.struct_size is %zu; make the struct with its default function, "
-                            "compiled against this version of hearth.h",
-                            options->struct_size);
-        memcpy(out, options, options->struct_size);
+        hearth_status status = hth_struct_read(out, sizeof(*out), options, "hearth_runtime_options", err);
+
+        if (status != HEARTH_OK)
+            return status;
     }
     if (out->n_writer_threads < 1 || out->n_writer_threads > HTH_WRITER_THREADS_MAX)
         return hth_fail(err, HEARTH_MISUSE, "n_writer_threads is %u; it must be 1 to %d", out->n_writer_threads,
@@ -274,7 +286,10 @@ hearth_status hearth_runtime_open(const hearth_runtime_options *options, hearth_
     pthread_mutex_init(&runtime->lock, NULL);
     pthread_cond_init(&runtime->models_changed, NULL);
     atomic_init(&runtime->holders, 1);
-    if (given.engine_directory) {
+    runtime->loads = hth_loads_new();
+    if (!runtime->loads)
+        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory to open a runtime");
+    if (status == HEARTH_OK && given.engine_directory) {
         runtime->engine_directory = strdup(given.engine_directory);
         if (!runtime->engine_directory)
             status = hth_fail(err, HEARTH_NO_MEMORY, "no memory to open a runtime");
@@ -345,6 +360,7 @@ void hearth_runtime_close(hearth_runtime *runtime)
 {
     if (!runtime)
         return;
+    hth_loads_end(runtime->loads);
     pthread_mutex_lock(&runtime->lock);
     runtime->closing = true;
     while (runtime->n_models > 0) {
