@@ -556,8 +556,8 @@ HEARTH_API hearth_status hearth_detokenize(hearth_model *model, const hearth_tok
                                            bool special, char **text_out, size_t *n_out, hearth_error *err);
 
 /*
- * Tokens to text, a few at a time, as a model draws them: characters that are spread over several tokens come out whole. One
- * thread at a time. It holds a reference of its model.
+ * Tokens to text, a few at a time, as a model draws them: characters that are spread over several tokens come out
+ * whole. One thread at a time. It holds a reference of its model.
  */
 typedef struct hearth_detokenizer hearth_detokenizer;
 
@@ -565,9 +565,9 @@ typedef struct hearth_detokenizer hearth_detokenizer;
 HEARTH_API hearth_status hearth_detokenizer_new(hearth_model *model, bool special, hearth_detokenizer **out,
                                                 hearth_error *err);
 /*
- * Feed tokens, [n_tokens], and receive the text that they complete: whole characters, terminated, *n_out bytes, borrowed
- * until the next call; "" if there is none. Up to three bytes of an incomplete character are held back. Bytes that cannot
- * become a character are replaced by U+FFFD.
+ * Feed tokens, [n_tokens], and receive the text that they complete: whole characters, terminated, *n_out bytes,
+ * borrowed until the next call; "" if there is none. Up to three bytes of an incomplete character are held back. Bytes
+ * that cannot become a character are replaced by U+FFFD.
  *
  * HEARTH_MISUSE if a token is not in the vocabulary, HEARTH_UNSUPPORTED if the model has none, HEARTH_CANCELLED after
  * unloading, HEARTH_NO_MEMORY: none of the tokens was read, and the call can be repeated.
@@ -576,8 +576,8 @@ HEARTH_API hearth_status hearth_detokenizer_feed(hearth_detokenizer *detokenizer
                                                  size_t n_tokens, const char **text_out, size_t *n_out,
                                                  hearth_error *err);
 /*
- * The text ends here: receive U+FFFD for an incomplete character that was held back, else "". Borrowed as above. The next
- * token begins a new text. Works after unloading, too.
+ * The text ends here: receive U+FFFD for an incomplete character that was held back, else "". Borrowed as above. The
+ * next token begins a new text. Works after unloading, too.
  */
 HEARTH_API hearth_status hearth_detokenizer_finish(hearth_detokenizer *detokenizer, const char **text_out,
                                                    size_t *n_out, hearth_error *err);
@@ -662,8 +662,8 @@ enum { HEARTH_SPECIALS = 13 };
 HEARTH_API const char *hearth_special_name(hearth_special role);
 
 /*
- * Write the token of that role to *out; -1: the model has none. Several roles may have the same token. HEARTH_MISUSE for a
- * role that is none. Works after unloading, too.
+ * Write the token of that role to *out; -1: the model has none. Several roles may have the same token. HEARTH_MISUSE
+ * for a role that is none. Works after unloading, too.
  */
 HEARTH_API hearth_status hearth_special_token(hearth_model *model, hearth_special role, hearth_token *out,
                                               hearth_error *err);
@@ -671,15 +671,15 @@ HEARTH_API hearth_status hearth_special_token(hearth_model *model, hearth_specia
 /* ---- metadata ---------------------------------------------------------------------------------------------------- */
 
 /*
- * What a model's file says of itself: GGUF's key-value pairs with their values as text ("llama", "4096", "true"), but for
- * those whose values are arrays. Bytes that are not UTF-8 are replaced by U+FFFD. HEARTH_CANCELLED after unloading.
+ * What a model's file says of itself: GGUF's key-value pairs with their values as text ("llama", "4096", "true"), but
+ * for those whose values are arrays. Bytes that are not UTF-8 are replaced by U+FFFD. HEARTH_CANCELLED after unloading.
  */
 
 /* How many pairs there are. */
 HEARTH_API hearth_status hearth_model_metadata_count(hearth_model *model, size_t *n_out, hearth_error *err);
 /*
- * The value of a key such as "general.architecture": a new string, terminated and *n_out bytes long (n_out may be NULL),
- * released with hearth_free. HEARTH_NOT_FOUND if there is none.
+ * The value of a key such as "general.architecture": a new string, terminated and *n_out bytes long (n_out may be
+ * NULL), released with hearth_free. HEARTH_NOT_FOUND if there is none.
  */
 HEARTH_API hearth_status hearth_model_metadata(hearth_model *model, const char *key, char **value_out, size_t *n_out,
                                                hearth_error *err);
@@ -1095,10 +1095,11 @@ HEARTH_API hearth_status hearth_explain(hearth_model *model, const hearth_reques
 
 /*
  * A prefix is the beginning of a prompt or of a conversation. Its name is a key of 32 bytes: hearth_row.key,
- * hearth_stats.prompt_key and finish_key. The functions below take a key (hearth_runtime_...) or a request, whose prompt
- * or tokens, tokenize_flags and cache_salt alone are read (hearth_prompt_...). They work while requests run. They block, on
- * files and some on the scheduler, so they are not for callbacks. Without a cache they are HEARTH_UNSUPPORTED; those of a
- * model are so, too, if nothing of that kind of model is cached, and HEARTH_CANCELLED after unloading.
+ * hearth_stats.prompt_key and finish_key. The functions below take a key (hearth_runtime_...) or a request, whose
+ * prompt or tokens, tokenize_flags and cache_salt alone are read (hearth_prompt_...). They work while requests run.
+ * They block, on files and some on the scheduler, so they are not for callbacks. Without a cache they are
+ * HEARTH_UNSUPPORTED; those of a model are so, too, if nothing of that kind of model is cached, and HEARTH_CANCELLED
+ * after unloading.
  */
 
 /* What an export wrote or an import read. */
@@ -1118,52 +1119,56 @@ typedef struct hearth_transfer {
  * signing key it is signed. *out (struct_size set by the caller; out may be NULL) says what it holds.
  *
  * HEARTH_NOT_FOUND if no row ends the prefix, or a row is missing before it; HEARTH_UNSUPPORTED if its rows cannot be
- * joined: those of models whose attention has a window, or with recurrent layers; HEARTH_CORRUPT for a damaged row, which
- * is set aside; HEARTH_MISUSE if path is no name for a file; HEARTH_FULL, HEARTH_PERMISSION, HEARTH_IO, HEARTH_NO_MEMORY.
+ * joined: those of models whose attention has a window, or with recurrent layers; HEARTH_CORRUPT for a damaged row,
+ * which is set aside; HEARTH_MISUSE if path is no name for a file; HEARTH_FULL, HEARTH_PERMISSION, HEARTH_IO,
+ * HEARTH_NO_MEMORY.
  */
 HEARTH_API hearth_status hearth_runtime_export(hearth_runtime *runtime, const uint8_t key[32], const char *path,
                                                hearth_transfer *out, hearth_error *err);
 /*
- * The same with the longest prefix of a request's prompt that is cached, which out->n_tokens tells. If cells of the prompt
- * are in the context only, all finished sequences of the model are saved and given up first (at most 60 s).
+ * The same with the longest prefix of a request's prompt that is cached, which out->n_tokens tells. If cells of the
+ * prompt are in the context only, all finished sequences of the model are saved and given up first (at most 60 s).
  */
 HEARTH_API hearth_status hearth_prompt_export(hearth_model *model, const hearth_request *request, const char *path,
                                               hearth_transfer *out, hearth_error *err);
 
 /*
  * Put the prefix of such a file into the cache, where a prompt that begins with its tokens hits, by the model and under
- * the context parameters and the salt that it was made with. Rows that are there already stay. With a signing key the file
- * must carry its signature. *out as above.
+ * the context parameters and the salt that it was made with. Rows that are there already stay. With a signing key the
+ * file must carry its signature. *out as above.
  *
- * HEARTH_NOT_FOUND, HEARTH_PERMISSION or HEARTH_IO for a file that cannot be read; HEARTH_CORRUPT for one that is damaged or not
- * signed; HEARTH_UNSUPPORTED for one that does not begin at token 0 or has no state; HEARTH_FULL if RAM has no room for a
- * row; HEARTH_NO_MEMORY. After a failure the beginning of the prefix may be there.
+ * HEARTH_NOT_FOUND, HEARTH_PERMISSION or HEARTH_IO for a file that cannot be read; HEARTH_CORRUPT for one that is
+ * damaged or not signed; HEARTH_UNSUPPORTED for one that does not begin at token 0 or has no state; HEARTH_FULL if RAM
+ * has no room for a row; HEARTH_NO_MEMORY. After a failure the beginning of the prefix may be there.
  */
 HEARTH_API hearth_status hearth_runtime_import(hearth_runtime *runtime, const char *path, hearth_transfer *out,
                                                hearth_error *err);
 
 /*
  * Remove the rows that end the prefix of that key from all tiers. Rows that stand on them are not found any more
- * and age out; rows that they stand on stay. *n_rows_out (may be NULL): how many there were. Requests that read such a row
- * keep it. HEARTH_NOT_FOUND if there are none; HEARTH_TIMED_OUT if a device takes no work for 60 s, and some rows may be
- * gone.
+ * and age out; rows that they stand on stay. *n_rows_out (may be NULL): how many there were. Requests that read such a
+ * row keep it. HEARTH_NOT_FOUND if there are none; HEARTH_TIMED_OUT if a device takes no work for 60 s, and some rows
+ * may be gone.
  */
 HEARTH_API hearth_status hearth_runtime_remove(hearth_runtime *runtime, const uint8_t key[32], uint32_t *n_rows_out,
                                                hearth_error *err);
 /*
  * Remove a request's prompt from all tiers and from finished sequences: all rows that end at any of its tokens.
  * *n_tokens_out (may be NULL): how many leading tokens were cached before and are not now, 0 if none were. A running
- * request with this prompt keeps it and saves it again. HEARTH_BUSY, HEARTH_TIMED_OUT, HEARTH_NO_MEMORY: some rows may be gone.
+ * request with this prompt keeps it and saves it again. HEARTH_BUSY, HEARTH_TIMED_OUT, HEARTH_NO_MEMORY: some rows may
+ * be gone.
  */
 HEARTH_API hearth_status hearth_prompt_remove(hearth_model *model, const hearth_request *request,
                                               uint32_t *n_tokens_out, hearth_error *err);
 
 /*
- * Bring the rows of the prefix of that key from files into RAM, ahead of use, and check them. *n_rows_out (may be NULL): how many
- * of its rows are in RAM now, those that were there before included. They leave RAM as others do: least recently used first.
+ * Bring the rows of the prefix of that key from files into RAM, ahead of use, and check them. *n_rows_out (may be
+ * NULL): how many of its rows are in RAM now, those that were there before included. They leave RAM as others do: least
+ * recently used first.
  *
- * HEARTH_NOT_FOUND if no row ends the prefix, or a row is missing before it; HEARTH_CORRUPT for a damaged row, which is set
- * aside; HEARTH_NO_MEMORY if what is in use leaves no room in RAM; HEARTH_IO. Rows before the one that failed are in RAM.
+ * HEARTH_NOT_FOUND if no row ends the prefix, or a row is missing before it; HEARTH_CORRUPT for a damaged row, which is
+ * set aside; HEARTH_NO_MEMORY if what is in use leaves no room in RAM; HEARTH_IO. Rows before the one that failed are
+ * in RAM.
  */
 HEARTH_API hearth_status hearth_runtime_warm(hearth_runtime *runtime, const uint8_t key[32], uint32_t *n_rows_out,
                                              hearth_error *err);
@@ -1173,6 +1178,41 @@ HEARTH_API hearth_status hearth_runtime_warm(hearth_runtime *runtime, const uint
  */
 HEARTH_API hearth_status hearth_prompt_warm(hearth_model *model, const hearth_request *request, uint32_t *n_tokens_out,
                                             hearth_error *err);
+
+/*
+ * Pin the prefix of that key: its rows stay on disk, whatever else goes for room, until it is unpinned. That outlives
+ * this process and the machine's boots, and holds for every process that uses the cache directory.
+ *
+ * A pin is kept in the disk tier (in the memory-file tier, if there is no disk tier; it then lasts until the next
+ * boot). There, eviction, hearth_runtime_evict, hearth_runtime_gc and `hearth cache gc` pass over the rows that end the
+ * prefix and all rows before them, and a longer row that holds the same tokens does not replace them. In RAM, and in a
+ * memory-file tier above the disk tier, these rows give way as others do. Removing the rows (hearth_..._remove) or
+ * setting them aside as damaged is not prevented; removing them takes the pin away.
+ *
+ * At most half of the tier's quota can be pinned, rows that several prefixes share counted once, and at most 1024
+ * prefixes. A quota that is made smaller later takes no pin away. Rows that are being written are waited for (at most
+ * 60 s).
+ *
+ * HEARTH_NOT_FOUND if no row ends the prefix, or a row is missing before it, in the files; HEARTH_FULL beyond the
+ * bounds; HEARTH_UNSUPPORTED if the cache has no directory; HEARTH_TIMED_OUT, HEARTH_PERMISSION, HEARTH_IO,
+ * HEARTH_NO_MEMORY. A prefix that is pinned already is HEARTH_OK.
+ */
+HEARTH_API hearth_status hearth_runtime_pin(hearth_runtime *runtime, const uint8_t key[32], hearth_error *err);
+/* Take the pin away; the rows stay and age as others. HEARTH_NOT_FOUND if the prefix is not pinned. */
+HEARTH_API hearth_status hearth_runtime_unpin(hearth_runtime *runtime, const uint8_t key[32], hearth_error *err);
+/*
+ * Pin the longest prefix of a request's prompt at whose end a row is. *n_tokens_out (may be NULL): its length; key_out
+ * (may be NULL): its key. To pin a prompt to its last token, run it alone first, with prefill_only: in a longer
+ * conversation a row may end behind it. HEARTH_NOT_FOUND if no row ends inside the prompt.
+ */
+HEARTH_API hearth_status hearth_prompt_pin(hearth_model *model, const hearth_request *request, uint8_t key_out[32],
+                                           uint32_t *n_tokens_out, hearth_error *err);
+/*
+ * Unpin the longest prefix of a request's prompt that is pinned; *n_tokens_out (may be NULL): its length.
+ * HEARTH_NOT_FOUND.
+ */
+HEARTH_API hearth_status hearth_prompt_unpin(hearth_model *model, const hearth_request *request, uint32_t *n_tokens_out,
+                                             hearth_error *err);
 
 /* ---- conversations: templates with tools, and replies taken apart ------------------------------------------------- */
 

@@ -90,8 +90,9 @@ typedef struct hth_borrowed_row {
 } hth_borrowed_row;
 
 /*
- * Borrow a row. keyspace NULL: of whichever it is, which out->info says. What is read from a file must pass every check (format, both checksums, own key, kind, keyspace, parent
- * and first position as in expected) before anybody sees it; what fails is quarantined and the answer is
+ * Borrow a row. keyspace NULL: of whichever it is, which out->info says. What is read from a file must pass every check
+ * (format, both checksums, own key, kind, keyspace, parent and first position as in expected) before anybody sees it;
+ * what fails is quarantined and the answer is
  * HEARTH_CORRUPT. HEARTH_NOT_FOUND: no tier has it (any more). HEARTH_NO_MEMORY: no room in RAM. HEARTH_IO.
  * Give it back with hth_cache_return.
  */
@@ -107,7 +108,10 @@ void hth_cache_reject(hth_cache *cache, const hth_row_id *id, const char *reason
  * not for the scheduler's thread.
  */
 bool hth_cache_quarantine(hth_cache *cache, const hth_row_id *id, const char *reason);
-/* Drop a row that nothing will want again, from every tier; readers that hold it keep it. Never waits. */
+/*
+ * Drop a row that nothing will want again, from every tier; readers that hold it keep it. A pinned one keeps its file.
+ * Never waits.
+ */
 void hth_cache_forget(hth_cache *cache, const hth_row_id *id);
 /* The same with superseded, once row id, which is saved and holds all of it, is written. Never waits. */
 void hth_cache_supersede(hth_cache *cache, const hth_row_id *id, const hth_row_id *superseded);
@@ -117,6 +121,16 @@ void hth_cache_supersede(hth_cache *cache, const hth_row_id *id, const hth_row_i
 void hth_cache_note_gone(hth_cache *cache, const hth_row_id *id);
 /* Note that these rows served a request. */
 void hth_cache_touch(hth_cache *cache, const hth_row_id *ids, size_t n);
+
+/* ---- pins ---- */
+
+/*
+ * Pin a prefix in the slowest file tier, which is where rows last, or give the pin back: see hth_file_tier_set_pin, the
+ * statuses as there. HEARTH_UNSUPPORTED without file tiers. In RAM and in faster tiers its rows give way as others do.
+ */
+hearth_status hth_cache_pin(hth_cache *cache, const hth_key *key, hearth_error *err);
+hearth_status hth_cache_unpin(hth_cache *cache, const hth_key *key, hearth_error *err);
+bool hth_cache_is_pinned(hth_cache *cache, const hth_key *key);
 
 /* ---- saving ---- */
 

@@ -16,8 +16,8 @@ typedef struct hth_chain {
 } hth_chain;
 
 /*
- * The rows of the prefix of that key. *out is released with hth_chain_deinit. HEARTH_NOT_FOUND: no row with cells or state
- * ends the prefix, or one is missing before it; HEARTH_NO_MEMORY.
+ * The rows of the prefix of that key. *out is released with hth_chain_deinit. HEARTH_NOT_FOUND: no row with cells or
+ * state ends the prefix, or one is missing before it; HEARTH_NO_MEMORY.
  */
 hearth_status hth_chain_find(const hth_key *key, hth_chain_find_fn find, void *user_data, hth_chain *out,
                              hearth_error *err);

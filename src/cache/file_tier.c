@@ -111,6 +111,8 @@ static hearth_status make_parts(hth_file_tier *tier, hearth_error *err)
         status = make_part(tier, tier->directory, "temporary", tier->temporary, err);
     if (status == HEARTH_OK)
         status = make_part(tier, tier->directory, "quarantine", tier->quarantine, err);
+    if (status == HEARTH_OK && !join(tier->pins, tier->directory, "pins")) /* made with the first pin */
+        status = hth_fail(err, HEARTH_MISUSE, "the path '%.200s...' is too long", tier->directory);
     if (status == HEARTH_OK && tier->durable)
         (void)hth_fs_sync_directory(tier->fs, tier->directory); /* likewise */
     return status;

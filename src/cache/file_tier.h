@@ -9,6 +9,7 @@
  *   <directory>/owners/                      one locked file per living process
  *   <directory>/temporary/                   files that are being written, where they need a name for it
  *   <directory>/quarantine/                  rows that failed their checks, at most 64 files
+ *   <directory>/pins/ab12...                 prefixes that eviction passes over (pins.h)
  *
  * With an index_directory, index/ and owners/ lie there: a network file system can hold rows, but no LMDB and no locks
  * to rely on. Each machine then has an index of its own, finds the rows of others by their names, and evicts by its own
@@ -23,6 +24,7 @@
 #include "base/fs.h"
 #include "cache/index.h"
 #include "cache/kvc.h"
+#include "cache/pins.h"
 #include "cache/publish.h"
 #include "cache/row_file.h"
 #include "cache/scan.h"
@@ -148,8 +150,17 @@ hearth_status hth_file_tier_remove_superseded(hth_file_tier *tier, const hth_row
  */
 void hth_file_tier_maintain(hth_file_tier *tier);
 
-/* Evict least recently used rows without children until at most bytes_max bytes are left; *evicted_out rows. */
+/*
+ * Evict least recently used rows without children until at most bytes_max bytes are left; *evicted_out rows. Rows that
+ * end a pinned prefix stay. If the pins cannot be read, nothing is evicted.
+ */
 hearth_status hth_file_tier_evict_to(hth_file_tier *tier, uint64_t bytes_max, uint64_t *evicted_out, hearth_error *err);
+
+/* ---- pins (pins.h): any thread that may block on files; see file_tier_set.h for adding them ---- */
+
+hearth_status hth_file_tier_pins(const hth_file_tier *tier, hth_pins *out, hearth_error *err);
+/* HEARTH_NOT_FOUND when it is not pinned here. */
+hearth_status hth_file_tier_unpin(const hth_file_tier *tier, const hth_key *key, hearth_error *err);
 
 /* ---- for `hearth cache` ---- */
 

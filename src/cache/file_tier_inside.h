@@ -57,6 +57,7 @@ struct hth_file_tier {
     char owners[HTH_FILE_TIER_PATH_BYTES];
     char temporary[HTH_FILE_TIER_PATH_BYTES];
     char quarantine[HTH_FILE_TIER_PATH_BYTES];
+    char pins[HTH_FILE_TIER_PATH_BYTES]; /* need not exist */
     hth_index *index;
     hth_publisher publisher;
 

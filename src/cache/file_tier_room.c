@@ -43,19 +43,35 @@ static size_t remove_evicted(hth_file_tier *tier, hth_row_meta *rows, size_t n)
     return n_gone;
 }
 
+/* What speaks for rows in one eviction. */
+typedef struct advocate {
+    const hth_file_tier *tier;
+    hth_pins pins;
+} advocate;
+
+static bool is_needed(const hth_row_meta *meta, void *user_data)
+{
+    const advocate *a = user_data;
+
+    return hth_pins_has(&a->pins, &meta->id.key) ||
+           (a->tier->is_needed && a->tier->is_needed(meta, a->tier->user_data));
+}
+
 hearth_status hth_file_tier_evict_to(hth_file_tier *tier, uint64_t bytes_max, uint64_t *evicted_out, hearth_error *err)
 {
     hth_row_meta rows[EVICT_BATCH_ROWS];
-    hearth_status status = HEARTH_OK;
+    advocate speaker = { .tier = tier };
+    hearth_status status = hth_file_tier_pins(tier, &speaker.pins, err);
     uint64_t n_evicted = 0;
     size_t n;
 
+    if (status != HEARTH_OK)
+        return status;
     do {
         size_t n_gone;
 
         n = 0;
-        status =
-            hth_index_evict(tier->index, bytes_max, tier->is_needed, tier->user_data, rows, EVICT_BATCH_ROWS, &n, err);
+        status = hth_index_evict(tier->index, bytes_max, is_needed, &speaker, rows, EVICT_BATCH_ROWS, &n, err);
         hth_fs_step(tier->fs, "evicted from the index");
         if (status != HEARTH_OK || n == 0)
             break;
@@ -65,6 +81,7 @@ hearth_status hth_file_tier_evict_to(hth_file_tier *tier, uint64_t bytes_max, ui
             status = hth_fail(err, HEARTH_IO, "%zu of %zu evicted rows in '%s' cannot be removed", n - n_gone, n,
                               tier->rows);
     } while (n == EVICT_BATCH_ROWS && status == HEARTH_OK);
+    hth_pins_deinit(&speaker.pins);
     atomic_fetch_add(&tier->n_rows_evicted, n_evicted);
     if (evicted_out)
         *evicted_out = n_evicted;

@@ -66,6 +66,28 @@ void hth_file_tier_set_counts_get(const hth_file_tier_set *set, hth_file_tier_co
 /* The first root into which n_bytes more fit without anything having to go; hth_file_tier_set_n_roots: none. */
 size_t hth_file_tier_set_with_room(const hth_file_tier_set *set, uint64_t n_bytes);
 
+/* ---- pins: any thread that may block on files ---- */
+
+/* What is pinned now. */
+typedef struct hth_pin_totals {
+    uint64_t prefixes;
+    uint64_t rows;      /* that end them or that they stand on; those that several share once */
+    uint64_t bytes;     /* of these */
+    uint64_t bytes_max; /* half of the quota; UINT64_MAX: no quota is known */
+} hth_pin_totals;
+hearth_status hth_file_tier_set_pin_totals(hth_file_tier_set *set, hth_pin_totals *out, hearth_error *err);
+
+/*
+ * Pin the prefix of that key, in each root that has a row at its end: eviction passes over these rows and so over all
+ * that they stand on. HEARTH_NOT_FOUND: the prefix is not whole; HEARTH_FULL: more than half of the quota, or
+ * HTH_PINS_MAX prefixes, would be pinned; others as hth_pin_add. One that is pinned already is HEARTH_OK.
+ */
+hearth_status hth_file_tier_set_pin(hth_file_tier_set *set, const hth_key *key, hearth_error *err);
+/* HEARTH_NOT_FOUND: it is not pinned. */
+hearth_status hth_file_tier_set_unpin(hth_file_tier_set *set, const hth_key *key, hearth_error *err);
+/* One look at a name for each root. */
+bool hth_file_tier_set_is_pinned(hth_file_tier_set *set, const hth_key *key);
+
 /* ---- writer threads only ---- */
 
 /* The next root is tried where one is full or fails; the status is that of the last. */

@@ -521,6 +521,8 @@ static hearth_status remove_unlisted(hth_file_tier *const *tiers, size_t n, cons
 
     for (size_t i = 0; i < n && status == HEARTH_NOT_FOUND; i++)
         status = hth_file_tier_remove(tiers[i], id, err);
+    for (size_t i = 0; i < n; i++)
+        (void)hth_file_tier_unpin(tiers[i], &id->key, NULL); /* it was not pinned, as a rule */
     *removed_out = status == HEARTH_OK;
     return status;
 }
@@ -546,6 +548,7 @@ hearth_status hth_file_tiers_remove_tree(hth_file_tier *const *tiers, size_t n, 
                 hth_fail(err, HEARTH_CANCELLED, "removal ended after %zu of %zu rows", (size_t)done.n_rows, rows.n);
             break;
         }
+        (void)hth_file_tier_unpin(row->tier, &row->meta.id.key, NULL); /* it was not pinned, as a rule */
         status = hth_file_tier_remove(row->tier, &row->meta.id, err);
         done.n_rows += status == HEARTH_OK;
         done.bytes += status == HEARTH_OK ? row->meta.bytes : 0;

@@ -190,9 +190,14 @@ static void publish(hth_writer *writer, const job *next)
         hth_writer_remove(writer, &next->id, &hth_ram_row_meta(row)->id);
 }
 
-/* From one tier, remembering which row holds what it held. */
+/*
+ * From one tier, remembering which row holds what it held. A pinned row stays: to those who take rows away that nobody will
+ * want, it is none.
+ */
 static hearth_status remove_from(hth_file_tier_set *tier, const job *next)
 {
+    if (hth_file_tier_set_is_pinned(tier, &next->id.key))
+        return HEARTH_NOT_FOUND;
     return next->has_successor ? hth_file_tier_set_remove_superseded(tier, &next->id, &next->successor, NULL)
                                : hth_file_tier_set_remove(tier, &next->id, NULL);
 }

@@ -1,5 +1,5 @@
 /*
- * cache_care.c - `hearth cache verify`, `gc`, `rm` and `repair`
+ * cache_care.c - `hearth cache verify`, `gc`, `rm`, `pin`, `unpin` and `repair`
  */
 #include <inttypes.h>
 #include <jansson.h>
@@ -117,6 +117,7 @@ static int remove_rows(const hth_cache_command_options *options, hth_file_tier_s
 
         if (options->has_kind && id.kind != options->kind)
             continue;
+        (void)hth_file_tier_set_unpin(files, &id.key, NULL); /* it was not pinned, as a rule */
         if (options->with_descendants)
             status = hth_file_tiers_remove_tree(hth_file_tier_set_roots(files), hth_file_tier_set_n_roots(files), &id,
                                                 show_progress, w, &n, &err);
@@ -132,6 +133,27 @@ static int remove_rows(const hth_cache_command_options *options, hth_file_tier_s
     if (n_removed == 0)
         (void)fputs("hearth: the cache has no such row; 'hearth cache ls' shows what it has\n", stderr);
     return n_removed > 0 ? HTH_EXIT_OK : HTH_EXIT_FAILED;
+}
+
+/* Pin a prefix, or unpin it, and say what is pinned now. */
+static int change_pin(const hth_cache_command_options *options, hth_file_tier_set *files)
+{
+    hearth_error err = { .message = "" };
+    hth_pin_totals totals;
+    char bytes[32], most[32];
+    hearth_status status = options->verb == HTH_CACHE_PIN ? hth_file_tier_set_pin(files, &options->key, &err)
+                                                          : hth_file_tier_set_unpin(files, &options->key, &err);
+
+    if (status == HEARTH_OK)
+        status = hth_file_tier_set_pin_totals(files, &totals, &err);
+    if (status != HEARTH_OK)
+        return hth_cache_command_fail(status, &err);
+    printf("%" PRIu64 " prefixes are pinned: %" PRIu64 " rows, %s", totals.prefixes, totals.rows,
+           hth_size_text(totals.bytes, bytes));
+    if (totals.bytes_max != UINT64_MAX)
+        printf(" of at most %s", hth_size_text(totals.bytes_max, most));
+    printf("\n");
+    return HTH_EXIT_OK;
 }
 
 int hth_cache_care(const hth_cache_command_options *options)
@@ -152,6 +174,8 @@ int hth_cache_care(const hth_cache_command_options *options)
     switch (options->verb) {
     case HTH_CACHE_VERIFY: result = verify(options, files, &w); break;
     case HTH_CACHE_REPAIR: result = repair(files, &w); break;
+    case HTH_CACHE_PIN:
+    case HTH_CACHE_UNPIN: result = change_pin(options, files); break;
     case HTH_CACHE_GC: result = collect_garbage(options, files); break;
     default: result = remove_rows(options, files, &w); break;
     }

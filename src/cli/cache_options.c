@@ -19,6 +19,8 @@ static const char help[] =
     "       hearth cache rm     KEY [--kind KIND] [--tree]\n"
     "       hearth cache export KEY FILE [--force]\n"
     "       hearth cache import FILE\n"
+    "       hearth cache pin    KEY\n"
+    "       hearth cache unpin  KEY\n"
     "       hearth cache repair [-q]\n"
     "       hearth cache why    MODEL [-p TEXT | -f FILE] [--json] [OPTIONS OF RUN]\n"
     "\n"
@@ -31,6 +33,9 @@ static const char help[] =
     "  rm       remove the rows of a key; with --tree all that stand on them, too\n"
     "  export   join the rows of the prefix that KEY ends into one plain KVC file\n"
     "  import   put the rows of such a file into the cache\n"
+    "  pin      keep the rows of the prefix that KEY ends, whatever else goes for room, until it is unpinned;\n"
+    "           at most half of the quota\n"
+    "  unpin    let them age again\n"
     "  repair   make the index anew from the files\n"
     "  why      say how much of a prompt is known, why the rest is not, and at which token it leaves what is known;\n"
     "           takes the options of the 'hearth run' in question, for they are part of what names a row\n"
@@ -109,6 +114,8 @@ static const verb_form forms[HTH_CACHE_VERBS] = {
                            .n_arguments = 1,
                            .arguments = "FILE" },
     [HTH_CACHE_REPAIR] = { .name = "repair", .options = { 'q' } },
+    [HTH_CACHE_PIN] = { .name = "pin", .n_arguments = 1, .arguments = "KEY" },
+    [HTH_CACHE_UNPIN] = { .name = "unpin", .n_arguments = 1, .arguments = "KEY" },
 };
 
 void hth_cache_help_print(bool to_stderr)
@@ -225,7 +232,7 @@ static bool read_arguments(const verb_form *form, int n, char **arguments, hth_c
         out->file = arguments[0];
     if (out->verb == HTH_CACHE_EXPORT)
         out->file = arguments[1];
-    return (out->verb != HTH_CACHE_RM && out->verb != HTH_CACHE_EXPORT) || read_key(arguments[0], &out->key);
+    return strncmp(form->arguments ? form->arguments : "", "KEY", 3) != 0 || read_key(arguments[0], &out->key);
 }
 
 bool hth_cache_options_parse(int argc, char **argv, hth_cache_command_options *out, int *exit_out)

@@ -17,6 +17,8 @@ typedef enum hth_cache_verb {
     HTH_CACHE_EXPORT,
     HTH_CACHE_IMPORT,
     HTH_CACHE_REPAIR,
+    HTH_CACHE_PIN,
+    HTH_CACHE_UNPIN,
     HTH_CACHE_VERBS,
 } hth_cache_verb;
 
@@ -38,7 +40,7 @@ typedef struct hth_cache_command_options {
     bool with_descendants;
     bool replace;
     const char *signing_key_file;
-    hth_key key;      /* rm, export */
+    hth_key key;      /* rm, export, pin, unpin */
     const char *file; /* export, import */
 } hth_cache_command_options;
 

@@ -32,6 +32,9 @@ typedef struct contents {
     bool complete;
     uint64_t quota; /* of all roots; 0: not known */
     size_t n_quarantined;
+    hth_pins pins[HTH_FILE_TIER_ROOTS_MAX]; /* of each root, [n_roots] */
+    size_t n_roots;
+    hth_pin_totals pinned;
 } contents;
 
 static bool passes(const hth_row_meta *meta, const options *o)
@@ -109,7 +112,7 @@ static int compare_use(const void *a, const void *b)
     return memcmp(left->id.key.bytes, right->id.key.bytes, HTH_KEY_BYTES);
 }
 
-/* Free out->rows afterwards, in any case. */
+/* To be followed by contents_deinit, in any case. */
 static hearth_status look(const options *o, contents *out, hearth_error *err)
 {
     hth_file_tier_set *files = NULL;
@@ -128,13 +131,33 @@ static hearth_status look(const options *o, contents *out, hearth_error *err)
         status = look_at_root(hth_file_tier_set_roots(files)[i], out, &quota, err);
         knows_quotas = knows_quotas && quota > 0;
         out->quota += quota;
+        if (status == HEARTH_OK)
+            status = hth_file_tier_pins(hth_file_tier_set_roots(files)[i], &out->pins[i], err);
+        out->n_roots += status == HEARTH_OK;
     }
+    if (status == HEARTH_OK)
+        status = hth_file_tier_set_pin_totals(files, &out->pinned, err);
     if (!knows_quotas)
         out->quota = 0;
     if (n_roots > 1 && out->n_rows > 0)
         qsort(out->rows, out->n_rows, sizeof(*out->rows), compare_use);
     hth_file_tier_set_close(files);
     return status;
+}
+
+static void contents_deinit(contents *c)
+{
+    for (size_t i = 0; i < c->n_roots; i++)
+        hth_pins_deinit(&c->pins[i]);
+    free(c->rows);
+}
+
+static bool is_pinned(const contents *c, const hth_row_meta *row)
+{
+    for (size_t i = 0; i < c->n_roots; i++)
+        if (hth_pins_has(&c->pins[i], &row->id.key))
+            return true;
+    return false;
 }
 
 /* ---- printing ---- */
@@ -252,6 +275,9 @@ static bool print_stat_json(const options *o, const contents *c, const sums *s)
     }
     if (o->n_more_directories > 0)
         (void)json_object_set_new(object, "more_directories", more_directories_json(o));
+    (void)json_object_set_new(object, "pinned",
+                              json_pack("{s:I, s:I, s:I}", "prefixes", (json_int_t)c->pinned.prefixes, "rows",
+                                        (json_int_t)c->pinned.rows, "bytes", (json_int_t)c->pinned.bytes));
     (void)json_object_set_new(object, "quota_bytes", c->quota ? json_integer((json_int_t)c->quota) : json_null());
     (void)json_object_set_new(object, "oldest_use",
                               c->n_rows ? json_integer((json_int_t)c->rows[0].last_used_time) : json_null());
@@ -283,6 +309,9 @@ static bool print_stat(const options *o, const contents *c)
         printf("last used    %s to %s\n", time_text(c->rows[0].last_used_time, a),
                time_text(c->rows[c->n_rows - 1].last_used_time, b));
     printf("hits         %" PRIu64 ", %" PRIu64 " of %zu rows were used again\n", s.n_hits, s.n_used, c->n_rows);
+    if (c->pinned.prefixes > 0)
+        printf("pinned       %" PRIu64 " prefixes: %" PRIu64 " rows, %s\n", c->pinned.prefixes, c->pinned.rows,
+               hth_size_text(c->pinned.bytes, a));
     printf("quarantined  %zu\n", c->n_quarantined);
     return print_prefixes(c);
 }
@@ -296,11 +325,12 @@ static bool print_rows_json(const contents *c, uint64_t limit)
         char key[2 * HTH_KEY_BYTES + 1];
 
         hth_hex_encode(row->id.key.bytes, HTH_KEY_BYTES, key);
-        if (json_array_append_new(
-                array, json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "key", key, "kind",
-                                 hth_row_kind_name(row->id.kind), "first_position", (json_int_t)row->first_position,
-                                 "tokens", (json_int_t)row->n_tokens, "bytes", (json_int_t)row->bytes, "last_used_time",
-                                 (json_int_t)row->last_used_time, "hits", (json_int_t)row->hit_count)) != 0) {
+        if (json_array_append_new(array, json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:b}", "key", key, "kind",
+                                                   hth_row_kind_name(row->id.kind), "first_position",
+                                                   (json_int_t)row->first_position, "tokens", (json_int_t)row->n_tokens,
+                                                   "bytes", (json_int_t)row->bytes, "last_used_time",
+                                                   (json_int_t)row->last_used_time, "hits", (json_int_t)row->hit_count,
+                                                   "pinned", (int)is_pinned(c, row))) != 0) {
             json_decref(array);
             return false;
         }
@@ -321,9 +351,9 @@ static bool print_rows(const options *o, const contents *c)
         char key[2 * HTH_KEY_BYTES + 1], time[32];
 
         hth_hex_encode(row->id.key.bytes, HTH_KEY_BYTES, key);
-        printf("%s  %-8s  %8" PRIu32 "  %6" PRIu32 "  %12" PRIu64 "  %-19s  %6" PRIu32 "\n", key,
+        printf("%s  %-8s  %8" PRIu32 "  %6" PRIu32 "  %12" PRIu64 "  %-19s  %6" PRIu32 "%s\n", key,
                hth_row_kind_name(row->id.kind), row->first_position, row->n_tokens, row->bytes,
-               time_text(row->last_used_time, time), row->hit_count);
+               time_text(row->last_used_time, time), row->hit_count, is_pinned(c, row) ? "  pinned" : "");
     }
     return true;
 }
@@ -345,6 +375,6 @@ int hth_cache_show(const hth_cache_command_options *o)
     } else {
         result = HTH_EXIT_OK;
     }
-    free(c.rows);
+    contents_deinit(&c);
     return result;
 }

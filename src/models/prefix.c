@@ -260,6 +260,7 @@ static hearth_status erase_rows(hth_cache *cache, const hth_keyspace *keyspace, 
     hearth_status status = find_rows(cache, keyspace, tokens, n_tokens, n_kept, &rows, err);
 
     for (size_t i = rows.n; status == HEARTH_OK && i-- > 0;) {
+        (void)hth_cache_unpin(cache, &rows.ids[i].key, NULL); /* it was not pinned, as a rule */
         hth_cache_forget(cache, &rows.ids[i]);
         if (i % FORGET_ROWS == 0 && !hth_cache_flush(cache, SAVE_MS))
             status = hth_fail(err, HEARTH_TIMED_OUT, "not all rows were erased within %d s", SAVE_MS / 1000);
@@ -302,5 +303,107 @@ hearth_status hth_prefix_erase(hearth_model *model, const char *cache_salt, cons
     keyspace = hth_model_keyspace(model, cache_salt);
     status = erase(model, &keyspace, tokens, n_tokens, n_kept, n_erased_out, err);
     hth_model_leave(model);
+    return status;
+}
+
+/* ---- pinned ---- */
+
+/* The longest prefix of these tokens at whose end a row is, and its length. */
+static hearth_status find_end(hth_cache *cache, const hth_keyspace *keyspace, const hearth_token *tokens,
+                              uint32_t n_tokens, hth_key *key_out, uint32_t *n_out, hearth_error *err)
+{
+    found_rows rows = { .ids = NULL };
+    hearth_status status = find_rows(cache, keyspace, tokens, n_tokens, 0, &rows, err);
+    hth_row_meta row = { .n_tokens = 0 };
+    size_t i = rows.n;
+
+    while (i > 0 && (rows.ids[i - 1].kind == HTH_ROW_LOGITS ||
+                     hth_cache_find(cache, &rows.ids[i - 1], &row) == HEARTH_TIER_NONE))
+        i--;
+    if (status == HEARTH_OK && i == 0)
+        status = hth_fail(err, HEARTH_NOT_FOUND, "no row ends inside the prompt; ask for the prompt alone first");
+    if (status == HEARTH_OK) {
+        *key_out = row.id.key;
+        *n_out = row.first_position + row.n_tokens;
+    }
+    free(rows.ids);
+    return status;
+}
+
+static hearth_status pin(hearth_model *model, const hth_keyspace *keyspace, const hearth_token *tokens,
+                         uint32_t n_tokens, hth_key *key_out, uint32_t *n_out, hearth_error *err)
+{
+    hth_cache *cache = model->place.cache;
+    hearth_status status = HEARTH_OK;
+    hth_key key;
+    uint32_t n = 0;
+
+    if (!hth_cache_flush(cache, SAVE_MS)) /* a row that has no file yet cannot be pinned */
+        status =
+            hth_fail(err, HEARTH_TIMED_OUT, "what is being stored did not come to its end within %d s", SAVE_MS / 1000);
+    if (status == HEARTH_OK)
+        status = find_end(cache, keyspace, tokens, n_tokens, &key, &n, err);
+    if (status == HEARTH_OK)
+        status = hth_cache_pin(cache, &key, err);
+    if (status == HEARTH_OK) {
+        *key_out = key;
+        *n_out = n;
+    }
+    return status;
+}
+
+hearth_status hth_prefix_pin(hearth_model *model, const char *cache_salt, const hearth_token *tokens, uint32_t n_tokens,
+                             hth_key *key_out, uint32_t *n_pinned_out, hearth_error *err)
+{
+    hearth_status status = enter(model, "hth_prefix_pin", err);
+    hth_keyspace keyspace;
+
+    if (status != HEARTH_OK)
+        return status;
+    keyspace = hth_model_keyspace(model, cache_salt);
+    status = pin(model, &keyspace, tokens, n_tokens, key_out, n_pinned_out, err);
+    hth_model_leave(model);
+    return status;
+}
+
+/* The longest one that is pinned. */
+static hearth_status unpin(hth_cache *cache, const hth_keyspace *keyspace, const hearth_token *tokens,
+                           uint32_t n_tokens, uint32_t *n_out, hearth_error *err)
+{
+    hth_key_stream *stream = hth_key_stream_new(keyspace);
+    hth_key key, pinned;
+    uint32_t n = 0;
+
+    if (!stream)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to look for a pin");
+    for (uint32_t end = 1; end <= n_tokens; end++) {
+        hth_key_stream_push(stream, &tokens[end - 1], 1);
+        hth_key_stream_key(stream, &key);
+        if (hth_cache_is_pinned(cache, &key)) {
+            pinned = key;
+            n = end;
+        }
+    }
+    hth_key_stream_free(stream);
+    if (n == 0)
+        return hth_fail(err, HEARTH_NOT_FOUND, "no prefix of the prompt is pinned");
+    *n_out = n;
+    return hth_cache_unpin(cache, &pinned, err);
+}
+
+hearth_status hth_prefix_unpin(hearth_model *model, const char *cache_salt, const hearth_token *tokens,
+                               uint32_t n_tokens, uint32_t *n_pinned_out, hearth_error *err)
+{
+    hearth_status status = enter(model, "hth_prefix_unpin", err);
+    hth_keyspace keyspace;
+    uint32_t n = 0;
+
+    if (status != HEARTH_OK)
+        return status;
+    keyspace = hth_model_keyspace(model, cache_salt);
+    status = unpin(model->place.cache, &keyspace, tokens, n_tokens, &n, err);
+    hth_model_leave(model);
+    if (status == HEARTH_OK)
+        *n_pinned_out = n;
     return status;
 }

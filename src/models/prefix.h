@@ -46,8 +46,9 @@ hearth_status hth_prefix_restore(hearth_model *model, const char *cache_salt, co
                                  hth_prefix_restored *out, hearth_error *err);
 
 /*
- * Bring the rows that cover these tokens, n_tokens >= 1, and the logits after the last one into RAM, verified. *n_warm_out: how many
- * of the leading tokens they cover. HEARTH_CORRUPT, HEARTH_NO_MEMORY (pinned rows leave no room), HEARTH_IO.
+ * Bring the rows that cover these tokens, n_tokens >= 1, and the logits after the last one into RAM, verified.
+ * *n_warm_out: how many of the leading tokens they cover. HEARTH_CORRUPT, HEARTH_NO_MEMORY (pinned rows leave no room),
+ * HEARTH_IO.
  */
 hearth_status hth_prefix_warm(hearth_model *model, const char *cache_salt, const hearth_token *tokens,
                               uint32_t n_tokens, uint32_t *n_warm_out, hearth_error *err);
@@ -61,5 +62,15 @@ hearth_status hth_prefix_warm(hearth_model *model, const char *cache_salt, const
  */
 hearth_status hth_prefix_erase(hearth_model *model, const char *cache_salt, const hearth_token *tokens,
                                uint32_t n_tokens, uint32_t n_kept, uint32_t *n_erased_out, hearth_error *err);
+
+/*
+ * Pin the longest prefix of these tokens at whose end a row is: *key_out and *n_pinned_out. What is being stored is
+ * waited for. HEARTH_NOT_FOUND: there is none; HEARTH_TIMED_OUT; others as hth_cache_pin.
+ */
+hearth_status hth_prefix_pin(hearth_model *model, const char *cache_salt, const hearth_token *tokens, uint32_t n_tokens,
+                             hth_key *key_out, uint32_t *n_pinned_out, hearth_error *err);
+/* Unpin the longest prefix of these tokens that is pinned. HEARTH_NOT_FOUND: none is. */
+hearth_status hth_prefix_unpin(hearth_model *model, const char *cache_salt, const hearth_token *tokens,
+                               uint32_t n_tokens, uint32_t *n_pinned_out, hearth_error *err);
 
 #endif

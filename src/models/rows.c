@@ -1,5 +1,5 @@
 /*
- * rows.c - the public functions for rows by hand: into files and back, into RAM, away
+ * rows.c - the public functions for rows by hand: into files and back, into RAM, away, and pinned
  *
  * By key they ask the cache, which may hold rows of any model; by prompt they are prefix.h with a request's tokens.
  */
@@ -154,6 +154,7 @@ hearth_status hearth_runtime_remove(hearth_runtime *runtime, const uint8_t key[3
 
         if (hth_cache_find(cache, &id, NULL) == HEARTH_TIER_NONE)
             continue;
+        (void)hth_cache_unpin(cache, &id.key, NULL); /* it was not pinned, as a rule */
         hth_cache_forget(cache, &id);
         n_rows++;
     }
@@ -191,6 +192,33 @@ hearth_status hearth_runtime_warm(hearth_runtime *runtime, const uint8_t key[32]
         *n_rows_out = (uint32_t)chain.n;
     hth_chain_deinit(&chain);
     return status;
+}
+
+/* A row that has no file yet cannot be pinned. */
+hearth_status hearth_runtime_pin(hearth_runtime *runtime, const uint8_t key[32], hearth_error *err)
+{
+    hth_cache *cache = NULL;
+    hearth_status status = check(runtime, key, "hearth_runtime_pin", &cache, err);
+    hth_key name;
+
+    if (status == HEARTH_OK)
+        status = flush(cache, err);
+    if (status != HEARTH_OK)
+        return status;
+    name = key_from(key);
+    return hth_cache_pin(cache, &name, err);
+}
+
+hearth_status hearth_runtime_unpin(hearth_runtime *runtime, const uint8_t key[32], hearth_error *err)
+{
+    hth_cache *cache = NULL;
+    hearth_status status = check(runtime, key, "hearth_runtime_unpin", &cache, err);
+    hth_key name;
+
+    if (status != HEARTH_OK)
+        return status;
+    name = key_from(key);
+    return hth_cache_unpin(cache, &name, err);
 }
 
 /* ---- by prompt ---- */
@@ -264,6 +292,43 @@ hearth_status hearth_prompt_warm(hearth_model *model, const hearth_request *requ
     if (status != HEARTH_OK)
         return status;
     status = hth_prefix_warm(model, salt, prompt.tokens, (uint32_t)prompt.n_tokens, &n_tokens, err);
+    hth_model_prompt_give_back(model, &prompt);
+    if (status == HEARTH_OK && n_tokens_out)
+        *n_tokens_out = n_tokens;
+    return status;
+}
+
+hearth_status hearth_prompt_pin(hearth_model *model, const hearth_request *request, uint8_t key_out[32],
+                                uint32_t *n_tokens_out, hearth_error *err)
+{
+    hth_model_prompt prompt;
+    const char *salt;
+    hearth_status status = take_prompt(model, request, "hearth_prompt_pin", &salt, &prompt, err);
+    uint32_t n_tokens = 0;
+    hth_key key;
+
+    if (status != HEARTH_OK)
+        return status;
+    status = hth_prefix_pin(model, salt, prompt.tokens, (uint32_t)prompt.n_tokens, &key, &n_tokens, err);
+    hth_model_prompt_give_back(model, &prompt);
+    if (status == HEARTH_OK && key_out)
+        memcpy(key_out, key.bytes, sizeof(key.bytes));
+    if (status == HEARTH_OK && n_tokens_out)
+        *n_tokens_out = n_tokens;
+    return status;
+}
+
+hearth_status hearth_prompt_unpin(hearth_model *model, const hearth_request *request, uint32_t *n_tokens_out,
+                                  hearth_error *err)
+{
+    hth_model_prompt prompt;
+    const char *salt;
+    hearth_status status = take_prompt(model, request, "hearth_prompt_unpin", &salt, &prompt, err);
+    uint32_t n_tokens = 0;
+
+    if (status != HEARTH_OK)
+        return status;
+    status = hth_prefix_unpin(model, salt, prompt.tokens, (uint32_t)prompt.n_tokens, &n_tokens, err);
     hth_model_prompt_give_back(model, &prompt);
     if (status == HEARTH_OK && n_tokens_out)
         *n_tokens_out = n_tokens;

@@ -129,6 +129,29 @@ grep -q "the index has $(n_rows) rows" "$work/out" || fail "$(n_rows) files, but
 run again "$work/first"
 expect "hit after repair" "$(field hit "$work/again.json")" exact
 
+# A pinned prefix outlasts gc, in whatever process; unpinned it goes.
+words 150 3 >"$work/system"
+run pinned "$work/system" --prefill-only
+pinned_key=$(field prompt_key "$work/pinned.json")
+status 0 "$hearth" cache pin "$pinned_key"
+grep -q "^1 prefixes are pinned: [0-9]* rows, .* of at most " "$work/out" || fail "pin says: $(cat "$work/out")"
+status 0 "$hearth" cache pin "$pinned_key"
+status 0 "$hearth" cache ls --key "$pinned_key"
+grep -q ' pinned$' "$work/out" || fail "ls does not show the pin: $(cat "$work/out")"
+status 0 "$hearth" cache ls --json
+grep -q '"pinned": true' "$work/out" || fail "ls --json does not show the pin"
+status 0 "$hearth" cache gc --to 0
+[ "$(n_rows)" -gt 0 ] || fail "gc took the pinned rows"
+find "$cache/rows" -name "$pinned_key-*.kvc" | grep -q . || fail "gc took the end of the pinned prefix"
+status 0 "$hearth" cache stat
+grep -q '^pinned  *1 prefixes: ' "$work/out" || fail "stat does not show the pin: $(cat "$work/out")"
+run again "$work/system"
+expect "hit of a pinned prompt" "$(field hit "$work/again.json")" exact
+status 0 "$hearth" cache unpin "$pinned_key"
+status 1 "$hearth" cache unpin "$pinned_key"
+said "is not pinned"
+status 1 "$hearth" cache pin "$(printf '%064d' 7)"
+
 # gc leaves what was used last, then nothing.
 status 0 "$hearth" cache gc --to 50K
 bytes=$(find "$cache/rows" -name '*.kvc' -printf '%s\n' | awk '{s += $1} END {print s + 0}')
@@ -141,7 +164,7 @@ status 0 "$hearth" cache ls --json
 expect "list of an empty cache" "$(tr -d ' \n' <"$work/out")" "[]"
 
 # Every command explains itself and refuses what it does not take.
-for verb in stat ls verify gc rm export import repair; do
+for verb in stat ls verify gc rm export import pin unpin repair; do
   status 0 "$hearth" cache $verb --help
   status 2 "$hearth" cache $verb --nonsense
   status 2 "$hearth" cache $verb one two three

@@ -1,5 +1,5 @@
 /*
- * rows_test.c - rows by hand through the public interface: into files and back, into RAM, away
+ * rows_test.c - rows by hand through the public interface: into files and back, into RAM, away, and pinned
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,11 +13,11 @@
 #include "support/support.h"
 
 #define TINY HTH_TEST_MODELS "/hearth-tiny.gguf"
-enum { N_PROMPT = 700, PATH_BYTES = 512 };
+enum { N_PROMPT = 700, N_LONGER = 760, PATH_BYTES = 512, EVERYWHERE = HEARTH_EVICT_RAM | HEARTH_EVICT_DISK };
 
 static char *home;
 static char file_path[PATH_BYTES];
-static hearth_token prompt[N_PROMPT];
+static hearth_token prompt[N_LONGER];
 
 typedef struct place {
     hearth_runtime *runtime;
@@ -25,7 +25,7 @@ typedef struct place {
 } place;
 
 /* A cache of its own below home; NULL: none. */
-static place place_open(const char *cache, const char *model)
+static place place_open_with(const char *cache, const char *model, uint64_t disk_bytes_max)
 {
     hearth_runtime_options options = hearth_runtime_options_default();
     hearth_error err = { .message = "" };
@@ -38,10 +38,16 @@ static place place_open(const char *cache, const char *model)
     options.engine_directory = HTH_TEST_ENGINE_DIR;
     options.ram_bytes_max = 64 << 20;
     options.disk_free_min = 0;
+    options.disk_bytes_max = disk_bytes_max;
     if (hearth_runtime_open(&options, &p.runtime, &err) != HEARTH_OK ||
         hearth_model_load(p.runtime, model, NULL, &p.model, &err) != HEARTH_OK)
         fail_msg("%s", err.message);
     return p;
+}
+
+static place place_open(const char *cache, const char *model)
+{
+    return place_open_with(cache, model, 0);
 }
 
 static void place_close(place p)
@@ -92,7 +98,7 @@ static int set_up(void **state)
     (void)state;
     home = hth_test_directory_new();
     (void)snprintf(file_path, sizeof(file_path), "%s/prefix.kvc", home);
-    for (size_t i = 0; i < N_PROMPT; i++)
+    for (size_t i = 0; i < N_LONGER; i++)
         prompt[i] = (hearth_token)(i * 7 % 200 + 5);
     return 0;
 }
@@ -291,6 +297,179 @@ static void a_damaged_row_is_set_aside_while_it_is_warmed(void **state)
     free(path);
 }
 
+/* ---- pinned ---- */
+
+/* Read the first n tokens of the prompt, so that a row ends there. */
+static hearth_stats read_only(const place *p, size_t n, const char *salt)
+{
+    hearth_request request = request_of(n, salt);
+
+    request.prefill_only = true;
+    return ask(p, &request);
+}
+
+static void evict_all(const place *p)
+{
+    assert_int_equal(hearth_model_save(p->model, HEARTH_SAVE_EVICT, 60000, NULL), HEARTH_OK);
+    assert_int_equal(hearth_runtime_evict(p->runtime, UINT64_MAX, EVERYWHERE, NULL, NULL), HEARTH_OK);
+}
+
+/* How many leading tokens of the prompt are cached. */
+static uint32_t n_known(const place *p, size_t n, const char *salt)
+{
+    hearth_request request = request_of(n, salt);
+    hearth_explanation e = { .struct_size = sizeof(e) };
+
+    assert_int_equal(hearth_explain(p->model, &request, &e, NULL), HEARTH_OK);
+    return e.known_tokens;
+}
+
+static void a_pinned_prefix_stays_until_it_is_unpinned(void **state)
+{
+    static const char *const models[] = { TINY, "stub:kind=recurrent", "stub:kind=hybrid", "stub:kind=window" };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++) {
+        char name[16];
+        place p;
+        hearth_stats stats;
+
+        (void)snprintf(name, sizeof(name), "pinned-%zu", i);
+        p = place_open(name, models[i]);
+        stats = read_only(&p, N_PROMPT, NULL);
+        (void)read_only(&p, 600, "ann");
+        assert_int_equal(hearth_runtime_pin(p.runtime, stats.prompt_key, NULL), HEARTH_OK);
+        assert_int_equal(hearth_runtime_pin(p.runtime, stats.prompt_key, NULL), HEARTH_OK);
+        evict_all(&p);
+        assert_true(n_known(&p, N_PROMPT, NULL) >= N_PROMPT - 1);
+        assert_int_equal(n_known(&p, 600, "ann"), 0);
+        place_close(p);
+
+        p = place_open(name, models[i]);
+        evict_all(&p);
+        assert_true(n_known(&p, N_PROMPT, NULL) >= N_PROMPT - 1);
+        assert_int_equal(hearth_runtime_unpin(p.runtime, stats.prompt_key, NULL), HEARTH_OK);
+        assert_true(n_known(&p, N_PROMPT, NULL) >= N_PROMPT - 1);
+        assert_int_equal(hearth_runtime_unpin(p.runtime, stats.prompt_key, NULL), HEARTH_NOT_FOUND);
+        evict_all(&p);
+        assert_int_equal(n_known(&p, N_PROMPT, NULL), 0);
+        place_close(p);
+    }
+}
+
+static void a_longer_row_does_not_replace_a_pinned_one(void **state)
+{
+    (void)state;
+    for (int pinned = 0; pinned < 2; pinned++) {
+        place p = place_open(pinned ? "longer" : "longer-unpinned", TINY);
+        hearth_stats stats = read_only(&p, N_PROMPT, NULL);
+        hearth_request longer = request_of(N_LONGER, NULL);
+        hearth_transfer out = transfer();
+
+        if (pinned)
+            assert_int_equal(hearth_runtime_pin(p.runtime, stats.prompt_key, NULL), HEARTH_OK);
+        (void)ask(&p, &longer);
+        evict_all(&p);
+        assert_int_equal(hearth_runtime_export(p.runtime, stats.prompt_key, file_path, &out, NULL),
+                         pinned ? HEARTH_OK : HEARTH_NOT_FOUND);
+        assert_int_equal(out.n_tokens, pinned ? N_PROMPT : 0);
+        place_close(p);
+    }
+}
+
+static void a_prompt_is_pinned_and_unpinned(void **state)
+{
+    place p = place_open("by-prompt", TINY);
+    hearth_stats stats = read_only(&p, N_PROMPT, "ann");
+    hearth_request longer = request_of(N_LONGER, "ann"), of_bob = request_of(N_LONGER, "bob");
+    uint8_t key[32] = { 0 };
+    uint32_t n = 0;
+    hearth_error err;
+
+    (void)state;
+    assert_int_equal(hearth_prompt_pin(p.model, &of_bob, key, &n, &err), HEARTH_NOT_FOUND);
+    assert_int_equal(n, 0);
+    assert_int_equal(hearth_prompt_pin(p.model, &longer, key, &n, NULL), HEARTH_OK);
+    assert_int_equal(n, N_PROMPT);
+    assert_memory_equal(key, stats.prompt_key, 32);
+    evict_all(&p);
+    assert_true(n_known(&p, N_PROMPT, "ann") >= N_PROMPT - 1);
+    n = 77;
+    assert_int_equal(hearth_prompt_unpin(p.model, &of_bob, &n, &err), HEARTH_NOT_FOUND);
+    assert_int_equal(n, 77);
+    assert_int_equal(hearth_prompt_unpin(p.model, &longer, &n, NULL), HEARTH_OK);
+    assert_int_equal(n, N_PROMPT);
+    assert_int_equal(hearth_prompt_unpin(p.model, &longer, NULL, NULL), HEARTH_NOT_FOUND);
+    evict_all(&p);
+    assert_int_equal(n_known(&p, N_PROMPT, "ann"), 0);
+    place_close(p);
+}
+
+static void removing_rows_takes_their_pin_away(void **state)
+{
+    place p = place_open("removed", TINY);
+    hearth_request request = request_of(N_PROMPT, NULL);
+    hearth_stats stats;
+
+    (void)state;
+    for (int by_prompt = 0; by_prompt < 2; by_prompt++) {
+        stats = read_only(&p, N_PROMPT, NULL);
+        assert_int_equal(hearth_runtime_pin(p.runtime, stats.prompt_key, NULL), HEARTH_OK);
+        if (by_prompt)
+            assert_int_equal(hearth_prompt_remove(p.model, &request, NULL, NULL), HEARTH_OK);
+        else
+            assert_int_equal(hearth_runtime_remove(p.runtime, stats.prompt_key, NULL, NULL), HEARTH_OK);
+        assert_int_equal(hearth_runtime_unpin(p.runtime, stats.prompt_key, NULL), HEARTH_NOT_FOUND);
+        evict_all(&p);
+        assert_int_equal(n_known(&p, N_PROMPT, NULL), 0);
+    }
+    place_close(p);
+}
+
+static void pins_have_bounds(void **state)
+{
+    static const uint8_t nobody[32] = { 1 };
+    char path[PATH_BYTES];
+    place p = place_open("bounds", TINY);
+    hearth_stats stats = read_only(&p, N_PROMPT, NULL);
+    uint64_t bytes = hth_test_counters(p.runtime).disk_bytes;
+    hearth_error err;
+
+    (void)state;
+    place_close(p);
+    p = place_open_with("bounds", TINY, bytes * 3 / 2);
+    assert_int_equal(hearth_runtime_pin(p.runtime, stats.prompt_key, &err), HEARTH_FULL);
+    assert_non_null(strstr(err.message, "half of the quota"));
+    place_close(p);
+
+    /* So many names, of which one is no pin. */
+    p = place_open("bounds", TINY);
+    (void)snprintf(path, sizeof(path), "%s/bounds/pins", home);
+    assert_int_equal(mkdir(path, 0700), 0);
+    for (unsigned i = 0; i <= 1024; i++) {
+        FILE *file;
+
+        (void)snprintf(path, sizeof(path), i < 1024 ? "%s/bounds/pins/%064x" : "%s/bounds/pins/notes-%u", home, i);
+        file = fopen(path, "wb");
+        assert_non_null(file);
+        assert_int_equal(fclose(file), 0);
+    }
+    assert_int_equal(hearth_runtime_pin(p.runtime, stats.prompt_key, &err), HEARTH_FULL);
+    assert_non_null(strstr(err.message, "1024 pins"));
+    (void)snprintf(path, sizeof(path), "%s/bounds/pins/%064x", home, 7u);
+    assert_int_equal(remove(path), 0);
+    assert_int_equal(hearth_runtime_pin(p.runtime, stats.prompt_key, NULL), HEARTH_OK);
+
+    assert_int_equal(hearth_runtime_pin(p.runtime, nobody, &err), HEARTH_NOT_FOUND);
+    assert_int_equal(hearth_runtime_pin(p.runtime, NULL, &err), HEARTH_MISUSE);
+    assert_int_equal(hearth_runtime_pin(NULL, nobody, &err), HEARTH_MISUSE);
+    assert_int_equal(hearth_runtime_unpin(p.runtime, NULL, &err), HEARTH_MISUSE);
+    assert_int_equal(hearth_runtime_unpin(NULL, nobody, &err), HEARTH_MISUSE);
+    assert_int_equal(hearth_prompt_pin(NULL, NULL, NULL, NULL, &err), HEARTH_MISUSE);
+    assert_int_equal(hearth_prompt_unpin(p.model, NULL, NULL, &err), HEARTH_MISUSE);
+    place_close(p);
+}
+
 /* ---- away ---- */
 
 static void rows_go_by_key_and_by_prompt(void **state)
@@ -343,6 +522,10 @@ static void without_a_cache_there_is_nothing_to_do(void **state)
     assert_int_equal(hearth_prompt_export(p.model, &request, file_path, NULL, &err), HEARTH_UNSUPPORTED);
     assert_int_equal(hearth_prompt_remove(p.model, &request, NULL, &err), HEARTH_UNSUPPORTED);
     assert_int_equal(hearth_prompt_warm(p.model, &request, NULL, &err), HEARTH_UNSUPPORTED);
+    assert_int_equal(hearth_runtime_pin(p.runtime, nobody, &err), HEARTH_UNSUPPORTED);
+    assert_int_equal(hearth_runtime_unpin(p.runtime, nobody, &err), HEARTH_UNSUPPORTED);
+    assert_int_equal(hearth_prompt_pin(p.model, &request, NULL, NULL, &err), HEARTH_UNSUPPORTED);
+    assert_int_equal(hearth_prompt_unpin(p.model, &request, NULL, &err), HEARTH_UNSUPPORTED);
     place_close(p);
 }
 
@@ -355,6 +538,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(rows_are_brought_into_ram_ahead_of_use, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_not_there_is_not_warmed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_damaged_row_is_set_aside_while_it_is_warmed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_pinned_prefix_stays_until_it_is_unpinned, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_longer_row_does_not_replace_a_pinned_one, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_prompt_is_pinned_and_unpinned, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(removing_rows_takes_their_pin_away, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(pins_have_bounds, set_up, tear_down),
         cmocka_unit_test_setup_teardown(rows_go_by_key_and_by_prompt, set_up, tear_down),
         cmocka_unit_test_setup_teardown(without_a_cache_there_is_nothing_to_do, set_up, tear_down),
     };

@@ -1,0 +1,155 @@
+/*
+ * pins.c - see pins.h
+ */
+#include "cache/pins.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PATH_BYTES = 4096, NAME_BYTES = 2 * HTH_KEY_BYTES };
+
+static bool path_of(const char *directory, const hth_key *key, char path[PATH_BYTES])
+{
+    char hex[NAME_BYTES + 1];
+
+    hth_hex_encode(key->bytes, HTH_KEY_BYTES, hex);
+    return (size_t)snprintf(path, PATH_BYTES, "%s/%s", directory, hex) < PATH_BYTES;
+}
+
+static hearth_status too_long(const char *directory, hearth_error *err)
+{
+    return hth_fail(err, HEARTH_MISUSE, "the path '%.200s...' is too long", directory);
+}
+
+/* ---- all of them ---- */
+
+typedef struct reading {
+    hth_pins *pins;
+    bool out_of_memory;
+} reading;
+
+static bool read_name(const char *name, void *user_data)
+{
+    reading *r = user_data;
+    hth_pins *pins = r->pins;
+    hth_key key;
+
+    if (strlen(name) != NAME_BYTES || !hth_hex_decode(name, key.bytes, HTH_KEY_BYTES))
+        return true;
+    if (pins->n == pins->capacity) {
+        size_t capacity = pins->capacity ? 2 * pins->capacity : 16;
+        hth_key *grown = realloc(pins->keys, capacity * sizeof(*grown));
+
+        r->out_of_memory = !grown;
+        if (!grown)
+            return false;
+        pins->keys = grown;
+        pins->capacity = capacity;
+    }
+    pins->keys[pins->n++] = key;
+    return true;
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    return memcmp(((const hth_key *)a)->bytes, ((const hth_key *)b)->bytes, HTH_KEY_BYTES);
+}
+
+hearth_status hth_pins_read(const hth_fs *fs, const char *directory, hth_pins *out, hearth_error *err)
+{
+    hth_pins pins = { .keys = NULL };
+    reading r = { .pins = &pins };
+    hearth_status status = HEARTH_OK;
+    int rc = hth_fs_list(fs, directory, read_name, &r);
+
+    if (r.out_of_memory)
+        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the pins of a cache");
+    else if (rc != 0 && rc != -ENOENT)
+        status = hth_fail_errno(err, -rc, "cannot read the pins in '%s'", directory);
+    if (status != HEARTH_OK) {
+        hth_pins_deinit(&pins);
+        return status;
+    }
+    if (pins.n > 0)
+        qsort(pins.keys, pins.n, sizeof(pins.keys[0]), compare_keys);
+    *out = pins;
+    return HEARTH_OK;
+}
+
+void hth_pins_deinit(hth_pins *pins)
+{
+    free(pins->keys);
+    *pins = (hth_pins){ .keys = NULL };
+}
+
+bool hth_pins_has(const hth_pins *pins, const hth_key *key)
+{
+    return pins->n > 0 && bsearch(key, pins->keys, pins->n, sizeof(pins->keys[0]), compare_keys);
+}
+
+/* ---- one ---- */
+
+bool hth_pin_is_there(const hth_fs *fs, const char *directory, const hth_key *key)
+{
+    char path[PATH_BYTES];
+    hth_fs_stat st;
+
+    return path_of(directory, key, path) && hth_fs_stat_path(fs, path, &st) == 0;
+}
+
+static hearth_status check_number(const hth_fs *fs, const char *directory, hearth_error *err)
+{
+    hth_pins pins;
+    hearth_status status = hth_pins_read(fs, directory, &pins, err);
+
+    if (status != HEARTH_OK)
+        return status;
+    if (pins.n >= HTH_PINS_MAX)
+        status =
+            hth_fail(err, HEARTH_FULL, "'%s' has %zu pins, which is the limit; unpin one first", directory, pins.n);
+    hth_pins_deinit(&pins);
+    return status;
+}
+
+hearth_status hth_pin_add(const hth_fs *fs, const char *directory, const hth_key *key, bool durable, hearth_error *err)
+{
+    char path[PATH_BYTES];
+    hearth_status status;
+    int fd, rc;
+
+    if (!path_of(directory, key, path))
+        return too_long(directory, err);
+    if (hth_pin_is_there(fs, directory, key))
+        return HEARTH_OK;
+    rc = hth_fs_make_directory(fs, directory);
+    if (rc != 0 && rc != -EEXIST)
+        return hth_fail_errno(err, -rc, "cannot make the folder of pins '%s'", directory);
+    status = check_number(fs, directory, err);
+    if (status != HEARTH_OK)
+        return status;
+    fd = hth_fs_open(fs, path, HTH_FS_CREATE);
+    if (fd < 0 && fd != -EEXIST)
+        return hth_fail_errno(err, -fd, "cannot make the pin '%s'", path);
+    if (fd >= 0)
+        hth_fs_close(fs, fd);
+    rc = durable ? hth_fs_sync_directory(fs, directory) : 0;
+    return rc == 0 ? HEARTH_OK : hth_fail_errno(err, -rc, "the pin '%s' may not outlast a loss of power", path);
+}
+
+hearth_status hth_pin_remove(const hth_fs *fs, const char *directory, const hth_key *key, bool durable,
+                             hearth_error *err)
+{
+    char path[PATH_BYTES];
+    int rc;
+
+    if (!path_of(directory, key, path))
+        return too_long(directory, err);
+    rc = hth_fs_remove(fs, path);
+    if (rc == -ENOENT)
+        return hth_fail(err, HEARTH_NOT_FOUND, "the prefix is not pinned; 'hearth cache ls' shows what is");
+    if (rc == 0 && durable)
+        rc = hth_fs_sync_directory(fs, directory);
+    return rc == 0 ? HEARTH_OK : hth_fail_errno(err, -rc, "cannot remove the pin '%s'", path);
+}
