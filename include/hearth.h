@@ -39,8 +39,8 @@
  *              for that call. Strings inside results belong to the result.
  *   Threads    Every function may be called from any thread at any time; objects are locked inside. A handle must not
  *              be released while another thread is inside a call on that same handle.
- *   Callbacks  run on the thread named at their type, must not block for long, and may call hearth_cancel, hearth_linger, hearth_pause,
- *              hearth_model_ref and hearth_model_unref and nothing else of this library.
+ *   Callbacks  run on the thread named at their type, must not block for long, and may call hearth_cancel, hearth_linger,
+ *              hearth_pause, hearth_model_ref, _unref and _unload, hearth_events_close and _wake; nothing else of this library.
  *   Text       is UTF-8. Text given in is checked; text given out consists of whole characters.
  */
 #ifndef HEARTH_H
@@ -468,15 +468,15 @@ HEARTH_API hearth_status hearth_model_load(hearth_runtime *runtime, const char *
 HEARTH_API hearth_model *hearth_model_ref(hearth_model *model);
 
 /*
- * Give a reference back. The last one cancels what runs, saves what the context holds, and frees, which blocks. In a
- * callback it cancels and returns; saving and freeing follow on another thread, which hearth_runtime_close waits for. The
- * reference that a request was submitted with may be that one. Accepts NULL.
+ * Give a reference back. The last one cancels what runs. Saving what the context holds and freeing follow on a thread of
+ * the library, which hearth_runtime_close waits for; until then on_work is told, and hearth_runtime_models with capacity 0
+ * counts the model. Does not block; legal in a callback, also for the reference that a request uses. Accepts NULL.
  */
 HEARTH_API void hearth_model_unref(hearth_model *model);
 
 /*
  * Unload: no new request is accepted (HEARTH_CANCELLED); those running go on, and the memory is given back when the
- * last of them has ended. The caller's reference stays valid and must still be given back. Does not block.
+ * last of them has ended. The caller's reference must still be given back. Does not block; legal in a callback.
  */
 HEARTH_API void hearth_model_unload(hearth_model *model);
 

@@ -317,7 +317,7 @@ hearth_status hth_model_load_engine(hearth_runtime *runtime, const char *path, c
     if (status == HEARTH_OK)
         status = load_engine(model, path, &given, err);
     if (status != HEARTH_OK) {
-        hearth_model_unref(model);
+        hth_model_end(model); /* nobody else knows of it */
         return status;
     }
     *out = model;
@@ -380,7 +380,7 @@ hearth_status hearth_model_load(hearth_runtime *runtime, const char *path, const
     assert(model);
     status = hth_model_identify(model, err);
     if (status != HEARTH_OK) {
-        hearth_model_unref(model);
+        hth_model_end(model); /* likewise */
         return status;
     }
     *out = model;

@@ -128,7 +128,7 @@ static hearth_status run(load *one, hearth_model **out, hearth_error *err)
                                           : hth_fail(err, HEARTH_CANCELLED, "loading '%s' was cancelled", one->path);
     (void)note_identifying(one, NULL);
     if (status != HEARTH_OK) {
-        hearth_model_unref(model);
+        hth_model_end(model); /* nobody else knows of it */
         return status;
     }
     *out = model;

@@ -4,7 +4,7 @@
  * Two lifetimes. The handle (hearth_model) lives as long as somebody has a reference. The engine part (weights,
  * context, scheduler) lives from load until unloading, shutting down or the last reference; calls that touch it count
  * themselves in and out, so it is freed only when nobody is inside. Freeing waits for running requests and joins a
- * thread, so unloading does it on a thread of its own.
+ * thread, so unloading does it on a thread of its own, and the last reference has it done by the runtime's (runtime.c).
  */
 #include "models/model.h"
 
@@ -55,13 +55,14 @@ void hth_model_leave(hearth_model *model)
 }
 
 /* Refuse new users; true for the one caller who is to free the engine part. */
-static bool begin_unloading(hearth_model *model)
+static bool claim_engine_part(hearth_model *model)
 {
     bool first;
 
     pthread_mutex_lock(&model->lock);
-    first = !model->unloading;
+    first = !model->is_claimed;
     model->unloading = true;
+    model->is_claimed = true;
     pthread_mutex_unlock(&model->lock);
     return first;
 }
@@ -114,17 +115,20 @@ static void join_unloader(hearth_model *model)
 
 void hearth_model_unload(hearth_model *model)
 {
-    bool started;
+    bool begins;
 
-    if (!model || !begin_unloading(model))
+    if (!model)
         return;
     pthread_mutex_lock(&model->lock);
-    hth_scheduler_refuse(model->scheduler); /* it is there: only who began unloading may free it */
-    started = pthread_create(&model->unloader, NULL, unload_when_idle, model) == 0;
-    model->has_unloader = started;
+    begins = !model->unloading;
+    model->unloading = true;
+    if (begins) {
+        hth_scheduler_refuse(model->scheduler); /* it is there: nobody has claimed it */
+        /* Without a thread the memory is kept until the last reference is given back: it does not block. */
+        model->has_unloader = pthread_create(&model->unloader, NULL, unload_when_idle, model) == 0;
+        model->is_claimed = model->has_unloader;
+    }
     pthread_mutex_unlock(&model->lock);
-    if (!started)
-        (void)unload_when_idle(model); /* without a thread it blocks, which is better than keeping the memory */
 }
 
 void hth_model_stop_identifying(hearth_model *model)
@@ -152,7 +156,7 @@ void hth_model_shut_down(hearth_model *model)
 
     if (!model)
         return;
-    first = begin_unloading(model);
+    first = claim_engine_part(model);
     cancel_work(model);
     if (first) {
         free_engine_part(model);
@@ -207,13 +211,17 @@ void hth_model_end(hearth_model *model)
 
 void hearth_model_unref(hearth_model *model)
 {
+    bool is_handle;
+
     if (!model || atomic_fetch_sub_explicit(&model->references, 1, memory_order_acq_rel) != 1)
         return;
-    if (!hth_scheduler_is_this_thread()) {
+    pthread_mutex_lock(&model->lock);
+    is_handle = model->engine_gone;
+    pthread_mutex_unlock(&model->lock);
+    if (is_handle) { /* the runtime may be closed, and there is nothing to wait for */
         hth_model_end(model);
         return;
     }
-    /* It would wait for itself, or for one that waits for it. */
     cancel_work(model);
     hth_runtime_end_model(model->runtime, model);
 }

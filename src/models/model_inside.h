@@ -49,7 +49,8 @@ struct hearth_model {
     pthread_cond_t users_changed;
     unsigned users;   /* calls inside the engine part */
     bool unloading;   /* no new users */
-    bool engine_gone; /* the engine part was freed */
+    bool is_claimed;  /* somebody is about to free the engine part */
+    bool engine_gone; /* it was freed */
     bool has_unloader;
     pthread_t unloader;
 };

@@ -5,9 +5,8 @@
  * engine part is freed, its handle stays), then the cache, and drops the caller's reference; the memory goes with the
  * last model handle.
  *
- * A model ends where its last reference is given back, but for a callback: its thread is one that a model's end waits for.
- * So a thread is started then, the ender, which ends such models one after the other and ends itself when there are none
- * left.
+ * Giving a model's last reference back does not block, wherever it happens: a thread is started, the ender, which ends
+ * such models one after the other, and ends itself when there are none left. Closing the runtime waits for it.
  */
 #include "models/runtime.h"
 
@@ -47,7 +46,7 @@ struct hearth_runtime {
     size_t n_models;
     size_t capacity_models;
     bool closing;
-    hearth_model *to_end; /* models whose last reference was given back in a callback; they are in models, too */
+    hearth_model *to_end; /* models whose last reference was given back */
     bool ender_works;     /* on to_end */
     bool has_ender;       /* to be joined */
     pthread_t ender;
@@ -306,7 +305,7 @@ hearth_status hearth_runtime_open(const hearth_runtime_options *options, hearth_
     return HEARTH_OK;
 }
 
-/* ---- models that end in callbacks ---- */
+/* ---- models that end ---- */
 
 static void end_models_locked(hearth_runtime *runtime)
 {
@@ -328,6 +327,7 @@ static void *run_ender(void *user_data)
     pthread_mutex_lock(&runtime->lock);
     end_models_locked(runtime);
     runtime->ender_works = false;
+    pthread_cond_broadcast(&runtime->models_changed);
     pthread_mutex_unlock(&runtime->lock);
     return NULL;
 }
@@ -363,15 +363,15 @@ void hearth_runtime_close(hearth_runtime *runtime)
     hth_loads_end(runtime->loads);
     pthread_mutex_lock(&runtime->lock);
     runtime->closing = true;
-    while (runtime->n_models > 0) {
-        hearth_model *model = runtime->models[runtime->n_models - 1];
+    while (runtime->n_models > 0 || runtime->to_end || runtime->ender_works) {
+        hearth_model *model = runtime->n_models > 0 ? runtime->models[runtime->n_models - 1] : NULL;
 
         if (runtime->to_end && !runtime->ender_works) { /* no thread could be started for it */
             end_models_locked(runtime);
             continue;
         }
-        if (!hth_model_try_ref(model)) {
-            pthread_cond_wait(&runtime->models_changed, &runtime->lock); /* its last reference is being given back */
+        if (!model || !hth_model_try_ref(model)) {
+            pthread_cond_wait(&runtime->models_changed, &runtime->lock); /* its last reference was given back */
             continue;
         }
         runtime->n_models--;
@@ -381,7 +381,7 @@ void hearth_runtime_close(hearth_runtime *runtime)
         pthread_mutex_lock(&runtime->lock);
     }
     pthread_mutex_unlock(&runtime->lock);
-    join_ender(runtime); /* there is no model any more that it could get */
+    join_ender(runtime); /* models that are left are handles, which need no thread to end */
     if (hth_cache_close(runtime->cache, CLOSE_WRITES_MS)) {
         runtime->cache = NULL;
         hth_runtime_unref(runtime);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "support/cmocka_all.h"
 #include "support/greedy.h"
@@ -32,6 +33,18 @@ hearth_runtime *hth_test_runtime_open(const hearth_runtime_options *options)
     if (hearth_runtime_open(options, &runtime, &err) != HEARTH_OK)
         fail_msg("%s", err.message);
     return runtime;
+}
+
+void hth_test_model_end(hearth_runtime *runtime, hearth_model *model)
+{
+    size_t n_before = 0, n = 0;
+
+    assert_int_equal(hearth_runtime_models(runtime, NULL, 0, &n_before, NULL), HEARTH_OK);
+    hearth_model_unref(model);
+    do {
+        usleep(1000);
+        assert_int_equal(hearth_runtime_models(runtime, NULL, 0, &n, NULL), HEARTH_OK);
+    } while (n == n_before);
 }
 
 hearth_model *hth_test_model_load(hearth_runtime *runtime, const char *path, const hearth_model_options *options)

@@ -15,6 +15,9 @@ hearth_runtime *hth_test_runtime_open(const hearth_runtime_options *options);
 /* options may be NULL. */
 hearth_model *hth_test_model_load(hearth_runtime *runtime, const char *path, const hearth_model_options *options);
 
+/* Give the last reference back, and wait until the model has saved what it held and is gone. */
+void hth_test_model_end(hearth_runtime *runtime, hearth_model *model);
+
 /* What most tests of a model need; to be a test's fixture, released by hth_test_stub_tear_down. */
 typedef struct hth_test_stub {
     char *directory; /* of the cache */

@@ -142,7 +142,7 @@ static void a_growing_conversation_leaves_one_tail_and_every_turn_is_still_exact
     open_again(f);
     model = hth_test_model_load(f->runtime, "stub:", NULL);
     expect_every_turn_exact(c, model); /* from the disk */
-    hearth_model_unref(model);
+    hth_test_model_end(f->runtime, model);
     hth_test_flush(f->runtime);
     /* A reply that was given again is in the longer rows; one that went on into another block leaves its end there. */
     assert_in_range(hth_test_n_files(f->directory, "-tail.kvc"), 1, 2);
@@ -282,7 +282,7 @@ static void a_prompt_without_its_logits_is_evaluated_from_its_last_boundary(void
         const hearth_result *again, *once_more;
         char *logits;
 
-        hearth_model_unref(model);
+        hth_test_model_end(f->runtime, model);
         hth_test_flush(f->runtime);
         while (hth_test_n_files(f->directory, "-logits.kvc") > 0) {
             logits = hth_test_file(f->directory, "-logits.kvc");

@@ -1,8 +1,8 @@
 /*
  * last_reference_test.c - a model's last reference may be given back anywhere, also in one of its own callbacks
  *
- * Whoever gives it back ends the model, which joins the scheduler's thread. In a callback that is the thread itself, or
- * one that waits for it.
+ * The end of a model joins the scheduler's thread. Who gives the last reference back does not wait for that: in a callback
+ * he would wait for himself.
  */
 #include <pthread.h>
 
@@ -171,6 +171,82 @@ static void a_model_that_is_unloaded_may_be_given_back_there_too(void **state)
     holder_deinit(&h);
 }
 
+static bool unload_at_text(uint64_t id, const char *text, size_t n_bytes, void *user_data)
+{
+    holder *h = user_data;
+
+    (void)id, (void)text, (void)n_bytes;
+    hearth_model_unload(h->model);
+    return true;
+}
+
+static void a_model_may_be_unloaded_in_a_callback(void **state)
+{
+    hth_test_stub *f = *state;
+    holder h;
+
+    holder_init(&h, load(f->runtime));
+    submit(h.model, &h, unload_at_text, note_end);
+    wait_for_end(&h);
+    assert_int_equal(h.status, HEARTH_OK); /* what runs goes on */
+    assert_int_equal(h.n_tokens, N_TOKENS);
+    hearth_model_unref(h.model);
+    holder_deinit(&h);
+}
+
+/* ---- on a thread of the caller's ---- */
+
+typedef struct gate {
+    holder holder;
+    bool is_held, is_open; /* under the holder's lock */
+} gate;
+
+static bool hold(uint64_t id, const char *text, size_t n_bytes, void *user_data)
+{
+    gate *g = user_data;
+
+    (void)id, (void)text, (void)n_bytes;
+    pthread_mutex_lock(&g->holder.lock);
+    g->is_held = true;
+    pthread_cond_broadcast(&g->holder.changed);
+    while (!g->is_open)
+        pthread_cond_wait(&g->holder.changed, &g->holder.lock);
+    pthread_mutex_unlock(&g->holder.lock);
+    return true;
+}
+
+static size_t n_models(hearth_runtime *runtime)
+{
+    size_t n = 0;
+
+    assert_int_equal(hearth_runtime_models(runtime, NULL, 0, &n, NULL), HEARTH_OK);
+    return n;
+}
+
+static void giving_it_back_waits_for_nothing(void **state)
+{
+    hth_test_stub *f = *state;
+    gate g = { .is_open = false };
+
+    holder_init(&g.holder, load(f->runtime));
+    submit(g.holder.model, &g.holder, hold, note_end); /* the holder is the gate's beginning */
+    pthread_mutex_lock(&g.holder.lock);
+    while (!g.is_held)
+        pthread_cond_wait(&g.holder.changed, &g.holder.lock);
+    pthread_mutex_unlock(&g.holder.lock);
+    hearth_model_unref(g.holder.model); /* whose scheduler's thread stands */
+    assert_int_equal(n_models(f->runtime), 1);
+    pthread_mutex_lock(&g.holder.lock);
+    g.is_open = true;
+    pthread_cond_broadcast(&g.holder.changed);
+    pthread_mutex_unlock(&g.holder.lock);
+    wait_for_end(&g.holder);
+    assert_int_equal(g.holder.status, HEARTH_CANCELLED);
+    hearth_runtime_close(f->runtime);
+    open_again(f);
+    holder_deinit(&g.holder);
+}
+
 /* ---- in those of another model ---- */
 
 static void two_models_may_give_each_other_back(void **state)
@@ -224,6 +300,10 @@ int main(void)
                                         hth_test_runtime_set_up, hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(its_other_requests_end_too, hth_test_runtime_set_up, hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(a_model_that_is_unloaded_may_be_given_back_there_too, hth_test_runtime_set_up,
+                                        hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(a_model_may_be_unloaded_in_a_callback, hth_test_runtime_set_up,
+                                        hth_test_stub_tear_down),
+        cmocka_unit_test_setup_teardown(giving_it_back_waits_for_nothing, hth_test_runtime_set_up,
                                         hth_test_stub_tear_down),
         cmocka_unit_test_setup_teardown(two_models_may_give_each_other_back, hth_test_runtime_set_up,
                                         hth_test_stub_tear_down),

@@ -8,6 +8,7 @@
 #include "models/fingerprint.h"
 #include "models/fingerprinting.h"
 #include "models/model.h"
+#include "support/api.h"
 #include "support/slow_file.h"
 #include "support/support.h"
 
@@ -264,7 +265,7 @@ static void who_watches_sees_that_the_file_is_still_read(void **state)
     pthread_mutex_lock(&w.lock);
     assert_true(w.n_begun >= 20);
     pthread_mutex_unlock(&w.lock);
-    hearth_model_unref(model);
+    hth_test_model_end(f->runtime, model);
     assert_false(w.is_at_work);
     pthread_mutex_destroy(&w.lock);
 }

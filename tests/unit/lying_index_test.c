@@ -23,7 +23,7 @@ static const hearth_result *ask(const char *directory, const char *prompt)
     hearth_request request = hth_test_greedy(prompt, REPLY_TOKENS);
     const hearth_result *result = hth_test_complete(model, &request);
 
-    hearth_model_unref(model);
+    hth_test_model_end(runtime, model);
     hth_test_flush(runtime);
     hearth_runtime_close(runtime);
     return result;

@@ -47,7 +47,7 @@ static hearth_stats ask(hearth_runtime *runtime, const char *prompt)
     hearth_stats stats = *result->stats;
 
     hearth_result_unref(result);
-    hearth_model_unref(model);
+    hth_test_model_end(runtime, model);
     hth_test_flush(runtime);
     return stats;
 }

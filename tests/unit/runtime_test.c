@@ -128,7 +128,7 @@ static void a_shared_beginning_is_used_to_the_token(void **state)
     assert_true(after.rows_saved - before.rows_saved <= 6); /* new blocks, tails, logits; not the shared ones again */
     hearth_result_unref(result);
     hearth_result_unref(alone);
-    hearth_model_unref(model);
+    hth_test_model_end(f->runtime, model);
     free(first);
     free(second);
 }
@@ -420,7 +420,7 @@ static void giving_back_the_last_reference_ends_its_requests(void **state)
     stream_init(&s, model, &request);
     assert_int_equal(hearth_submit(model, &request, NULL, NULL), HEARTH_OK);
     await_text(&s);
-    hearth_model_unref(model);
+    hth_test_model_end(f->runtime, model);
     assert_int_equal(s.n_done, 1);
 }
 
@@ -440,7 +440,7 @@ static void loaded_models_are_listed(void **state)
     assert_ptr_equal(listed[1], b);
     for (size_t i = 0; i < n; i++)
         hearth_model_unref(listed[i]);
-    hearth_model_unref(a);
+    hth_test_model_end(f->runtime, a);
     assert_int_equal(hearth_runtime_models(f->runtime, NULL, 0, &n, NULL), HEARTH_OK);
     assert_int_equal(n, 1);
     hearth_model_unref(b);

@@ -19,6 +19,7 @@
 #include "base/os.h"
 #include "server/sandbox.h"
 #include "support/child.h"
+#include "support/api.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
 
@@ -394,7 +395,7 @@ static void work(fixture *f, const char *model_path)
         if (round == 0)
             enter_calls();
         complete(model, prompt);
-        hearth_model_unref(model);
+        hth_test_model_end(runtime, model);
         require(hearth_runtime_counters(runtime, &counters, &err) == HEARTH_OK);
         require(round == 0 ? counters.rows_saved > 0 : counters.hits_exact == 1); /* from the disk */
         require(counters.writes_failed == 0);
