@@ -23,10 +23,9 @@
 static const char usage[] =
     "usage: hearth serve -m [NAME=]FILE [-m [NAME=]FILE]... [--config FILE] [OPTIONS]\n"
     "\n"
-    "Serves models over HTTP, with the APIs of OpenAI, Anthropic and llama.cpp. Each model runs in a process of its "
-    "own,\n"
-    "which is started again when it dies; requests go on where they were. What was read once is not computed again,\n"
-    "also after a restart.\n"
+    "Serves models over HTTP, with the APIs of OpenAI, Anthropic, Ollama and llama.cpp. Each model runs in a worker\n"
+    "process. When a worker dies, a new one takes over and continues its requests. A prompt that was computed once is\n"
+    "not computed again, also after a restart.\n"
     "\n";
 
 static const char closing[] =
