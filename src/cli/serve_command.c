@@ -131,8 +131,7 @@ static bool find_program(serve *s)
 {
     if (hth_os_program_path(s->program, sizeof(s->program)))
         return true;
-    (void)fputs("hearth: the program's own file cannot be found, which is needed to start workers; is /proc mounted?\n",
-                stderr);
+    (void)fputs("hearth: cannot find the program's own file, which starts the workers; is /proc mounted?\n", stderr);
     return false;
 }
 
@@ -193,8 +192,8 @@ static int act(serve *s, hth_problems *problems)
         return HTH_EXIT_FAILED;
     }
     if (s->flags.print_config && (s->flags.n_api_keys > 0 || s->flags.api_key_file))
-        (void)fputs("hearth: warning: keys of --api-key and --api-key-file are not in what was printed; 'keys' names a "
-                    "file of keys\n",
+        (void)fputs("hearth: warning: the printed configuration lacks the keys of --api-key and --api-key-file; put "
+                    "them into a file, which 'keys' names\n",
                     stderr);
     return s->flags.check || s->flags.print_config ? HTH_EXIT_OK : run(s);
 }
