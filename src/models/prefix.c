@@ -24,14 +24,18 @@ static hearth_status check_has_cache(const hearth_model *model, hearth_error *er
     return HEARTH_OK;
 }
 
-static hearth_status enter(hearth_model *model, const char *function, hearth_error *err)
+/* For a tenant's rows; ends with hth_model_leave. */
+static hearth_status enter(hearth_model *model, const char *function, const char *cache_salt,
+                           hth_keyspace *keyspace_out, hearth_error *err)
 {
     hearth_status status = hth_model_enter(model, function, err);
 
     if (status != HEARTH_OK)
         return status;
     status = check_has_cache(model, err);
-    if (status != HEARTH_OK)
+    if (status == HEARTH_OK)
+        *keyspace_out = hth_model_keyspace(model, cache_salt);
+    else
         hth_model_leave(model);
     return status;
 }
@@ -102,12 +106,11 @@ static hearth_status save(hearth_model *model, const hth_keyspace *keyspace, con
 hearth_status hth_prefix_save(hearth_model *model, const char *cache_salt, const hearth_token *tokens,
                               uint32_t n_tokens, const char *path, hth_prefix_saved *out, hearth_error *err)
 {
-    hearth_status status = enter(model, "hth_prefix_save", err);
     hth_keyspace keyspace;
+    hearth_status status = enter(model, "hth_prefix_save", cache_salt, &keyspace, err);
 
     if (status != HEARTH_OK)
         return status;
-    keyspace = hth_model_keyspace(model, cache_salt);
     status = save(model, &keyspace, tokens, n_tokens, path, out, err);
     hth_model_leave(model);
     return status;
@@ -118,15 +121,13 @@ hearth_status hth_prefix_save(hearth_model *model, const char *cache_salt, const
 hearth_status hth_prefix_restore(hearth_model *model, const char *cache_salt, const char *path,
                                  hth_prefix_restored *out, hearth_error *err)
 {
-    hearth_status status = enter(model, "hth_prefix_restore", err);
-    hth_import_options options = { .keeps_tokens = true };
     hth_keyspace keyspace;
+    hearth_status status = enter(model, "hth_prefix_restore", cache_salt, &keyspace, err);
+    hth_import_options options = { .keeps_tokens = true, .keyspace = &keyspace };
     hth_imported imported;
 
     if (status != HEARTH_OK)
         return status;
-    keyspace = hth_model_keyspace(model, cache_salt);
-    options.keyspace = &keyspace;
     options.n_tokens_max = model->place.n_ctx;
     options.signing_key = hth_cache_signing_key(model->place.cache);
     status = check_is_plain(model, err);
@@ -237,12 +238,11 @@ static hearth_status erase(hearth_model *model, const hth_keyspace *keyspace, co
 hearth_status hth_prefix_erase(hearth_model *model, const char *cache_salt, const hearth_token *tokens,
                                uint32_t n_tokens, uint32_t n_kept, uint32_t *n_erased_out, hearth_error *err)
 {
-    hearth_status status = enter(model, "hth_prefix_erase", err);
     hth_keyspace keyspace;
+    hearth_status status = enter(model, "hth_prefix_erase", cache_salt, &keyspace, err);
 
     if (status != HEARTH_OK)
         return status;
-    keyspace = hth_model_keyspace(model, cache_salt);
     status = erase(model, &keyspace, tokens, n_tokens, n_kept, n_erased_out, err);
     hth_model_leave(model);
     return status;
