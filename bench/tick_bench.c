@@ -19,6 +19,7 @@
 #include "engine/backend.h"
 #include "measure.h"
 #include "report.h"
+#include "stub/backend.h"
 
 enum { N_SEQUENCES = 64, N_SEQUENCES_MAX = 128, ROUNDS = 10, N_PROMPT = 16, N_PREDICT = 200, N_AT_ENDS = 8 };
 enum { N_WAITING_MAX = 10000, WAITING_ROUNDS = 3, QUEUE_TIMEOUT_MS = 3600000 };

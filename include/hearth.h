@@ -457,7 +457,8 @@ HEARTH_API hearth_status hearth_runtime_add_strategy(hearth_runtime *runtime, co
 /*
  * Load a model and start its scheduler thread.
  *
- * path     a GGUF file, or "stub:" for a deterministic fake model without a file, for tests.
+ * path     a GGUF file; or "NAME:arguments" for another engine than llama.cpp, whose module hearth-NAME.so somebody put
+ *          into the engine directory (NAME: up to 16 of a-z).
  * options  NULL means the defaults. Strings are copied.
  * out      receives a reference; release it with hearth_model_unref.
  *
@@ -559,6 +560,143 @@ HEARTH_API hearth_status hearth_tokenize(hearth_model *model, const char *text, 
  */
 HEARTH_API hearth_status hearth_detokenize(hearth_model *model, const hearth_token *tokens, size_t n_tokens,
                                            bool special, char **text_out, size_t *n_out, hearth_error *err);
+
+/*
+ * Tokens to text, a few at a time, as a model draws them: characters that are spread over several tokens come out whole. One
+ * thread at a time. It holds a reference of its model.
+ */
+typedef struct hearth_detokenizer hearth_detokenizer;
+
+/* special: write control tokens by name instead of leaving them out. Release it with hearth_detokenizer_free. */
+HEARTH_API hearth_status hearth_detokenizer_new(hearth_model *model, bool special, hearth_detokenizer **out,
+                                                hearth_error *err);
+/*
+ * Feed tokens, [n_tokens], and receive the text that they complete: whole characters, terminated, *n_out bytes, borrowed
+ * until the next call; "" if there is none. Up to three bytes of an incomplete character are held back. Bytes that cannot
+ * become a character are replaced by U+FFFD.
+ *
+ * HEARTH_MISUSE if a token is not in the vocabulary, HEARTH_UNSUPPORTED if the model has none, HEARTH_CANCELLED after
+ * unloading, HEARTH_NO_MEMORY: none of the tokens was read, and the call can be repeated.
+ */
+HEARTH_API hearth_status hearth_detokenizer_feed(hearth_detokenizer *detokenizer, const hearth_token *tokens,
+                                                 size_t n_tokens, const char **text_out, size_t *n_out,
+                                                 hearth_error *err);
+/*
+ * The text ends here: receive U+FFFD for an incomplete character that was held back, else "". Borrowed as above. The next
+ * token begins a new text. Works after unloading, too.
+ */
+HEARTH_API hearth_status hearth_detokenizer_finish(hearth_detokenizer *detokenizer, const char **text_out,
+                                                   size_t *n_out, hearth_error *err);
+/* Accepts NULL. Gives the model's reference back, which blocks where it is the last (hearth_model_unref). */
+HEARTH_API void hearth_detokenizer_free(hearth_detokenizer *detokenizer);
+
+/* ---- the vocabulary ---------------------------------------------------------------------------------------------- */
+
+/* How a model cuts text into tokens. The names are those of llama.cpp. */
+typedef enum hearth_vocabulary_type {
+    HEARTH_VOCABULARY_NONE = 0, /* there is none: the model takes and gives token ids only */
+    HEARTH_VOCABULARY_SPM = 1,  /* SentencePiece, byte-level BPE with byte fallback */
+    HEARTH_VOCABULARY_BPE = 2,  /* byte-level BPE */
+    HEARTH_VOCABULARY_WPM = 3,  /* WordPiece */
+    HEARTH_VOCABULARY_UGM = 4,  /* SentencePiece, Unigram */
+    HEARTH_VOCABULARY_RWKV = 5, /* greedy */
+    HEARTH_VOCABULARY_OTHER = 6,
+} hearth_vocabulary_type;
+
+/* "bpe". A static string. */
+HEARTH_API const char *hearth_vocabulary_type_name(hearth_vocabulary_type type);
+
+typedef struct hearth_vocabulary {
+    size_t struct_size;
+    hearth_vocabulary_type type;
+    uint32_t n_tokens; /* ids are 0 .. n_tokens - 1 */
+    bool adds_bos;     /* HEARTH_TOKENIZE_BOS puts HEARTH_SPECIAL_BOS before a text */
+    bool adds_eos;     /* and HEARTH_SPECIAL_EOS after it */
+} hearth_vocabulary;
+
+/* Fill vocabulary (struct_size set by the caller). Works after unloading, too. */
+HEARTH_API hearth_status hearth_model_vocabulary(hearth_model *model, hearth_vocabulary *out, hearth_error *err);
+
+/* More bytes than any token has. */
+#define HEARTH_TOKEN_BYTES_MAX 4096
+
+/*
+ * The bytes that a token stands for; control tokens give their name. They need not be whole characters.
+ *
+ * bytes  receives *n_out bytes, which are not terminated. NULL with capacity 0: only *n_out is written.
+ *
+ * HEARTH_TOO_LONG if they exceed capacity (HEARTH_TOKEN_BYTES_MAX is enough); HEARTH_MISUSE if the token is not in the
+ * vocabulary; HEARTH_UNSUPPORTED if the model has no vocabulary; HEARTH_CANCELLED after unloading.
+ */
+HEARTH_API hearth_status hearth_token_bytes(hearth_model *model, hearth_token token, char *bytes, size_t capacity,
+                                            size_t *n_out, hearth_error *err);
+
+/* Properties of a token, as a set. */
+enum {
+    HEARTH_TOKEN_NORMAL = 1,
+    HEARTH_TOKEN_CONTROL = 2,      /* structure, not text: hearth_detokenize leaves it out */
+    HEARTH_TOKEN_USER_DEFINED = 4, /* added to the vocabulary as one piece of text */
+    HEARTH_TOKEN_UNKNOWN = 8,      /* stands for text that the vocabulary has no tokens for */
+    HEARTH_TOKEN_UNUSED = 16,      /* a place that was kept free */
+    HEARTH_TOKEN_BYTE = 32,        /* stands for one byte, perhaps a part of a character */
+    HEARTH_TOKEN_END = 64,         /* a model that draws it ends its reply */
+};
+
+/* Write a token's HEARTH_TOKEN_... to *flags_out; 0: its file says nothing of it. Statuses as hearth_token_bytes. */
+HEARTH_API hearth_status hearth_token_flags(hearth_model *model, hearth_token token, unsigned *flags_out,
+                                            hearth_error *err);
+
+/* Tokens that have a role of their own. */
+typedef enum hearth_special {
+    HEARTH_SPECIAL_BOS = 0,        /* beginning of a text */
+    HEARTH_SPECIAL_EOS = 1,        /* end of a text */
+    HEARTH_SPECIAL_EOT = 2,        /* end of a turn */
+    HEARTH_SPECIAL_SEP = 3,        /* between two texts */
+    HEARTH_SPECIAL_NEWLINE = 4,    /* a line's end */
+    HEARTH_SPECIAL_PAD = 5,        /* nothing */
+    HEARTH_SPECIAL_MASK = 6,       /* a token to be guessed */
+    HEARTH_SPECIAL_FIM_PREFIX = 7, /* fill in the middle: the text before the gap follows */
+    HEARTH_SPECIAL_FIM_SUFFIX = 8, /* the text after the gap follows */
+    HEARTH_SPECIAL_FIM_MIDDLE = 9, /* the text in the gap follows */
+    HEARTH_SPECIAL_FIM_PAD = 10,
+    HEARTH_SPECIAL_FIM_REPOSITORY = 11, /* a repository's name follows */
+    HEARTH_SPECIAL_FIM_FILE = 12,       /* a file's name follows */
+} hearth_special;
+enum { HEARTH_SPECIALS = 13 };
+
+/* "bos", "fim_prefix". A static string. */
+HEARTH_API const char *hearth_special_name(hearth_special role);
+
+/*
+ * Write the token of that role to *out; -1: the model has none. Several roles may have the same token. HEARTH_MISUSE for a
+ * role that is none. Works after unloading, too.
+ */
+HEARTH_API hearth_status hearth_special_token(hearth_model *model, hearth_special role, hearth_token *out,
+                                              hearth_error *err);
+
+/* ---- metadata ---------------------------------------------------------------------------------------------------- */
+
+/*
+ * What a model's file says of itself: GGUF's key-value pairs with their values as text ("llama", "4096", "true"), but for
+ * those whose values are arrays. Bytes that are not UTF-8 are replaced by U+FFFD. HEARTH_CANCELLED after unloading.
+ */
+
+/* How many pairs there are. */
+HEARTH_API hearth_status hearth_model_metadata_count(hearth_model *model, size_t *n_out, hearth_error *err);
+/*
+ * The value of a key such as "general.architecture": a new string, terminated and *n_out bytes long (n_out may be NULL),
+ * released with hearth_free. HEARTH_NOT_FOUND if there is none.
+ */
+HEARTH_API hearth_status hearth_model_metadata(hearth_model *model, const char *key, char **value_out, size_t *n_out,
+                                               hearth_error *err);
+/*
+ * The key of pair number index: a new string, released with hearth_free. The order is the same as long as the model is
+ * loaded. HEARTH_NOT_FOUND if index is not below hearth_model_metadata_count.
+ */
+HEARTH_API hearth_status hearth_model_metadata_key(hearth_model *model, size_t index, char **key_out,
+                                                   hearth_error *err);
+
+/* ---- conversations as text --------------------------------------------------------------------------------------- */
 
 typedef struct hearth_chat_message {
     const char *role; /* "system", "user", "assistant" */

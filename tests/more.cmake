@@ -10,8 +10,9 @@ foreach(language c cpp)
 endforeach()
 
 add_test(NAME headers/layers COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/headers/layers.sh ${CMAKE_SOURCE_DIR})
+add_test(NAME headers/docs COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/headers/docs.sh ${CMAKE_SOURCE_DIR})
 add_test(NAME headers/symbols COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/headers/symbols.sh $<TARGET_FILE:hearth_shared>
-  $<TARGET_FILE:hearth-llama>)
+  $<TARGET_FILE:hearth-llama> $<TARGET_FILE:hearth-stub>)
 
 # The replaced attention, linked with the engine as the engine module is. Not under ThreadSanitizer, to which all that the
 # engine's threads and the test share looks like a race, the engine being a part of the program; unit/attention is there.
@@ -70,6 +71,7 @@ if(NOT APPLE)
   # Readings of grammars are counted.
   target_compile_definitions(test_unit_replies_grammar PRIVATE HTH_TEST_WRAPS_GBNF)
   target_link_options(test_unit_replies_grammar PRIVATE -Wl,--wrap=hth_gbnf_new)
+  hth_link_stub(test_unit_replies_grammar)
   # A byte into a pipe is held up.
   target_compile_definitions(test_unit_run_many PRIVATE HTH_TEST_WRAPS_WRITE)
   target_link_options(test_unit_run_many PRIVATE -Wl,--wrap=write)

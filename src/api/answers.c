@@ -40,7 +40,7 @@ static void add_piece(hearth_model *model, hearth_token token, hth_buffer *out)
     size_t n = 0;
 
     hth_buffer_add_text(out, ",\"piece\":");
-    if (hth_model_piece(model, token, piece, sizeof(piece), &n, NULL) == HEARTH_OK && hth_utf8_is_valid(piece, n))
+    if (hearth_token_bytes(model, token, piece, sizeof(piece), &n, NULL) == HEARTH_OK && hth_utf8_is_valid(piece, n))
         hth_buffer_add_json_take(out, json_stringn(piece, n));
     else
         add_bytes(piece, n, out);

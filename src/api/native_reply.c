@@ -17,7 +17,7 @@ static json_t *token_bytes(hearth_model *model, hearth_token token)
     char piece[HTH_PIECE_BYTES_MAX];
     size_t n = 0;
 
-    if (hth_model_piece(model, token, piece, sizeof(piece), &n, NULL) != HEARTH_OK)
+    if (hearth_token_bytes(model, token, piece, sizeof(piece), &n, NULL) != HEARTH_OK)
         n = 0; /* the token is told without */
     for (size_t i = 0; i < n; i++)
         json_array_append_new(bytes, json_integer((unsigned char)piece[i]));

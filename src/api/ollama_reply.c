@@ -35,7 +35,7 @@ static json_t *logprob_json(hth_api_reply *reply, const hearth_logprob *from)
     size_t n = 0;
     bool is_whole;
 
-    if (hth_model_piece(reply->hearth, from->token, piece, sizeof(piece), &n, NULL) != HEARTH_OK)
+    if (hearth_token_bytes(reply->hearth, from->token, piece, sizeof(piece), &n, NULL) != HEARTH_OK)
         n = 0; /* the token is told without */
     for (size_t i = 0; i < n; i++)
         json_array_append_new(bytes, json_integer((unsigned char)piece[i]));

@@ -411,7 +411,7 @@ static size_t n_echoed(hearth_model *model, hearth_token token)
     if (hearth_detokenize(model, &token, 1, false, &text, &n_text, NULL) != HEARTH_OK)
         return 0;
     hearth_free(text);
-    if (n_text > 0 && hth_model_piece(model, token, piece, sizeof(piece), &n_piece, NULL) != HEARTH_OK)
+    if (n_text > 0 && hearth_token_bytes(model, token, piece, sizeof(piece), &n_piece, NULL) != HEARTH_OK)
         n_piece = n_text; /* longer than any text */
     return n_piece;
 }

@@ -14,6 +14,7 @@
 
 #include "base/status.h"
 #include "cli/nearest.h"
+#include "engine/backend.h"
 
 enum { SHOWN_BYTES = 160, PAIR_BYTES = 256 };
 
@@ -58,7 +59,7 @@ const char *hth_config_directory(hth_pool *pool, const char *path)
 
 const char *hth_config_path(hth_pool *pool, const char *directory, const char *path)
 {
-    if (path[0] == '/' || strncmp(path, "stub:", 5) == 0)
+    if (path[0] == '/' || !hth_model_path_is_file(NULL, path))
         return path;
     while (strncmp(path, "./", 2) == 0)
         path += 2;

@@ -22,7 +22,7 @@ typedef struct hth_config_reader {
 
 /* The directory of a file, for a reader: absolute, ends with '/'. NULL without memory. */
 const char *hth_config_directory(hth_pool *pool, const char *path);
-/* path where it is absolute or no path of a file ("stub:"), otherwise behind directory; NULL without memory. */
+/* path where it is absolute or for an engine without files, otherwise behind directory; NULL without memory. */
 const char *hth_config_path(hth_pool *pool, const char *directory, const char *path);
 
 typedef struct hth_config_scope {

@@ -12,6 +12,7 @@
 
 #include "base/status.h"
 #include "cli/values.h"
+#include "engine/backend.h"
 
 /* Numbers that JSON readers keep exactly: 2^53 - 1. */
 #define SEED_MAX 9007199254740991.0
@@ -164,7 +165,7 @@ hth_api_defaults hth_default_options_beside(const char *model_path)
     char path[PATH_MAX], text[CONFIG_BYTES_MAX];
     size_t n = 0;
 
-    if (strncmp(model_path, "stub:", 5) != 0 &&
+    if (hth_model_path_is_file(NULL, model_path) &&
         (size_t)snprintf(path, sizeof(path), "%.*sgeneration_config.json", n_folder, model_path) < sizeof(path))
         n = read_file(path, text, sizeof(text));
     return n > 0 ? hth_api_defaults_of_config(text, n) : hth_api_defaults_none();

@@ -18,6 +18,7 @@
 #include "cache/directory.h"
 #include "cache/signing_key.h"
 #include "cli/serve_config.h"
+#include "engine/backend.h"
 #include "models/chat_templates.h"
 #include "server/tls.h"
 
@@ -30,7 +31,7 @@ static void check_model_file(const hth_serve_model *model, hth_problems *problem
     int fd;
     ssize_t n;
 
-    if (strncmp(path, "stub:", 5) == 0)
+    if (!hth_model_path_is_file(NULL, path))
         return;
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {

@@ -2,8 +2,9 @@
  * backend.h - what the layers above know of an inference engine
  *
  * An engine is a table of functions over two opaque objects: a model (weights and vocabulary, shared by any number of
- * contexts) and a context (KV cells, used by one thread at a time). Two engines implement it: llama.cpp, in a module
- * that is loaded only where a model is, and a deterministic stub for tests. Nothing above this header includes llama.h.
+ * contexts) and a context (KV cells, used by one thread at a time). An engine is a module that is loaded only where a
+ * model is: Hearth brings the one of llama.cpp, and the tests have a deterministic one without a model (tests/stub).
+ * Nothing above this header includes llama.h.
  *
  * Rules for implementations: no function aborts, throws or writes to a stream, whatever the arguments; a precondition
  * that the caller broke is HEARTH_MISUSE, a failure of the engine HEARTH_ENGINE with the cause. Log lines go to the
@@ -24,7 +25,7 @@
 #include "engine/chat_reply.h"
 
 /* Raised when anything in this header changes; a module with another number is refused. */
-#define HTH_BACKEND_ABI 10u
+#define HTH_BACKEND_ABI 11u
 
 /* The symbol that an engine module exports: const hth_backend *hearth_backend(void). */
 #define HTH_BACKEND_SYMBOL "hearth_backend"
@@ -105,8 +106,10 @@ typedef struct hth_engine_model_info {
     uint32_t n_layers;
     uint32_t n_window;         /* positions that layers with a window see; 0 where there are none */
     const char *chat_template; /* its source, as long as the model is loaded; NULL: none */
-    /* The control tokens that ask for what stands between two texts; HTH_NO_TOKEN: it was not made for that. */
-    hearth_token fill_prefix, fill_suffix, fill_middle;
+    hearth_vocabulary_type vocabulary_type;
+    bool adds_bos; /* the tokenizer does, when it is asked for what begins and ends a text */
+    bool adds_eos;
+    hearth_token special[HEARTH_SPECIALS]; /* by hearth_special; HTH_NO_TOKEN: it has none */
     hth_sampling_advice advice;
 } hth_engine_model_info;
 
@@ -181,11 +184,13 @@ typedef struct hth_sample_at {
     bool forbids_end;  /* tokens that end a reply are not candidates, unless a grammar allows nothing else */
 } hth_sample_at;
 
-enum { HTH_PIECE_BYTES_MAX = 4096 }; /* room for the text of one token, here and in all layers above */
+enum {
+    HTH_PIECE_BYTES_MAX = HEARTH_TOKEN_BYTES_MAX
+}; /* room for the text of one token, here and in all layers above */
 
 typedef struct hth_backend {
     uint32_t abi;
-    const char *name; /* "llama.cpp", "stub" */
+    const char *name; /* "llama.cpp" */
 
     /* One line naming version, build and CPU features; static string. Does not initialise the engine. */
     const char *(*build)(void);
@@ -218,6 +223,14 @@ typedef struct hth_backend {
     hearth_status (*piece)(const hth_engine_model *model, hearth_token token, bool special, char *bytes,
                            size_t capacity, size_t *n_out, hearth_error *err);
     bool (*is_end)(const hth_engine_model *model, hearth_token token); /* ends a reply */
+    /* A token's HEARTH_TOKEN_... in *out. HEARTH_MISUSE for ids outside the vocabulary. */
+    hearth_status (*token_flags)(const hth_engine_model *model, hearth_token token, unsigned *out, hearth_error *err);
+
+    /* What the file says of itself, as hearth_model_metadata. The strings are malloc'ed and may be any bytes but NUL. */
+    size_t (*metadata_count)(const hth_engine_model *model);
+    hearth_status (*metadata_key)(const hth_engine_model *model, size_t index, char **out, hearth_error *err);
+    hearth_status (*metadata)(const hth_engine_model *model, const char *key, char **out, hearth_error *err);
+
     /* A malloc'ed terminated string in *text_out. */
     hearth_status (*chat_render)(const hth_engine_model *model, const hearth_chat_message *messages, size_t n_messages,
                                  char **text_out, hearth_error *err);
@@ -322,14 +335,22 @@ typedef struct hth_backend {
 
 typedef const hth_backend *(*hth_backend_entry)(void);
 
-/* The stub engine (backend_stub.c): no file, a byte-level vocabulary, logits that are a hash of all tokens so far. */
-const hth_backend *hth_backend_stub(void);
-
 /*
  * The llama.cpp engine: loads the module on first use and keeps it for the life of the process. directory NULL means
  * $HEARTH_ENGINE_DIRECTORY, else the "hearth" folder or the folder beside the running library. Thread-safe.
  * HEARTH_NOT_FOUND when there is no module, naming the places looked at.
  */
 hearth_status hth_backend_llama(const char *directory, const hth_backend **out, hearth_error *err);
+
+/*
+ * The engine of a model. The path "NAME:arguments" is served by the module hearth-NAME where the engine directory has
+ * one (NAME: 1 to 16 of a-z, not "llama"), and every other path, a file's, by llama.cpp. Otherwise as hth_backend_llama;
+ * HEARTH_UNSUPPORTED for a fifth engine in one process. A path comes from whoever starts the process, never from a
+ * request.
+ */
+hearth_status hth_backend_of_model(const char *directory, const char *model_path, const hth_backend **out,
+                                   hearth_error *err);
+/* Is the path that of a file, and not for another engine's module? Looks into the engine directory; loads nothing. */
+bool hth_model_path_is_file(const char *directory, const char *model_path);
 
 #endif

@@ -134,6 +134,12 @@ uint32_t hth_backend_llama_n_ctx_short(const hth_engine_model *model);
 hearth_status hth_backend_llama_tokenize(const hth_engine_model *model, const char *text, size_t n_bytes,
                                          unsigned flags, hearth_token *tokens, size_t capacity, size_t *n_out,
                                          hth_tokenize_result *result, hearth_error *err);
+hearth_status hth_backend_llama_token_flags(const hth_engine_model *model, hearth_token token, unsigned *out,
+                                            hearth_error *err);
+size_t hth_backend_llama_metadata_count(const hth_engine_model *model);
+hearth_status hth_backend_llama_metadata_key(const hth_engine_model *model, size_t index, char **out,
+                                             hearth_error *err);
+hearth_status hth_backend_llama_metadata(const hth_engine_model *model, const char *key, char **out, hearth_error *err);
 hearth_status hth_backend_llama_piece(const hth_engine_model *model, hearth_token token, bool special, char *bytes,
                                       size_t capacity, size_t *n_out, hearth_error *err);
 bool hth_backend_llama_is_end(const hth_engine_model *model, hearth_token token);

@@ -269,6 +269,19 @@ static hth_sampling_advice advice_of(const hth_engine_model *model)
     };
 }
 
+static hearth_vocabulary_type vocabulary_type_of(enum llama_vocab_type type)
+{
+    switch (type) {
+    case LLAMA_VOCAB_TYPE_NONE: return HEARTH_VOCABULARY_NONE;
+    case LLAMA_VOCAB_TYPE_SPM: return HEARTH_VOCABULARY_SPM;
+    case LLAMA_VOCAB_TYPE_BPE: return HEARTH_VOCABULARY_BPE;
+    case LLAMA_VOCAB_TYPE_WPM: return HEARTH_VOCABULARY_WPM;
+    case LLAMA_VOCAB_TYPE_UGM: return HEARTH_VOCABULARY_UGM;
+    case LLAMA_VOCAB_TYPE_RWKV: return HEARTH_VOCABULARY_RWKV;
+    default: return HEARTH_VOCABULARY_OTHER;
+    }
+}
+
 void hth_backend_llama_model_info(const hth_engine_model *model, hth_engine_model_info *out)
 {
     const hth_shim_model_facts *facts = &model->facts;
@@ -287,11 +300,12 @@ void hth_backend_llama_model_info(const hth_engine_model *model, hth_engine_mode
         .n_layers = (uint32_t)facts->n_layers,
         .n_window = facts->n_swa > 0 && !facts->is_recurrent ? (uint32_t)facts->n_swa : 0,
         .chat_template = model->chat ? hth_llama_chat_source(model->chat) : NULL,
-        .fill_prefix = facts->fill_prefix,
-        .fill_suffix = facts->fill_suffix,
-        .fill_middle = facts->fill_middle,
+        .vocabulary_type = vocabulary_type_of(facts->vocabulary_type),
+        .adds_bos = facts->adds_bos,
+        .adds_eos = facts->adds_eos,
         .advice = advice_of(model),
     };
+    memcpy(out->special, facts->special, sizeof(out->special));
     memcpy(out->architecture, facts->architecture, sizeof(out->architecture));
     memcpy(out->description, facts->description, sizeof(out->description));
     (void)snprintf(out->chat_template_kind, sizeof(out->chat_template_kind), "%s", template_kind); /* fits */
@@ -348,6 +362,53 @@ hearth_status hth_backend_llama_piece(const hth_engine_model *model, hearth_toke
 bool hth_backend_llama_is_end(const hth_engine_model *model, hearth_token token)
 {
     return model && hth_backend_llama_is_token(model, token) && hth_shim_is_end(model->llama, token);
+}
+
+hearth_status hth_backend_llama_token_flags(const hth_engine_model *model, hearth_token token, unsigned *out,
+                                            hearth_error *err)
+{
+    static const struct {
+        enum llama_token_attr attr;
+        unsigned flag;
+    } names[] = {
+        { LLAMA_TOKEN_ATTR_NORMAL, HEARTH_TOKEN_NORMAL },
+        { LLAMA_TOKEN_ATTR_CONTROL, HEARTH_TOKEN_CONTROL },
+        { LLAMA_TOKEN_ATTR_USER_DEFINED, HEARTH_TOKEN_USER_DEFINED },
+        { LLAMA_TOKEN_ATTR_UNKNOWN, HEARTH_TOKEN_UNKNOWN },
+        { LLAMA_TOKEN_ATTR_UNUSED, HEARTH_TOKEN_UNUSED },
+        { LLAMA_TOKEN_ATTR_BYTE, HEARTH_TOKEN_BYTE },
+    };
+    unsigned attr, flags = 0;
+
+    if (!model || !out || !hth_backend_llama_is_token(model, token))
+        return hth_fail(err, HEARTH_MISUSE, "token %d is not in the vocabulary", token);
+    if (!model->facts.has_vocabulary)
+        return hth_fail(err, HEARTH_UNSUPPORTED, "the model has no vocabulary; nothing is known of its tokens");
+    attr = (unsigned)hth_shim_token_attr(model->llama, token);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (attr & (unsigned)names[i].attr)
+            flags |= names[i].flag;
+    *out = flags | (hth_shim_is_end(model->llama, token) ? HEARTH_TOKEN_END : 0);
+    return HEARTH_OK;
+}
+
+size_t hth_backend_llama_metadata_count(const hth_engine_model *model)
+{
+    return model ? hth_shim_metadata_count(model->llama) : 0;
+}
+
+hearth_status hth_backend_llama_metadata_key(const hth_engine_model *model, size_t index, char **out, hearth_error *err)
+{
+    if (!model || !out)
+        return hth_fail(err, HEARTH_MISUSE, "metadata needs a model and a place for the key");
+    return hth_shim_metadata_key(model->llama, index, out, err);
+}
+
+hearth_status hth_backend_llama_metadata(const hth_engine_model *model, const char *key, char **out, hearth_error *err)
+{
+    if (!model || !key || !out)
+        return hth_fail(err, HEARTH_MISUSE, "metadata needs a model, a key and a place for the value");
+    return hth_shim_metadata(model->llama, key, out, err);
 }
 
 static hearth_status check_template(const hth_engine_model *model, hearth_error *err)

@@ -41,6 +41,24 @@ template <size_t N> void copy_text(char (&to)[N], const char *from)
     (void)std::snprintf(to, N, "%s", from ? from : ""); /* cut when too long */
 }
 
+/* A text that write puts into a buffer as snprintf does; less than 0: there is none. */
+template <typename Write> hearth_status new_text(const char *what, Write write, char **out, hearth_error *err)
+{
+    return hth_guarded(err, "read its metadata", [&] {
+        int32_t n = write(nullptr, (size_t)0);
+        char *text;
+
+        if (n < 0)
+            return hth_fail(err, HEARTH_NOT_FOUND, "the model's metadata has no %.200s", what);
+        text = static_cast<char *>(std::malloc((size_t)n + 1));
+        if (!text)
+            return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the model's metadata");
+        (void)write(text, (size_t)n + 1);
+        *out = text;
+        return HEARTH_OK;
+    });
+}
+
 /* An unsigned metadata value of a file, whatever its width; fallback when it is missing or something else. */
 uint32_t file_u32(const gguf_context *file, const char *key, uint32_t fallback)
 {
@@ -242,6 +260,32 @@ void hth_shim_model_free(struct llama_model *model)
     });
 }
 
+/* The engine gives a token for some roles of models that have no vocabulary; there are none. */
+static void read_vocabulary_facts(const llama_vocab *vocabulary, hth_shim_model_facts *facts)
+{
+    facts->vocabulary_type = llama_vocab_type(vocabulary);
+    facts->has_vocabulary = facts->vocabulary_type != LLAMA_VOCAB_TYPE_NONE;
+    for (hearth_token &token : facts->special)
+        token = LLAMA_TOKEN_NULL;
+    if (!facts->has_vocabulary)
+        return;
+    facts->adds_bos = llama_vocab_get_add_bos(vocabulary);
+    facts->adds_eos = llama_vocab_get_add_eos(vocabulary);
+    facts->special[HEARTH_SPECIAL_BOS] = llama_vocab_bos(vocabulary);
+    facts->special[HEARTH_SPECIAL_EOS] = llama_vocab_eos(vocabulary);
+    facts->special[HEARTH_SPECIAL_EOT] = llama_vocab_eot(vocabulary);
+    facts->special[HEARTH_SPECIAL_SEP] = llama_vocab_sep(vocabulary);
+    facts->special[HEARTH_SPECIAL_NEWLINE] = llama_vocab_nl(vocabulary);
+    facts->special[HEARTH_SPECIAL_PAD] = llama_vocab_pad(vocabulary);
+    facts->special[HEARTH_SPECIAL_MASK] = llama_vocab_mask(vocabulary);
+    facts->special[HEARTH_SPECIAL_FIM_PREFIX] = llama_vocab_fim_pre(vocabulary);
+    facts->special[HEARTH_SPECIAL_FIM_SUFFIX] = llama_vocab_fim_suf(vocabulary);
+    facts->special[HEARTH_SPECIAL_FIM_MIDDLE] = llama_vocab_fim_mid(vocabulary);
+    facts->special[HEARTH_SPECIAL_FIM_PAD] = llama_vocab_fim_pad(vocabulary);
+    facts->special[HEARTH_SPECIAL_FIM_REPOSITORY] = llama_vocab_fim_rep(vocabulary);
+    facts->special[HEARTH_SPECIAL_FIM_FILE] = llama_vocab_fim_sep(vocabulary);
+}
+
 hearth_status hth_shim_model_facts_read(const struct llama_model *model, hth_shim_model_facts *out, hearth_error *err)
 {
     return hth_guarded(err, "describe the model", [&] {
@@ -266,10 +310,7 @@ hearth_status hth_shim_model_facts_read(const struct llama_model *model, hth_shi
         facts.is_diffusion = llama_model_is_diffusion(model);
         facts.has_encoder = llama_model_has_encoder(model);
         facts.has_decoder = llama_model_has_decoder(model);
-        facts.has_vocabulary = llama_vocab_type(llama_model_get_vocab(model)) != LLAMA_VOCAB_TYPE_NONE;
-        facts.fill_prefix = llama_vocab_fim_pre(llama_model_get_vocab(model));
-        facts.fill_suffix = llama_vocab_fim_suf(llama_model_get_vocab(model));
-        facts.fill_middle = llama_vocab_fim_mid(llama_model_get_vocab(model));
+        read_vocabulary_facts(llama_model_get_vocab(model), &facts);
         *out = facts;
         return HEARTH_OK;
     });
@@ -311,6 +352,32 @@ hearth_status hth_shim_piece(const struct llama_model *model, hearth_token token
 bool hth_shim_is_end(const struct llama_model *model, hearth_token token)
 {
     return guarded_value(false, [&] { return llama_vocab_is_eog(llama_model_get_vocab(model), token); });
+}
+
+enum llama_token_attr hth_shim_token_attr(const struct llama_model *model, hearth_token token)
+{
+    return guarded_value(LLAMA_TOKEN_ATTR_UNDEFINED,
+                         [&] { return llama_vocab_get_attr(llama_model_get_vocab(model), token); });
+}
+
+size_t hth_shim_metadata_count(const struct llama_model *model)
+{
+    return guarded_value((size_t)0, [&] { return (size_t)llama_model_meta_count(model); });
+}
+
+hearth_status hth_shim_metadata_key(const struct llama_model *model, size_t index, char **out, hearth_error *err)
+{
+    int32_t i = index < INT32_MAX ? (int32_t)index : INT32_MAX;
+
+    return new_text(
+        "pair of that number", [&](char *to, size_t n) { return llama_model_meta_key_by_index(model, i, to, n); }, out,
+        err);
+}
+
+hearth_status hth_shim_metadata(const struct llama_model *model, const char *key, char **out, hearth_error *err)
+{
+    return new_text(
+        key, [&](char *to, size_t n) { return llama_model_meta_val_str(model, key, to, n); }, out, err);
 }
 
 /* ---- context ---- */

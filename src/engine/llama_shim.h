@@ -74,8 +74,11 @@ typedef struct hth_shim_model_facts {
     bool is_diffusion;
     bool has_encoder;
     bool has_decoder;
-    bool has_vocabulary;                                /* text can be tokenized; the engine aborts otherwise */
-    hearth_token fill_prefix, fill_suffix, fill_middle; /* -1: none */
+    bool has_vocabulary; /* text can be tokenized; the engine aborts otherwise */
+    enum llama_vocab_type vocabulary_type;
+    bool adds_bos;
+    bool adds_eos;
+    hearth_token special[HEARTH_SPECIALS]; /* by hearth_special; -1: none */
 } hth_shim_model_facts;
 
 /* devices ends with NULL and is read during the call only; none: the CPU computes. */
@@ -95,6 +98,13 @@ hearth_status hth_shim_tokenize(const struct llama_model *model, const char *tex
 hearth_status hth_shim_piece(const struct llama_model *model, hearth_token token, bool special, char *bytes,
                              int32_t capacity, int32_t *n_out, hearth_error *err);
 bool hth_shim_is_end(const struct llama_model *model, hearth_token token);
+/* LLAMA_TOKEN_ATTR_..., of a token of a vocabulary. */
+enum llama_token_attr hth_shim_token_attr(const struct llama_model *model, hearth_token token);
+
+/* Metadata as new strings, released with free. HEARTH_NOT_FOUND. */
+size_t hth_shim_metadata_count(const struct llama_model *model);
+hearth_status hth_shim_metadata_key(const struct llama_model *model, size_t index, char **out, hearth_error *err);
+hearth_status hth_shim_metadata(const struct llama_model *model, const char *key, char **out, hearth_error *err);
 
 /* ---- context ---- */
 

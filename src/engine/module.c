@@ -1,8 +1,11 @@
 /*
- * module.c - find and load the engine module
+ * module.c - find and load engine modules
  *
  * llama.cpp is megabytes of C++ with its own threads and static state, so it is loaded only where a model is. Once
- * loaded it stays until the process ends: its libraries cannot be unloaded safely.
+ * loaded, a module stays until the process ends: its libraries cannot be unloaded safely.
+ *
+ * Only files "hearth-NAME.so" of the engine directory are loaded, and NAME is made of letters: no path of a model leads
+ * anywhere else.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -14,7 +17,9 @@
 
 #include "engine/backend.h"
 
-#define MODULE_FILE "hearth-llama.so"
+#define LLAMA "llama"
+#define NAME_BYTES 17 /* of a module's name, and its end */
+#define N_MODULES_MAX 4
 #define PATH_BYTES 4096
 
 /* Where `make install` puts the module, as seen from the folder of programs; the build sets it. */
@@ -22,14 +27,20 @@
 #define HTH_ENGINE_FROM_PROGRAMS "../lib/hearth"
 #endif
 
-/* The one engine of this process. A dynamic library is process-wide state by nature, so its handle is, too. */
+typedef struct module {
+    char name[NAME_BYTES];
+    const hth_backend *backend; /* NULL: not loaded, and the name is not set */
+} module;
+
+/* The engines of this process. A dynamic library is process-wide state by nature, so its handle is, too. */
 static struct {
     pthread_mutex_t lock; /* held while loading, so that one thread does it */
-    const hth_backend *backend;
+    module modules[N_MODULES_MAX];
 } loaded = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* The places looked at, for the message. */
 typedef struct search {
+    const char *name; /* of the module */
     char places[384];
     char path[PATH_BYTES]; /* of the module, where one was found */
 } search;
@@ -38,7 +49,7 @@ static bool look_in(search *at, const char *directory)
 {
     size_t n = strlen(at->places);
 
-    if ((size_t)snprintf(at->path, sizeof(at->path), "%s/%s", directory, MODULE_FILE) >= sizeof(at->path))
+    if ((size_t)snprintf(at->path, sizeof(at->path), "%s/hearth-%s.so", directory, at->name) >= sizeof(at->path))
         return false;
     if (access(at->path, F_OK) == 0)
         return true;
@@ -88,32 +99,28 @@ static bool look_beside(search *at)
 }
 
 /* A directory that somebody named is the only place looked at: a module from elsewhere would be a surprise. */
-static hearth_status find_module(const char *directory, search *at, hearth_error *err)
+static bool find_module(const char *directory, search *at)
 {
     const char *named = directory ? directory : getenv("HEARTH_ENGINE_DIRECTORY");
 
-    if (named && *named ? look_in(at, named) : look_beside(at))
-        return HEARTH_OK;
-    return hth_fail(err, HEARTH_NOT_FOUND,
-                    "no engine: '%s' is not in %s; install it there or set HEARTH_ENGINE_DIRECTORY to its folder",
-                    MODULE_FILE, at->places);
+    return named && *named ? look_in(at, named) : look_beside(at);
 }
 
 static hearth_status load_module(const char *path, const hth_backend **out, hearth_error *err)
 {
-    void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     const hth_backend *backend;
     hth_backend_entry entry;
     void *symbol;
 
-    if (!module) {
+    if (!handle) {
         const char *reason = dlerror();
 
         return hth_fail(err, HEARTH_ENGINE, "cannot load the engine '%s': %s", path, reason ? reason : "unknown error");
     }
-    symbol = dlsym(module, HTH_BACKEND_SYMBOL);
+    symbol = dlsym(handle, HTH_BACKEND_SYMBOL);
     if (!symbol) {
-        (void)dlclose(module); /* nothing of it ran */
+        (void)dlclose(handle); /* nothing of it ran */
         return hth_fail(err, HEARTH_ENGINE, "'%s' is no engine of Hearth: it has no symbol '%s'", path,
                         HTH_BACKEND_SYMBOL);
     }
@@ -126,19 +133,85 @@ static hearth_status load_module(const char *path, const hth_backend **out, hear
     return HEARTH_OK;
 }
 
-hearth_status hth_backend_llama(const char *directory, const hth_backend **out, hearth_error *err)
+/* The module of that name, or the place for one more; NULL: there is none. */
+static module *module_named_locked(const char *name)
 {
-    hearth_status status = HEARTH_OK;
-    search at = { .places = "" };
+    for (size_t i = 0; i < N_MODULES_MAX; i++)
+        if (!loaded.modules[i].backend || strcmp(loaded.modules[i].name, name) == 0)
+            return &loaded.modules[i];
+    return NULL;
+}
+
+static hearth_status load_once_locked(const char *directory, const char *name, const hth_backend **out,
+                                      hearth_error *err)
+{
+    module *to = module_named_locked(name);
+    search at = { .name = name };
+    hearth_status status;
+
+    if (to && to->backend) {
+        *out = to->backend;
+        return HEARTH_OK;
+    }
+    if (!to)
+        return hth_fail(
+            err, HEARTH_UNSUPPORTED,
+            "cannot load the engine 'hearth-%s': a process can load %d engines, and has loaded as many; start "
+            "another process for it",
+            name, N_MODULES_MAX);
+    if (!find_module(directory, &at))
+        return hth_fail(
+            err, HEARTH_NOT_FOUND,
+            "no engine: 'hearth-%s.so' is not in %s; install it there or set HEARTH_ENGINE_DIRECTORY to its "
+            "folder",
+            name, at.places);
+    status = load_module(at.path, &to->backend, err);
+    if (status != HEARTH_OK)
+        return status;
+    memcpy(to->name, name, strlen(name) + 1);
+    *out = to->backend;
+    return HEARTH_OK;
+}
+
+static hearth_status load_once(const char *directory, const char *name, const hth_backend **out, hearth_error *err)
+{
+    hearth_status status;
 
     pthread_mutex_lock(&loaded.lock);
-    if (!loaded.backend) {
-        status = find_module(directory, &at, err);
-        if (status == HEARTH_OK)
-            status = load_module(at.path, &loaded.backend, err);
-    }
-    if (status == HEARTH_OK)
-        *out = loaded.backend;
+    status = load_once_locked(directory, name, out, err);
     pthread_mutex_unlock(&loaded.lock);
     return status;
+}
+
+hearth_status hth_backend_llama(const char *directory, const hth_backend **out, hearth_error *err)
+{
+    return load_once(directory, LLAMA, out, err);
+}
+
+/* Does the path begin with the name of a module that is there? LLAMA takes files, and is named by none of them. */
+static bool names_module(const char *directory, const char *model_path, char name[NAME_BYTES])
+{
+    size_t n = strspn(model_path, "abcdefghijklmnopqrstuvwxyz");
+    search at = { .name = name };
+
+    if (n == 0 || n >= NAME_BYTES || model_path[n] != ':')
+        return false;
+    memcpy(name, model_path, n);
+    name[n] = '\0';
+    return strcmp(name, LLAMA) != 0 && find_module(directory, &at);
+}
+
+bool hth_model_path_is_file(const char *directory, const char *model_path)
+{
+    char name[NAME_BYTES];
+
+    return !names_module(directory, model_path, name);
+}
+
+hearth_status hth_backend_of_model(const char *directory, const char *model_path, const hth_backend **out,
+                                   hearth_error *err)
+{
+    char name[NAME_BYTES];
+
+    return load_once(directory, names_module(directory, model_path, name) ? name : LLAMA, out, err);
 }

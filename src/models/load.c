@@ -102,11 +102,6 @@ static hearth_status read_options(const hearth_model_options *options, hearth_mo
 
 /* ---- the first step ---- */
 
-static bool is_stub(const char *path)
-{
-    return strncmp(path, "stub:", 5) == 0;
-}
-
 /* "models/hearth-tiny.gguf" -> "hearth-tiny" */
 static char *name_of_path(const char *path)
 {
@@ -133,12 +128,9 @@ static hearth_status load_engine_model(hearth_model *model, const char *path, co
         .progress_user_data = options->progress_user_data,
         .log = hth_runtime_log(model->runtime),
     };
-    hearth_status status = HEARTH_OK;
+    hearth_status status =
+        hth_backend_of_model(hth_runtime_engine_directory(model->runtime), path, &model->backend, err);
 
-    if (is_stub(path))
-        model->backend = hth_backend_stub();
-    else
-        status = hth_backend_llama(hth_runtime_engine_directory(model->runtime), &model->backend, err);
     if (status == HEARTH_OK)
         status = model->backend->model_load(path, &params, &model->engine_model, err);
     if (status != HEARTH_OK)
@@ -275,7 +267,7 @@ static hearth_status load_engine(hearth_model *model, const char *path, const he
     hearth_status status = HEARTH_OK;
 
     /* The engine is asked first: it says best what is wrong with a file that is no model. */
-    if (!is_stub(path))
+    if (hth_model_path_is_file(hth_runtime_engine_directory(model->runtime), path))
         status = hth_fingerprinting_new(path, options->fingerprint_mode, hth_runtime_memo_directory(model->runtime),
                                         options->on_work, options->work_user_data, &model->fingerprinting, err);
     if (status == HEARTH_OK)

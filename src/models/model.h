@@ -28,13 +28,6 @@ hearth_status hth_model_identify(hearth_model *model, hearth_error *err);
  */
 bool hth_model_try_ref(hearth_model *model);
 
-/*
- * The bytes of one token, control tokens by name: at most capacity (HTH_PIECE_BYTES_MAX is enough), *n_out how many. They need not be whole characters.
- * Statuses as the engine's piece (backend.h). Any thread.
- */
-hearth_status hth_model_piece(hearth_model *model, hearth_token token, char *bytes, size_t capacity, size_t *n_out,
-                              hearth_error *err);
-
 /* A copy of the model's chat template, released with free; *out is NULL, with HEARTH_OK, where it has none. Any thread. */
 hearth_status hth_model_template(hearth_model *model, char **out, hearth_error *err);
 

@@ -1,11 +1,11 @@
 /*
- * text.c - text to tokens and back, and conversations to text
+ * text.c - text to tokens, and conversations to text
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "models/model_inside.h"
-#include "sched/text_stream.h"
+#include "sched/text_stream.h" /* of UTF-8 alone */
 
 enum {
     PROMPT_BYTES_MAX = 256 << 20,
@@ -81,18 +81,6 @@ hearth_status hearth_tokenize(hearth_model *model, const char *text, size_t n_by
     return status;
 }
 
-hearth_status hth_model_piece(hearth_model *model, hearth_token token, char *bytes, size_t capacity, size_t *n_out,
-                              hearth_error *err)
-{
-    hearth_status status = hth_model_enter(model, "hth_model_piece", err);
-
-    if (status != HEARTH_OK)
-        return status;
-    status = model->backend->piece(model->engine_model, token, true, bytes, capacity, n_out, err);
-    hth_model_leave(model);
-    return status;
-}
-
 hearth_status hth_model_template(hearth_model *model, char **out, hearth_error *err)
 {
     hearth_status status = hth_model_enter(model, "hth_model_template", err);
@@ -109,82 +97,6 @@ hearth_status hth_model_template(hearth_model *model, char **out, hearth_error *
     if (status == HEARTH_OK)
         *out = copy;
     return status;
-}
-
-bool hth_model_fill_tokens(const hearth_model *model, hearth_token out[3])
-{
-    const hth_engine_model_info *info = &model->info;
-
-    if (info->fill_prefix < 0 || info->fill_suffix < 0 || info->fill_middle < 0)
-        return false;
-    out[0] = info->fill_prefix;
-    out[1] = info->fill_suffix;
-    out[2] = info->fill_middle;
-    return true;
-}
-
-typedef struct text_builder {
-    char *text;
-    size_t n;
-    size_t capacity;
-} text_builder;
-
-static bool build(text_builder *builder, const char *bytes, size_t n)
-{
-    if (!builder->text || builder->n + n + 1 > builder->capacity) {
-        size_t capacity = 2 * (builder->n + n + 1) + 64;
-        char *grown = realloc(builder->text, capacity);
-
-        if (!grown)
-            return false;
-        builder->text = grown;
-        builder->capacity = capacity;
-    }
-    memcpy(builder->text + builder->n, bytes, n);
-    builder->n += n;
-    builder->text[builder->n] = '\0';
-    return true;
-}
-
-hearth_status hearth_detokenize(hearth_model *model, const hearth_token *tokens, size_t n_tokens, bool special,
-                                char **text_out, size_t *n_out, hearth_error *err)
-{
-    text_builder builder = { .text = NULL };
-    hth_text_stream *stream;
-    const char *text = "";
-    size_t n_text = 0;
-    hearth_status status;
-
-    if ((!tokens && n_tokens > 0) || !text_out)
-        return hth_fail(err, HEARTH_MISUSE, "hearth_detokenize: tokens or text_out is NULL");
-    status = hth_model_enter(model, "hearth_detokenize", err);
-    if (status != HEARTH_OK)
-        return status;
-    stream = hth_text_stream_new(NULL, 0);
-    if (!stream || !build(&builder, "", 0))
-        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for a text of %zu tokens", n_tokens);
-    for (size_t i = 0; status == HEARTH_OK && i < n_tokens; i++) {
-        char piece[HTH_PIECE_BYTES_MAX];
-        size_t n_piece = 0;
-        bool stopped;
-
-        status = model->backend->piece(model->engine_model, tokens[i], special, piece, sizeof(piece), &n_piece, err);
-        if (status == HEARTH_OK &&
-            (!hth_text_stream_feed(stream, piece, n_piece, &text, &n_text, &stopped) || !build(&builder, text, n_text)))
-            status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for a text of %zu tokens", n_tokens);
-    }
-    if (status == HEARTH_OK && (!hth_text_stream_finish(stream, &text, &n_text) || !build(&builder, text, n_text)))
-        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for a text of %zu tokens", n_tokens);
-    hth_model_leave(model);
-    hth_text_stream_free(stream);
-    if (status != HEARTH_OK) {
-        free(builder.text);
-        return status;
-    }
-    *text_out = builder.text;
-    if (n_out)
-        *n_out = builder.n;
-    return HEARTH_OK;
 }
 
 hearth_status hearth_chat_render(hearth_model *model, const hearth_chat_message *messages, size_t n_messages,

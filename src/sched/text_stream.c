@@ -197,6 +197,8 @@ static size_t find_beginning(const hth_text_stream *stream)
 
 static void release(hth_text_stream *stream, size_t n, const char **text_out, size_t *n_out)
 {
+    assert(stream->held);
+    assert(stream->out);
     memcpy(stream->out, stream->held, n);
     stream->out[n] = '\0';
     memmove(stream->held, stream->held + n, stream->n_held - n);
@@ -247,4 +249,30 @@ bool hth_text_stream_finish(hth_text_stream *stream, const char **text_out, size
     }
     release(stream, stream->n_text, text_out, n_out);
     return true;
+}
+
+char *hth_utf8_repaired(const char *bytes, size_t n_bytes, size_t *n_out)
+{
+    hth_text_stream *stream = hth_text_stream_new(NULL, 0);
+    const char *text = "";
+    char *whole = NULL;
+    size_t n = 0, n_end = 0;
+    bool stopped;
+
+    if (stream && hth_text_stream_feed(stream, bytes, n_bytes, &text, &n, &stopped))
+        whole = malloc(n + sizeof(replacement)); /* an unfinished character may follow */
+    if (whole) {
+        memcpy(whole, text, n);
+        if (!hth_text_stream_finish(stream, &text, &n_end)) {
+            free(whole);
+            whole = NULL;
+        }
+    }
+    if (whole) {
+        memcpy(whole + n, text, n_end);
+        whole[n + n_end] = '\0';
+        *n_out = n + n_end;
+    }
+    hth_text_stream_free(stream);
+    return whole;
 }

@@ -28,6 +28,12 @@ size_t hth_text_stream_stop(const hth_text_stream *stream);
 /* Release what is held back, at the end of the reply; an unfinished character becomes U+FFFD. */
 bool hth_text_stream_finish(hth_text_stream *stream, const char **text_out, size_t *n_out);
 
+/*
+ * All of these bytes as text: a new string, terminated and *n_out bytes long, with U+FFFD for what is no character. NULL
+ * when there is no memory.
+ */
+char *hth_utf8_repaired(const char *bytes, size_t n_bytes, size_t *n_out);
+
 /* True when n_bytes bytes are valid UTF-8 (no surrogates, no overlong forms, at most U+10FFFF). */
 bool hth_utf8_is_valid(const char *bytes, size_t n_bytes);
 

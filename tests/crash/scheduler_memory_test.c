@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "stub/backend.h"
 #include "support/cmocka_all.h"
 #include "support/solo.h"
 #include "support/stage.h"

@@ -17,6 +17,9 @@ grep -q '^export PREFIX=$HOME/.local$' "$work/recipe" || fail "the README instal
 
 env -u HEARTH_ENGINE_DIRECTORY "$prefix/bin/hearth" run "$tiny" -p 'Once upon a time' --temp 0 -n 4 -q >/dev/null ||
   fail "the installed command does not run"
+if env -u HEARTH_ENGINE_DIRECTORY "$prefix/bin/hearth" run stub: -p x -n 1 -q >/dev/null 2>&1; then
+  fail "the tests' engine is installed"
+fi
 [ -f "$prefix/share/man/man1/hearth.1" ] || fail "the man page is not installed"
 [ -f "$prefix/share/hearth/hearth.service" ] || fail "the unit for systemd is not installed"
 "$prefix/bin/hearth" serve --config "$prefix/share/hearth/hearth.conf" --print-config >/dev/null ||

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "hearth.h"
+#include "stub/backend.h"
 #include "support/api.h"
 #include "support/cmocka_all.h"
 #include "support/solo.h"

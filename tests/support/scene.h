@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "sched/batcher_inside.h"
+#include "stub/backend.h"
 #include "support/cmocka_all.h"
 #include "support/solo.h"
 #include "support/stage.h"

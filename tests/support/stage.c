@@ -1,6 +1,7 @@
 /*
  * stage.c - see stage.h
  */
+#include "stub/backend.h"
 #include "support/stage.h"
 
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /*
  * request_options_test.c - what a request asks for is what it gets: tick by tick on the stub engine
  */
+#include "stub/backend.h"
 #include "support/scene.h"
 
 static void a_prompt_is_read_without_a_reply(void **state)

@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "engine/backend.h"
+#include "stub/backend.h"
 #include "support/cmocka_all.h"
 
 #define N_CTX 512

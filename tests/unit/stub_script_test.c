@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/stub_script.h"
+#include "stub/script.h"
 #include "support/api.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "engine/backend.h"
+#include "stub/backend.h"
 #include "support/cmocka_all.h"
 #include "support/devices.h"
 #include "support/support.h"

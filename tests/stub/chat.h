@@ -1,12 +1,14 @@
 /*
- * stub_chat.h - the chat template of the stub engine, and how its replies are read
+ * chat.h - the chat template of the stub engine, and how its replies are read
  */
-#ifndef HTH_ENGINE_STUB_CHAT_H
-#define HTH_ENGINE_STUB_CHAT_H
+#ifndef HTH_TEST_STUB_CHAT_H
+#define HTH_TEST_STUB_CHAT_H
 
 #include "engine/backend.h"
 
 /* As the functions of hth_backend; they need no model. */
+hearth_status hth_stub_chat_render(const hth_engine_model *model, const hearth_chat_message *messages,
+                                   size_t n_messages, char **text_out, hearth_error *err);
 hearth_status hth_stub_chat_prompt(const hth_engine_model *model, const hearth_conversation *conversation,
                                    hearth_chat_prompt *out, hearth_error *err);
 hearth_status hth_stub_chat_reader_new(const char *parser, hth_engine_chat_reader **out, hearth_error *err);

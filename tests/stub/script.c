@@ -1,7 +1,7 @@
 /*
- * stub_script.c - see stub_script.h
+ * script.c - see script.h
  */
-#include "engine/stub_script.h"
+#include "stub/script.h"
 
 #include <stdlib.h>
 #include <string.h>

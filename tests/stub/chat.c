@@ -1,5 +1,5 @@
 /*
- * stub_chat.c - a chat template that everything above can be tested with
+ * chat.c - a chat template that everything above can be tested with
  *
  * A conversation becomes
  *
@@ -15,7 +15,7 @@
  * behind everything else, as "<values>JSON</values>". A call is the one thing that a grammar knows: names are those of the
  * tools, arguments any JSON object.
  */
-#include "engine/stub_chat.h"
+#include "stub/chat.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -184,6 +184,34 @@ hearth_status hth_stub_chat_prompt(const hth_engine_model *model, const hearth_c
     }
     (void)snprintf(made.parser, 8, "stub%s%s", has_calls ? "c" : "", conversation->reasoning_in_content ? "" : "r");
     *out = made;
+    return HEARTH_OK;
+}
+
+/* ---- messages ---- */
+
+hearth_status hth_stub_chat_render(const hth_engine_model *model, const hearth_chat_message *messages,
+                                   size_t n_messages, char **text_out, hearth_error *err)
+{
+    static const char frame[] = "<|im_start|>%s\n%s<|im_end|>\n";
+    static const char prompt[] = "<|im_start|>assistant\n";
+    size_t n_bytes = sizeof(prompt);
+    size_t at = 0;
+    char *text;
+
+    if (!model || (!messages && n_messages > 0) || !text_out)
+        return hth_fail(err, HEARTH_MISUSE, "a chat needs messages");
+    for (size_t i = 0; i < n_messages; i++) {
+        if (!messages[i].role || !messages[i].content)
+            return hth_fail(err, HEARTH_MISUSE, "chat message %zu has no role or no content", i);
+        n_bytes += sizeof(frame) + strlen(messages[i].role) + strlen(messages[i].content);
+    }
+    text = malloc(n_bytes);
+    if (!text)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a chat of %zu bytes", n_bytes);
+    for (size_t i = 0; i < n_messages; i++)
+        at += (size_t)snprintf(text + at, n_bytes - at, frame, messages[i].role, messages[i].content);
+    memcpy(text + at, prompt, sizeof(prompt));
+    *text_out = text;
     return HEARTH_OK;
 }
 

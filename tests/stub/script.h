@@ -1,5 +1,5 @@
 /*
- * stub_script.h - replies of the stub engine by script, for tests of programs that need sensible ones
+ * script.h - replies of the stub engine by script, for tests of programs that need sensible ones
  *
  * A script is a chat template that begins with the line "#script". The lines after it are replies, parted by lines
  * "#reply": the first is that of a conversation's first turn of the assistant, and so on; turns without one are made up
@@ -8,8 +8,8 @@
  * Where a conversation stands is known from its tokens, one after the other, and is kept with each cell as the real
  * engine keeps in cells what it knows of the tokens before: a prefix that is restored goes on by the script, too.
  */
-#ifndef HTH_ENGINE_STUB_SCRIPT_H
-#define HTH_ENGINE_STUB_SCRIPT_H
+#ifndef HTH_TEST_STUB_SCRIPT_H
+#define HTH_TEST_STUB_SCRIPT_H
 
 #include <stdbool.h>
 #include <stdint.h>

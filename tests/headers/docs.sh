@@ -1,0 +1,46 @@
+#!/bin/sh
+# docs.sh - links between the documents lead somewhere, and the picture shows the measured numbers
+#
+# usage: docs.sh SOURCE
+set -eu
+cd "$1"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+fail() { echo "$*"; failed=1; }
+
+scripts/picture.sh "$work"
+for picture in cold-warm-light.svg cold-warm-dark.svg; do
+  cmp -s "$work/$picture" "docs/pictures/$picture" || fail "docs/pictures/$picture is old; run scripts/picture.sh"
+done
+
+# anchors FILE: of its headings, as the usual hosts make them
+anchors() {
+  awk '/^```/ { code = !code } !code && /^#+ / { sub(/^#+ /, ""); print tolower($0) }' "$1" |
+    sed 's/[^a-z0-9 _-]//g; s/ /-/g'
+}
+
+# links FILE: the targets of its relative links, outside of code
+links() {
+  awk '/^```/ { code = !code } !code' "$1" | sed 's/`[^`]*`//g' | grep -oE '\]\([^)]+\)|(src|srcset)="[^"]+"' |
+    sed 's/^](\(.*\))$/\1/; s/^[a-z]*="\(.*\)"$/\1/' | grep -vE '^[a-z]+:' || true
+}
+
+for page in README.md CONTRIBUTING.md CHANGELOG.md docs/*.md; do
+  links "$page" >"$work/links"
+  while read -r link; do
+    target=${link%%#*}
+    if [ "$target" ]; then file=$(dirname "$page")/$target; else file=$page; fi
+    if ! [ -e "$file" ]; then
+      fail "$page: the link '$link' leads nowhere"
+    elif [ "$link" != "$target" ] && ! anchors "$file" | grep -qxF -e "${link#*#}"; then
+      fail "$page: '$link' names no heading of $file"
+    fi
+  done <"$work/links"
+done
+
+# A page that the index does not name is found by nobody.
+for page in docs/*.md; do
+  [ "$page" = docs/README.md ] || links docs/README.md | grep -qx "$(basename "$page")" || fail "docs/README.md has no link to $page"
+done
+exit $failed
