@@ -80,6 +80,11 @@ static void members_are_what_all_that_is_said_of_them_makes_them(void **state)
         { "{\"allOf\":[{\"properties\":{\"a\":{\"type\":\"string\"}}},{\"properties\":{\"a\":{\"description\":\"x\"}}}]"
           "}",
           "tool-f-arg-a ::= (\"<parameter=\" \"a\" \">\\n\") xml" },
+        /* one branch says that the other's member is required */
+        { "{\"allOf\":[{\"required\":[\"a\"]},{\"properties\":{\"a\":{\"type\":\"integer\"},\"b\":{\"type\":"
+          "\"integer\"}"
+          "}}]}",
+          "\">\\n\") (tool-f-arg-a (tool-f-arg-b)*) \"</function>" },
         /* a reference and what stands beside it, by a name that is written with an escape */
         { "{\"$ref\":\"#/$defs/b%20c\",\"properties\":{\"z\":{\"type\":\"null\"}},\"$defs\":{\"b "
           "c\":{\"properties\":{\"a\":{"
