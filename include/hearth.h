@@ -1084,6 +1084,89 @@ typedef struct hearth_explanation {
 HEARTH_API hearth_status hearth_explain(hearth_model *model, const hearth_request *request,
                                         hearth_explanation *explanation, hearth_error *err);
 
+/* ---- rows by hand ------------------------------------------------------------------------------------------------ */
+
+/*
+ * A prefix is the beginning of a prompt or of a conversation. Its name is a key of 32 bytes: hearth_row.key,
+ * hearth_stats.prompt_key and finish_key. The functions below take a key (hearth_runtime_...) or a request, whose prompt
+ * or tokens, tokenize_flags and cache_salt alone are read (hearth_prompt_...). They work while requests run. They block, on
+ * files and some on the scheduler, so they are not for callbacks. Without a cache they are HEARTH_UNSUPPORTED; those of a
+ * model are so, too, if nothing of that kind of model is cached, and HEARTH_CANCELLED after unloading.
+ */
+
+/* What an export wrote or an import read. */
+typedef struct hearth_transfer {
+    size_t struct_size;
+    uint8_t key[32];   /* of the prefix in the file */
+    uint32_t n_tokens; /* of that prefix */
+    uint32_t n_rows;   /* that it was joined from, or cut into; without that of the logits when it was exported */
+    uint32_t n_new;    /* those of an import that the cache did not have */
+    bool has_logits;   /* after the last token */
+    uint64_t bytes;    /* of the file */
+} hearth_transfer;
+
+/*
+ * Write the prefix of that key into a file at path: one plain KVC file, which hearth_runtime_import and any reader of
+ * that format can load (docs/format.md). A file of that name is replaced, whole or not at all; the mode is 0600. With a
+ * signing key it is signed. *out (struct_size set by the caller; out may be NULL) says what it holds.
+ *
+ * HEARTH_NOT_FOUND if no row ends the prefix, or a row is missing before it; HEARTH_UNSUPPORTED if its rows cannot be
+ * joined: those of models whose attention has a window, or with recurrent layers; HEARTH_CORRUPT for a damaged row, which
+ * is set aside; HEARTH_MISUSE if path is no name for a file; HEARTH_FULL, HEARTH_PERMISSION, HEARTH_IO, HEARTH_NO_MEMORY.
+ */
+HEARTH_API hearth_status hearth_runtime_export(hearth_runtime *runtime, const uint8_t key[32], const char *path,
+                                               hearth_transfer *out, hearth_error *err);
+/*
+ * The same with the longest prefix of a request's prompt that is cached, which out->n_tokens tells. If cells of the prompt
+ * are in the context only, all finished sequences of the model are saved and given up first (at most 60 s).
+ */
+HEARTH_API hearth_status hearth_prompt_export(hearth_model *model, const hearth_request *request, const char *path,
+                                              hearth_transfer *out, hearth_error *err);
+
+/*
+ * Put the prefix of such a file into the cache, where a prompt that begins with its tokens hits, by the model and under
+ * the context parameters and the salt that it was made with. Rows that are there already stay. With a signing key the file
+ * must carry its signature. *out as above.
+ *
+ * HEARTH_NOT_FOUND, HEARTH_PERMISSION or HEARTH_IO for a file that cannot be read; HEARTH_CORRUPT for one that is damaged or not
+ * signed; HEARTH_UNSUPPORTED for one that does not begin at token 0 or has no state; HEARTH_FULL if RAM has no room for a
+ * row; HEARTH_NO_MEMORY. After a failure the beginning of the prefix may be there.
+ */
+HEARTH_API hearth_status hearth_runtime_import(hearth_runtime *runtime, const char *path, hearth_transfer *out,
+                                               hearth_error *err);
+
+/*
+ * Remove the rows that end the prefix of that key from all tiers. Rows that stand on them are not found any more
+ * and age out; rows that they stand on stay. *n_rows_out (may be NULL): how many there were. Requests that read such a row
+ * keep it. HEARTH_NOT_FOUND if there are none; HEARTH_TIMED_OUT if a device takes no work for 60 s, and some rows may be
+ * gone.
+ */
+HEARTH_API hearth_status hearth_runtime_remove(hearth_runtime *runtime, const uint8_t key[32], uint32_t *n_rows_out,
+                                               hearth_error *err);
+/*
+ * Remove a request's prompt from all tiers and from finished sequences: all rows that end at any of its tokens.
+ * *n_tokens_out (may be NULL): how many leading tokens were cached before and are not now, 0 if none were. A running
+ * request with this prompt keeps it and saves it again. HEARTH_BUSY, HEARTH_TIMED_OUT, HEARTH_NO_MEMORY: some rows may be gone.
+ */
+HEARTH_API hearth_status hearth_prompt_remove(hearth_model *model, const hearth_request *request,
+                                              uint32_t *n_tokens_out, hearth_error *err);
+
+/*
+ * Bring the rows of the prefix of that key from files into RAM, ahead of use, and check them. *n_rows_out (may be NULL): how many
+ * of its rows are in RAM now, those that were there before included. They leave RAM as others do: least recently used first.
+ *
+ * HEARTH_NOT_FOUND if no row ends the prefix, or a row is missing before it; HEARTH_CORRUPT for a damaged row, which is set
+ * aside; HEARTH_NO_MEMORY if what is in use leaves no room in RAM; HEARTH_IO. Rows before the one that failed are in RAM.
+ */
+HEARTH_API hearth_status hearth_runtime_warm(hearth_runtime *runtime, const uint8_t key[32], uint32_t *n_rows_out,
+                                             hearth_error *err);
+/*
+ * The same with the rows that a request with this prompt would use now. *n_tokens_out (may be NULL): how many leading
+ * tokens they cover, 0 if none are cached, which is HEARTH_OK.
+ */
+HEARTH_API hearth_status hearth_prompt_warm(hearth_model *model, const hearth_request *request, uint32_t *n_tokens_out,
+                                            hearth_error *err);
+
 /* ---- conversations: templates with tools, and replies taken apart ------------------------------------------------- */
 
 /* A call of a tool, as a model wrote it. */

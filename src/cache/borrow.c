@@ -24,6 +24,8 @@ static const char *misfit(const hth_kvc_info *info, const hth_keyspace *keyspace
         return "its key is not that of its name";
     if (!info->has_head_crc)
         return "it has no checksum of its head";
+    if (!keyspace)
+        keyspace = &info->keyspace;
     if (memcmp(info->keyspace.fingerprint, keyspace->fingerprint, sizeof(keyspace->fingerprint)) != 0)
         return "it belongs to another model";
     if (!hth_keyspace_equal(&info->keyspace, keyspace))

@@ -90,7 +90,7 @@ typedef struct hth_borrowed_row {
 } hth_borrowed_row;
 
 /*
- * Borrow a row. What is read from a file must pass every check (format, both checksums, own key, kind, keyspace, parent
+ * Borrow a row. keyspace NULL: of whichever it is, which out->info says. What is read from a file must pass every check (format, both checksums, own key, kind, keyspace, parent
  * and first position as in expected) before anybody sees it; what fails is quarantined and the answer is
  * HEARTH_CORRUPT. HEARTH_NOT_FOUND: no tier has it (any more). HEARTH_NO_MEMORY: no room in RAM. HEARTH_IO.
  * Give it back with hth_cache_return.

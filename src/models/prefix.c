@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cache/read_ahead.h"
 #include "engine/row_transfer.h"
 #include "models/model_inside.h"
 #include "sched/prompt_lookup.h"
@@ -69,7 +70,13 @@ static hearth_status export(const hearth_model *model, const hth_keyspace *keysp
     status = hth_row_export_cached(model->place.cache, keyspace, &lookup->rows[lookup->n_rows - 1].meta.id.key, &key,
                                    path, &options, &exported, err);
     if (status == HEARTH_OK)
-        *out = (hth_prefix_saved){ .n_tokens = exported.n_tokens, .bytes = exported.bytes };
+        *out = (hth_prefix_saved){
+            .key = key,
+            .n_tokens = exported.n_tokens,
+            .n_rows = exported.n_rows,
+            .has_logits = exported.has_logits,
+            .bytes = exported.bytes,
+        };
     return status;
 }
 
@@ -143,6 +150,56 @@ hearth_status hth_prefix_restore(hearth_model *model, const char *cache_salt, co
     if (status == HEARTH_OK)
         *out =
             (hth_prefix_restored){ .tokens = imported.tokens, .n_tokens = imported.n_tokens, .bytes = imported.bytes };
+    return status;
+}
+
+/* ---- into RAM ---- */
+
+/* A row that went after the lookup is no failure: fewer tokens are warm then. */
+static hearth_status warm(const hearth_model *model, const hth_keyspace *keyspace, const hth_lookup *lookup,
+                          uint32_t *n_warm_out, hearth_error *err)
+{
+    hth_cache *cache = model->place.cache;
+    hth_read_ahead *ahead = hth_read_ahead_begin(cache, keyspace, lookup->rows, lookup->n_rows);
+    hearth_status status = ahead ? HEARTH_OK : hth_fail(err, HEARTH_NO_MEMORY, "no memory to read a prompt's rows");
+    hth_row_meta logits = { .id = { .key = lookup->prompt_key, .kind = HTH_ROW_LOGITS } };
+    hth_borrowed_row row;
+    uint32_t n_warm = 0;
+
+    for (size_t i = 0; i < lookup->n_rows && status == HEARTH_OK; i++) {
+        status = hth_read_ahead_next(ahead, &row, err);
+        if (status != HEARTH_OK)
+            break;
+        hth_cache_return_unused(cache, &row);
+        n_warm += lookup->rows[i].n_use;
+    }
+    hth_read_ahead_end(ahead);
+    if (status == HEARTH_OK && hth_cache_find(cache, &logits.id, &logits) != HEARTH_TIER_NONE) {
+        status = hth_cache_borrow(cache, keyspace, &logits, &row, err);
+        if (status == HEARTH_OK)
+            hth_cache_return_unused(cache, &row);
+    }
+    if (status != HEARTH_OK && status != HEARTH_NOT_FOUND)
+        return status;
+    *n_warm_out = n_warm;
+    return HEARTH_OK;
+}
+
+hearth_status hth_prefix_warm(hearth_model *model, const char *cache_salt, const hearth_token *tokens,
+                              uint32_t n_tokens, uint32_t *n_warm_out, hearth_error *err)
+{
+    hearth_status status = enter(model, "hth_prefix_warm", err);
+    hth_lookup lookup = { .n_rows = 0 };
+    hth_keyspace keyspace;
+
+    if (status != HEARTH_OK)
+        return status;
+    keyspace = hth_model_keyspace(model, cache_salt);
+    status = look_up(model, &keyspace, tokens, n_tokens, &lookup, err);
+    if (status == HEARTH_OK)
+        status = warm(model, &keyspace, &lookup, n_warm_out, err);
+    hth_lookup_deinit(&lookup);
+    hth_model_leave(model);
     return status;
 }
 

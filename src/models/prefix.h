@@ -13,11 +13,15 @@
 #ifndef HTH_MODELS_PREFIX_H
 #define HTH_MODELS_PREFIX_H
 
+#include "cache/key.h"
 #include "hearth.h"
 
 typedef struct hth_prefix_saved {
+    hth_key key;       /* names them */
     uint32_t n_tokens; /* as many of the leading tokens as are cached */
-    uint64_t bytes;    /* of the file */
+    size_t n_rows;     /* without that of the logits */
+    bool has_logits;
+    uint64_t bytes; /* of the file */
 } hth_prefix_saved;
 
 /*
@@ -40,6 +44,13 @@ typedef struct hth_prefix_restored {
  */
 hearth_status hth_prefix_restore(hearth_model *model, const char *cache_salt, const char *path,
                                  hth_prefix_restored *out, hearth_error *err);
+
+/*
+ * Bring the rows that cover these tokens, n_tokens >= 1, and the logits after the last one into RAM, verified. *n_warm_out: how many
+ * of the leading tokens they cover. HEARTH_CORRUPT, HEARTH_NO_MEMORY (pinned rows leave no room), HEARTH_IO.
+ */
+hearth_status hth_prefix_warm(hearth_model *model, const char *cache_salt, const hearth_token *tokens,
+                              uint32_t n_tokens, uint32_t *n_warm_out, hearth_error *err);
 
 /*
  * Take these tokens out of the cache, in all its tiers, and out of finished sequences, but for the first n_kept of them. Rows of

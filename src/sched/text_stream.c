@@ -197,8 +197,6 @@ static size_t find_beginning(const hth_text_stream *stream)
 
 static void release(hth_text_stream *stream, size_t n, const char **text_out, size_t *n_out)
 {
-    assert(stream->held);
-    assert(stream->out);
     memcpy(stream->out, stream->held, n);
     stream->out[n] = '\0';
     memmove(stream->held, stream->held + n, stream->n_held - n);
@@ -216,6 +214,8 @@ bool hth_text_stream_feed(hth_text_stream *stream, const char *bytes, size_t n_b
 
     if (!reserve(&stream->held, &stream->capacity, needed) || !reserve(&stream->out, &stream->out_capacity, needed + 1))
         return false;
+    assert(stream->held);
+    assert(stream->out);
     if (!stream->stopped) {
         settle_characters(stream, bytes, n_bytes);
         stop = find_stop(stream, &stream->stopped_by);

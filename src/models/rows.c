@@ -1,0 +1,270 @@
+/*
+ * rows.c - the public functions for rows by hand: into files and back, into RAM, away
+ *
+ * By key they ask the cache, which may hold rows of any model; by prompt they are prefix.h with a request's tokens.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "cache/chain.h"
+#include "engine/row_transfer.h"
+#include "models/model_inside.h"
+#include "models/prefix.h"
+
+enum { FLUSH_MS = 60000 };
+
+/* ---- what they share ---- */
+
+static hearth_status check(hearth_runtime *runtime, const void *argument, const char *function, hth_cache **out,
+                           hearth_error *err)
+{
+    if (!runtime || !argument)
+        return hth_fail(err, HEARTH_MISUSE, "%s: runtime, key or path is NULL", function);
+    *out = hth_runtime_cache(runtime);
+    if (!*out)
+        return hth_fail(err, HEARTH_UNSUPPORTED, "the runtime has no cache (cache_disabled), so there are no rows");
+    return HEARTH_OK;
+}
+
+static hearth_status check_transfer(const hearth_transfer *out, const char *function, hearth_error *err)
+{
+    if (out && out->struct_size < sizeof(size_t))
+        return hth_fail(err, HEARTH_MISUSE, "%s: set out->struct_size to sizeof(hearth_transfer)", function);
+    return HEARTH_OK;
+}
+
+static void tell(hearth_transfer *out, hearth_transfer told, const hth_key *key)
+{
+    if (!out)
+        return;
+    told.struct_size = out->struct_size;
+    memcpy(told.key, key->bytes, sizeof(told.key));
+    memcpy(out, &told, told.struct_size < sizeof(told) ? told.struct_size : sizeof(told));
+}
+
+static bool find(const hth_row_id *id, hth_row_meta *out, void *user_data)
+{
+    return hth_cache_find(user_data, id, out) != HEARTH_TIER_NONE;
+}
+
+static hth_key key_from(const uint8_t bytes[HTH_KEY_BYTES])
+{
+    hth_key key;
+
+    assert(bytes);
+    memcpy(key.bytes, bytes, sizeof(key.bytes));
+    return key;
+}
+
+/* ---- by key ---- */
+
+/* The keyspace that a row is of, from its head; the row is in RAM afterwards. */
+static hearth_status keyspace_of(hth_cache *cache, const hth_row_meta *meta, hth_keyspace *out, hearth_error *err)
+{
+    hth_borrowed_row row;
+    hearth_status status = hth_cache_borrow(cache, NULL, meta, &row, err);
+
+    if (status != HEARTH_OK)
+        return status;
+    *out = row.info.keyspace;
+    hth_cache_return_unused(cache, &row);
+    return HEARTH_OK;
+}
+
+hearth_status hearth_runtime_export(hearth_runtime *runtime, const uint8_t key[32], const char *path,
+                                    hearth_transfer *out, hearth_error *err)
+{
+    hth_export_options options = { .replace = true };
+    hth_cache *cache = NULL;
+    hearth_status status = check(runtime, key && path ? key : NULL, "hearth_runtime_export", &cache, err);
+    hth_chain chain = { .rows = NULL };
+    hth_exported exported;
+    hth_keyspace keyspace;
+    hth_key name;
+
+    if (status == HEARTH_OK)
+        status = check_transfer(out, "hearth_runtime_export", err);
+    if (status != HEARTH_OK)
+        return status;
+    name = key_from(key);
+    options.signing_key = hth_cache_signing_key(cache);
+    status = hth_chain_find(&name, find, cache, &chain, err);
+    if (status == HEARTH_OK)
+        status = keyspace_of(cache, &chain.rows[0], &keyspace, err);
+    if (status == HEARTH_OK)
+        status = hth_row_export_cached(cache, &keyspace, &name, &name, path, &options, &exported, err);
+    hth_chain_deinit(&chain);
+    if (status == HEARTH_OK)
+        tell(out,
+             (hearth_transfer){ .n_tokens = exported.n_tokens,
+                                .n_rows = (uint32_t)exported.n_rows,
+                                .has_logits = exported.has_logits,
+                                .bytes = exported.bytes },
+             &name);
+    return status;
+}
+
+hearth_status hearth_runtime_import(hearth_runtime *runtime, const char *path, hearth_transfer *out, hearth_error *err)
+{
+    hth_import_options options = { .keyspace = NULL };
+    hth_cache *cache = NULL;
+    hearth_status status = check(runtime, path, "hearth_runtime_import", &cache, err);
+    hth_imported imported;
+
+    if (status == HEARTH_OK)
+        status = check_transfer(out, "hearth_runtime_import", err);
+    if (status != HEARTH_OK)
+        return status;
+    options.signing_key = hth_cache_signing_key(cache);
+    status = hth_row_import_cached(cache, path, &options, &imported, err);
+    if (status == HEARTH_OK)
+        tell(out,
+             (hearth_transfer){ .n_tokens = imported.n_tokens,
+                                .n_rows = (uint32_t)imported.n_rows,
+                                .n_new = (uint32_t)imported.n_published,
+                                .has_logits = imported.has_logits,
+                                .bytes = imported.bytes },
+             &imported.key);
+    return status;
+}
+
+static hearth_status flush(hth_cache *cache, hearth_error *err)
+{
+    if (hth_cache_flush(cache, FLUSH_MS))
+        return HEARTH_OK;
+    return hth_fail(err, HEARTH_TIMED_OUT, "the cache's files took no work for %d s; some rows may be left",
+                    FLUSH_MS / 1000);
+}
+
+hearth_status hearth_runtime_remove(hearth_runtime *runtime, const uint8_t key[32], uint32_t *n_rows_out,
+                                    hearth_error *err)
+{
+    hth_cache *cache = NULL;
+    hearth_status status = check(runtime, key, "hearth_runtime_remove", &cache, err);
+    uint32_t n_rows = 0;
+
+    /* A row that is still being stored would come back. */
+    if (status == HEARTH_OK)
+        status = flush(cache, err);
+    if (status != HEARTH_OK)
+        return status;
+    for (int kind = 0; kind < HTH_ROW_KINDS; kind++) {
+        hth_row_id id = { .key = key_from(key), .kind = (hth_row_kind)kind };
+
+        if (hth_cache_find(cache, &id, NULL) == HEARTH_TIER_NONE)
+            continue;
+        hth_cache_forget(cache, &id);
+        n_rows++;
+    }
+    if (n_rows == 0)
+        return hth_fail(err, HEARTH_NOT_FOUND, "no row of the cache ends that prefix; hearth_runtime_rows lists them");
+    status = flush(cache, err);
+    if (status == HEARTH_OK && n_rows_out)
+        *n_rows_out = n_rows;
+    return status;
+}
+
+hearth_status hearth_runtime_warm(hearth_runtime *runtime, const uint8_t key[32], uint32_t *n_rows_out,
+                                  hearth_error *err)
+{
+    hth_cache *cache = NULL;
+    hearth_status status = check(runtime, key, "hearth_runtime_warm", &cache, err);
+    hth_chain chain = { .rows = NULL };
+    hth_keyspace keyspace;
+    hth_key name;
+
+    if (status != HEARTH_OK)
+        return status;
+    name = key_from(key);
+    status = hth_chain_find(&name, find, cache, &chain, err);
+    for (size_t i = 0; status == HEARTH_OK && i < chain.n; i++) {
+        hth_borrowed_row row;
+
+        status = hth_cache_borrow(cache, i > 0 ? &keyspace : NULL, &chain.rows[i], &row, err);
+        if (status != HEARTH_OK)
+            break;
+        keyspace = row.info.keyspace;
+        hth_cache_return_unused(cache, &row);
+    }
+    if (status == HEARTH_OK && n_rows_out)
+        *n_rows_out = (uint32_t)chain.n;
+    hth_chain_deinit(&chain);
+    return status;
+}
+
+/* ---- by prompt ---- */
+
+/* A request's prompt. To be followed by hth_model_prompt_give_back. */
+static hearth_status take_prompt(hearth_model *model, const hearth_request *request, const char *function,
+                                 const char **salt_out, hth_model_prompt *out, hearth_error *err)
+{
+    hearth_request given;
+    hearth_status status = hth_read_request(request, &given, err);
+
+    if (status == HEARTH_OK)
+        status = hth_model_prompt_take(model, request, function, out, err);
+    if (status == HEARTH_OK)
+        *salt_out = given.cache_salt;
+    return status;
+}
+
+hearth_status hearth_prompt_export(hearth_model *model, const hearth_request *request, const char *path,
+                                   hearth_transfer *out, hearth_error *err)
+{
+    hth_prefix_saved saved;
+    hth_model_prompt prompt;
+    const char *salt;
+    hearth_status status;
+
+    if (!path)
+        return hth_fail(err, HEARTH_MISUSE, "hearth_prompt_export: path is NULL");
+    status = check_transfer(out, "hearth_prompt_export", err);
+    if (status == HEARTH_OK)
+        status = take_prompt(model, request, "hearth_prompt_export", &salt, &prompt, err);
+    if (status != HEARTH_OK)
+        return status;
+    status = hth_prefix_save(model, salt, prompt.tokens, (uint32_t)prompt.n_tokens, path, &saved, err);
+    hth_model_prompt_give_back(model, &prompt);
+    if (status == HEARTH_OK)
+        tell(out,
+             (hearth_transfer){ .n_tokens = saved.n_tokens,
+                                .n_rows = (uint32_t)saved.n_rows,
+                                .has_logits = saved.has_logits,
+                                .bytes = saved.bytes },
+             &saved.key);
+    return status;
+}
+
+hearth_status hearth_prompt_remove(hearth_model *model, const hearth_request *request, uint32_t *n_tokens_out,
+                                   hearth_error *err)
+{
+    hth_model_prompt prompt;
+    const char *salt;
+    hearth_status status = take_prompt(model, request, "hearth_prompt_remove", &salt, &prompt, err);
+    uint32_t n_tokens = 0;
+
+    if (status != HEARTH_OK)
+        return status;
+    status = hth_prefix_erase(model, salt, prompt.tokens, (uint32_t)prompt.n_tokens, 0, &n_tokens, err);
+    hth_model_prompt_give_back(model, &prompt);
+    if (status == HEARTH_OK && n_tokens_out)
+        *n_tokens_out = n_tokens;
+    return status;
+}
+
+hearth_status hearth_prompt_warm(hearth_model *model, const hearth_request *request, uint32_t *n_tokens_out,
+                                 hearth_error *err)
+{
+    hth_model_prompt prompt;
+    const char *salt;
+    hearth_status status = take_prompt(model, request, "hearth_prompt_warm", &salt, &prompt, err);
+    uint32_t n_tokens = 0;
+
+    if (status != HEARTH_OK)
+        return status;
+    status = hth_prefix_warm(model, salt, prompt.tokens, (uint32_t)prompt.n_tokens, &n_tokens, err);
+    hth_model_prompt_give_back(model, &prompt);
+    if (status == HEARTH_OK && n_tokens_out)
+        *n_tokens_out = n_tokens;
+    return status;
+}
