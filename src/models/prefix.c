@@ -188,13 +188,12 @@ static hearth_status warm(const hearth_model *model, const hth_keyspace *keyspac
 hearth_status hth_prefix_warm(hearth_model *model, const char *cache_salt, const hearth_token *tokens,
                               uint32_t n_tokens, uint32_t *n_warm_out, hearth_error *err)
 {
-    hearth_status status = enter(model, "hth_prefix_warm", err);
-    hth_lookup lookup = { .n_rows = 0 };
     hth_keyspace keyspace;
+    hearth_status status = enter(model, "hth_prefix_warm", cache_salt, &keyspace, err);
+    hth_lookup lookup = { .n_rows = 0 };
 
     if (status != HEARTH_OK)
         return status;
-    keyspace = hth_model_keyspace(model, cache_salt);
     status = look_up(model, &keyspace, tokens, n_tokens, &lookup, err);
     if (status == HEARTH_OK)
         status = warm(model, &keyspace, &lookup, n_warm_out, err);
