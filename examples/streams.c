@@ -1,46 +1,58 @@
-/* streams.c - several prompts at once, each reply read at its own pace: streams MODEL PROMPT... */
+/* streams.c - several prompts at once, told by one queue of events as they are generated: streams MODEL PROMPT... */
 #include <hearth.h>
 #include <stdio.h>
 
-enum { PROMPTS_MAX = 8, PATIENCE_MS = 600000 };
+enum { PROMPTS_MAX = 8, EVENTS_MAX = 64 };
+
+typedef struct reply {
+    char text[1 << 14]; /* what has come so far */
+    size_t n;
+} reply;
 
 int main(int argc, char **argv)
 {
-    hearth_stream *streams[PROMPTS_MAX] = { NULL };
+    static reply replies[PROMPTS_MAX];
     hearth_request request = hearth_request_default();
     hearth_runtime *runtime = NULL;
     hearth_model *model = NULL;
+    hearth_events *queue = NULL;
     hearth_error err = { .status = HEARTH_OK };
-    int n = argc - 2;
+    int n = argc - 2, n_running = 0;
 
     if (n < 1 || n > PROMPTS_MAX) {
         fprintf(stderr, "usage: streams MODEL PROMPT... (at most %d)\n", PROMPTS_MAX);
         return 2;
     }
+    if (hearth_runtime_open(NULL, &runtime, &err) == HEARTH_OK &&
+        hearth_model_load(runtime, argv[1], NULL, &model, &err) == HEARTH_OK)
+        hearth_events_open(NULL, &queue, &err);
     request.n_predict = 40;
     request.sampling.temperature = 0;
-    if (hearth_runtime_open(NULL, &runtime, &err) == HEARTH_OK)
-        hearth_model_load(runtime, argv[1], NULL, &model, &err);
+    request.events = queue;
     for (int i = 0; i < n && err.status == HEARTH_OK; i++) { /* from here on all of them are generated */
         request.prompt = argv[2 + i];
-        hearth_stream_open(model, &request, 0, &streams[i], &err);
+        request.user_data = &replies[i];
+        n_running += hearth_submit(model, &request, NULL, &err) == HEARTH_OK;
     }
-    for (int i = 0; i < n && err.status == HEARTH_OK; i++) {
-        char text[256];
-        size_t n_bytes = 1;
+    while (n_running > 0 && err.status == HEARTH_OK) {
+        const hearth_event *events[EVENTS_MAX];
+        size_t n_events = 0;
 
-        printf("%s", argv[2 + i]);
-        while (n_bytes > 0 &&
-               hearth_stream_read(streams[i], text, sizeof(text), PATIENCE_MS, &n_bytes, &err) == HEARTH_OK)
-            fwrite(text, 1, n_bytes, stdout);
-        if (err.status == HEARTH_OK && hearth_stream_result(streams[i])->status != HEARTH_OK)
-            err = hearth_stream_result(streams[i])->error;
-        printf("\n");
+        hearth_events_take(queue, events, EVENTS_MAX, UINT32_MAX, &n_events, &err);
+        for (size_t i = 0; i < n_events; i++) {
+            reply *told = events[i]->user_data; /* text is that of tokens, and of what was held back */
+            for (size_t k = 0; k < events[i]->n_bytes && told->n + 1 < sizeof(told->text); k++)
+                told->text[told->n++] = events[i]->text[k];
+            n_running -= events[i]->kind == HEARTH_EVENT_DONE;
+            if (events[i]->status != HEARTH_OK)
+                err = *events[i]->error;
+        }
     }
+    for (int i = 0; i < n && err.status == HEARTH_OK; i++)
+        printf("%s%s\n", argv[2 + i], replies[i].text);
     if (err.status != HEARTH_OK)
         fprintf(stderr, "streams: %s\n", err.message);
-    for (int i = 0; i < n; i++)
-        hearth_stream_close(streams[i]);
+    hearth_events_close(queue); /* cancels what still runs */
     hearth_model_unref(model);
     hearth_runtime_close(runtime);
     return err.status != HEARTH_OK;

@@ -900,6 +900,9 @@ typedef struct hearth_result {
     void *reserved[4];
 } hearth_result;
 
+/* A queue of events: see hearth_events_open. */
+typedef struct hearth_events hearth_events;
+
 typedef enum hearth_phase { HEARTH_PHASE_RESTORE = 0, HEARTH_PHASE_PREFILL = 1 } hearth_phase;
 
 /* A piece of the reply, whole characters, n_bytes >= 1, terminated. Return false to cancel. On the scheduler thread. */
@@ -987,6 +990,9 @@ typedef struct hearth_request {
      * from the cache or shared with others, and each token costs a look at the whole vocabulary. Only with n = 1.
      */
     bool prompt_logprobs;
+    /* Tell this queue, instead of callbacks, which must be NULL. Every event has user_data. NULL: callbacks. */
+    hearth_events *events;
+    unsigned event_flags; /* further events: a set of HEARTH_EVENTS_... */
 } hearth_request;
 
 static inline hearth_request hearth_request_default(void)
@@ -1049,6 +1055,13 @@ HEARTH_API hearth_status hearth_linger(hearth_model *model, uint64_t request_id,
  * that time anew. HEARTH_NOT_FOUND.
  */
 HEARTH_API hearth_status hearth_pause(hearth_model *model, uint64_t request_id, bool paused, hearth_error *err);
+
+/*
+ * Wait until a request has ended and its on_done has returned, or its last event was told: HEARTH_OK, also for one that ended long ago.
+ * HEARTH_TIMED_OUT after timeout_ms (UINT32_MAX: no limit). HEARTH_MISUSE in a callback, which would wait for itself;
+ * HEARTH_NOT_FOUND for an id that was never given.
+ */
+HEARTH_API hearth_status hearth_wait(hearth_model *model, uint64_t request_id, uint32_t timeout_ms, hearth_error *err);
 
 /*
  * End a session: its sequence becomes an ordinary finished one, whose cells go when they are needed. cache_salt is that
@@ -1312,27 +1325,158 @@ HEARTH_API hearth_status hearth_chat_parser_feed(hearth_chat_parser *parser, con
                                                  bool is_last, const hearth_chat_delta **deltas_out, size_t *n_out,
                                                  hearth_error *err);
 
-/* ---- streams: a reply to be read at the reader's pace ------------------------------------------------------------ */
-
-typedef struct hearth_stream hearth_stream;
+/* ---- events: to be taken by the caller's own threads or event loop ------------------------------------------------- */
 
 /*
- * Submit a request whose text is read with hearth_stream_read, instead of callbacks (request's must be NULL, n 1). At
- * most about buffer_bytes of text wait for the reader (0: 64 KiB); then the request pauses until they are read, and is
- * cancelled when nobody reads for the model's stalled_ms.
+ * A queue of events tells of requests and loads without a callback, so that none of the caller's code runs on a thread of
+ * the library. Any number of requests and loads, of any models, tell one queue:
+ *
+ *     hearth_events_open(NULL, &queue, &err);
+ *     request.events = queue;
+ *     request.user_data = connection;
+ *     hearth_submit(model, &request, NULL, &err);
+ *     while (hearth_events_take(queue, events, 64, UINT32_MAX, &n, &err) == HEARTH_OK)
+ *         for (size_t i = 0; i < n; i++)
+ *             ... events[i]->kind ...
+ *
+ * Order        Events come in the order in which they happened. The last one of a reply is HEARTH_EVENT_DONE, the last
+ *              one of a load HEARTH_EVENT_LOADED; each comes exactly once.
+ * Memory       Events belong to the queue. An event and all that it points to are valid until the next
+ *              hearth_events_take on the queue; their memory is used again then.
+ * Wake-ups     A taker is woken once for a round of the scheduler, in which each running request may have got a token.
+ * Back-pressure  When the events that wait exceed a bound of the queue, every request that tells more is paused, as by
+ *              hearth_pause, and goes on once half of the bound or less is left. What had been drawn before is
+ *              still told, so the bound may be exceeded by one round. When nothing is taken for the model's stalled_ms, requests
+ *              that are paused for it end with HEARTH_TIMED_OUT. A pause by hearth_pause is another matter: a request
+ *              goes on when neither of the two holds it.
+ * Memory ends  Nothing is lost silently: a request that tells more than there is memory for ends, and its
+ *              HEARTH_EVENT_DONE, whose memory was set aside when it was submitted, has the status HEARTH_NO_MEMORY.
  */
-HEARTH_API hearth_status hearth_stream_open(hearth_model *model, const hearth_request *request, size_t buffer_bytes,
-                                            hearth_stream **out, hearth_error *err);
+
+/* Further events of a request, as a set. */
+enum {
+    HEARTH_EVENTS_RESTORE = 1, /* HEARTH_EVENT_PROGRESS of HEARTH_PHASE_RESTORE */
+    HEARTH_EVENTS_PREFILL = 2, /* and of HEARTH_PHASE_PREFILL */
+    HEARTH_EVENTS_STATS = 4,   /* a HEARTH_EVENT_TOKEN has statistics */
+    HEARTH_EVENTS_PROMPT = 8,  /* a HEARTH_EVENT_DONE has the prompt's tokens */
+};
+
+typedef enum hearth_event_kind {
+    HEARTH_EVENT_PROGRESS = 1, /* n_done of n_total prompt tokens are in the context, in phase: as hearth_progress_fn */
+    HEARTH_EVENT_TEXT = 2,     /* text that no token released: of an echoed prompt, or held back until the end */
+    HEARTH_EVENT_TOKEN = 3,    /* a token of the reply, with the text that it released */
+    HEARTH_EVENT_DONE = 4,     /* the reply has ended */
+    HEARTH_EVENT_LOADING = 5,  /* a model is loaded as far as fraction says */
+    HEARTH_EVENT_LOADED = 6,   /* it is loaded, or that failed */
+} hearth_event_kind;
+
+/* The fields that kind does not mention are zeros. The texts of a reply's events, one behind the other, are its result's. */
+typedef struct hearth_event {
+    size_t struct_size;
+    hearth_event_kind kind;
+    uint32_t reply;  /* of the request's n, from 0 */
+    uint64_t id;     /* of that reply: the request's and reply more; or of the load */
+    void *user_data; /* of hearth_request or hearth_model_load_start */
+
+    /* TEXT, TOKEN */
+    const char *text; /* whole characters, terminated; "" where a token's is held back */
+    size_t n_bytes;
+
+    /* TOKEN: as in hearth_token_event */
+    hearth_token token;
+    uint32_t index;
+    bool is_replayed;
+    uint32_t n_top_logprobs;
+    const hearth_logprob *logprobs; /* [1 + n_top_logprobs]; NULL where not asked for */
+    const hearth_stats *stats;      /* NULL without HEARTH_EVENTS_STATS */
+
+    /* PROGRESS */
+    hearth_phase phase;
+    uint32_t n_done;
+    uint32_t n_total;
+
+    /* LOADING */
+    float fraction; /* 0 .. 1 */
+
+    /* DONE, LOADED */
+    hearth_status status;      /* HEARTH_OK, or why it failed */
+    const hearth_error *error; /* the message then; NULL with HEARTH_OK */
+
+    /* DONE */
+    const hearth_result *result; /* with the status HEARTH_NO_MEMORY perhaps NULL */
+    const hearth_token *prompt;  /* [result->stats.prompt_tokens]; NULL without HEARTH_EVENTS_PROMPT */
+
+    /* LOADED */
+    hearth_model *model; /* with HEARTH_OK: a reference, which is the taker's from now on */
+} hearth_event;
+
+typedef struct hearth_events_options {
+    size_t struct_size;
+    size_t n_events_max; /* that wait; default 65536 */
+    size_t n_bytes_max;  /* of memory that they take; default 16 MiB */
+} hearth_events_options;
+
+static inline hearth_events_options hearth_events_options_default(void)
+{
+    hearth_events_options options;
+
+    memset(&options, 0, sizeof(options));
+    options.struct_size = sizeof(options);
+    options.n_events_max = 65536;
+    options.n_bytes_max = (size_t)16 << 20;
+    return options;
+}
+
 /*
- * Take text out, whole characters, at most capacity bytes (at least 4). Waits up to timeout_ms for the first byte:
- * HEARTH_TIMED_OUT. *n_out 0 with HEARTH_OK: the reply has ended. One reader at a time.
+ * Open a queue.
+ *
+ * options  NULL means the defaults.
+ * out      receives the queue; release it with hearth_events_close. It may outlive models and runtimes that tell it.
+ *
+ * Returns HEARTH_OK; HEARTH_MISUSE for a bound of 0; HEARTH_NO_MEMORY.
  */
-HEARTH_API hearth_status hearth_stream_read(hearth_stream *stream, char *bytes, size_t capacity, uint32_t timeout_ms,
-                                            size_t *n_out, hearth_error *err);
-/* The result, once hearth_stream_read told the end; NULL before. Borrowed until the stream is closed. */
-HEARTH_API const hearth_result *hearth_stream_result(hearth_stream *stream);
-/* Cancel what still runs, wait for its end, and free. Accepts NULL. Before the model is given back. */
-HEARTH_API void hearth_stream_close(hearth_stream *stream);
+HEARTH_API hearth_status hearth_events_open(const hearth_events_options *options, hearth_events **out,
+                                            hearth_error *err);
+/*
+ * Close a queue: cancel the requests and loads that tell it, and drop what waits. Does not block; legal in callbacks. Events
+ * that were taken are not valid any more. Accepts NULL.
+ */
+HEARTH_API void hearth_events_close(hearth_events *queue);
+/*
+ * Take up to n events out, at least 1. One thread at a time.
+ *
+ * events      receives *n_out pointers: see "Memory" above.
+ * timeout_ms  how long to wait for the first event; 0: not at all; UINT32_MAX: for as long as it takes.
+ *
+ * HEARTH_OK with *n_out 0: none came in time, or hearth_events_wake was called. HEARTH_MISUSE.
+ */
+HEARTH_API hearth_status hearth_events_take(hearth_events *queue, const hearth_event **events, size_t n,
+                                            uint32_t timeout_ms, size_t *n_out, hearth_error *err);
+/* Have the take that waits, or the next one, return. Any thread, a signal handler excepted. */
+HEARTH_API void hearth_events_wake(hearth_events *queue);
+/*
+ * A descriptor for poll, epoll, kqueue or an event loop: readable while events wait, and after hearth_events_wake, until
+ * hearth_events_take has taken all of them. Never read it and never close it; it belongs to the queue. -1 when the system
+ * has none left.
+ */
+HEARTH_API int hearth_events_fd(hearth_events *queue);
+
+/*
+ * Load a model as hearth_model_load does, on a thread of the library. Returns at once; the rest is told by events:
+ * HEARTH_EVENT_LOADING now and then, and HEARTH_EVENT_LOADED with the model or with the reason why there is none.
+ *
+ * options   as for hearth_model_load; copied. progress must be NULL.
+ * user_data given back in each event.
+ * id_out    (may be NULL) receives the id of the load, unique among those of requests and loads of the runtime.
+ *
+ * hearth_runtime_close cancels a load and waits for its end. HEARTH_MISUSE, HEARTH_NO_MEMORY; what is wrong with the file
+ * or the options is told by the event.
+ */
+HEARTH_API hearth_status hearth_model_load_start(hearth_runtime *runtime, const char *path,
+                                                 const hearth_model_options *options, hearth_events *queue,
+                                                 void *user_data, uint64_t *id_out, hearth_error *err);
+/* Have a load end soon (HEARTH_CANCELLED in its last event). HEARTH_NOT_FOUND when it has ended. */
+HEARTH_API hearth_status hearth_model_load_cancel(hearth_runtime *runtime, uint64_t load_id, hearth_error *err);
 
 typedef enum hearth_save_reason {
     HEARTH_SAVE_UNKNOWN = 0,

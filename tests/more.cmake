@@ -10,6 +10,7 @@ foreach(language c cpp)
 endforeach()
 
 add_test(NAME headers/layers COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/headers/layers.sh ${CMAKE_SOURCE_DIR})
+add_test(NAME headers/sizes COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/headers/sizes.sh ${CMAKE_SOURCE_DIR})
 add_test(NAME headers/docs COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/headers/docs.sh ${CMAKE_SOURCE_DIR})
 add_test(NAME headers/symbols COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/headers/symbols.sh $<TARGET_FILE:hearth_shared>
   $<TARGET_FILE:hearth-llama> $<TARGET_FILE:hearth-stub>)
@@ -63,7 +64,7 @@ endforeach()
 
 # Their allocations are counted, and fail on demand.
 if(NOT APPLE)
-  foreach(name scheduler_memory proxy_memory http_memory)
+  foreach(name events_memory scheduler_memory proxy_memory http_memory)
     target_compile_definitions(test_crash_${name} PRIVATE HTH_TEST_WRAPS_MALLOC)
     target_link_options(test_crash_${name} PRIVATE -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup)
   endforeach()

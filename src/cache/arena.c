@@ -1,10 +1,9 @@
 /*
- * arena.c - best-fit runs of pages in mapped segments, and a bit a page for whether it is held
+ * arena.c - slabs in the best-fitting runs of mapped segments (segment.h), within a limit of held memory
  *
- * Each segment keeps its free runs in an array sorted by position; giving a slab back merges it with its neighbours. A
- * bit a page tells whether the page is held: touched, or promised to a slab. Taking a slab holds its pages; where that
- * exceeds the limit, free held pages go back to the system, those of the last segment first, so that it drains. A slab
- * larger than a segment gets a piece of several segments' length for itself, which goes with it.
+ * Taking a slab holds its pages. Where that exceeds the limit, free held pages go back to the system, those of the last
+ * segment first, so that it drains. A slab larger than a segment gets a piece of several segments' length for itself,
+ * which goes with it.
  *
  * Segments have places, counted in segment lengths; in a file they are offsets, so that a slab's place in its segment
  * follows from its offset and length alone.
@@ -32,41 +31,18 @@
 
 #include "base/deadline.h"
 #include "base/os.h"
+#include "cache/segment.h"
 
-#define PAGE_BYTES ((size_t)4096)
 #define WARM_BYTES ((size_t)2 << 20) /* a huge page */
-#define SEGMENT_PAGES ((uint32_t)(HTH_ARENA_SEGMENT_BYTES / PAGE_BYTES))
 #define SLAB_BYTES_MAX ((size_t)1 << 42)
 enum {
     QUIET_MS = 100,
-    RUNS_MIN = 8,
     ADDRESS_FACTOR = 4, /* addresses a byte of memory: what no mixture of row sizes was seen to need half of */
     SPARE_PLACES = 4,
     CLAIMED_SEGMENTS_MAX = 8192, /* a bound on what a damaged directory can have mapped */
 };
 static_assert(HTH_ARENA_SEGMENT_BYTES % WARM_BYTES == 0, "a segment is warmed in whole pieces");
-static_assert(SLAB_BYTES_MAX / PAGE_BYTES <= UINT32_MAX / 2, "pages of a segment are counted in 32 bits");
-
-typedef struct run { /* pages */
-    uint32_t begin;
-    uint32_t n;
-} run;
-
-typedef struct segment {
-    uint8_t *memory;
-    uint32_t place;
-    uint32_t n_places; /* more than one: for a single large slab */
-    uint32_t n_pages;
-    uint32_t used; /* pages in slabs */
-    uint32_t held;
-    uint32_t n_slabs;
-    uint32_t longest; /* no free run is longer; it may be less */
-    bool small_pages;
-    uint32_t n_runs;
-    uint32_t capacity_runs;
-    run *runs;           /* free, by position, never adjacent */
-    uint64_t *held_bits; /* a bit a page */
-} segment;
+static_assert(SLAB_BYTES_MAX / HTH_PAGE_BYTES <= UINT32_MAX / 2, "pages of a segment are counted in 32 bits");
 
 struct hth_arena {
     bool warm;
@@ -83,10 +59,10 @@ struct hth_arena {
     pthread_cond_t wanted; /* wakes the warmer */
     pthread_cond_t warmed; /* a segment is ready */
     uint64_t bytes_max;
-    uint64_t file_bytes; /* size of the file */
-    segment *warming;    /* on its way; has no runs yet, and held_bytes and used_bytes hold its place */
-    bool hurry;          /* somebody waits for it, warm or not */
-    segment **segments;  /* by place */
+    uint64_t file_bytes;    /* size of the file */
+    hth_segment *warming;   /* on its way; has no runs yet, and held_bytes and used_bytes hold its place */
+    bool hurry;             /* somebody waits for it, warm or not */
+    hth_segment **segments; /* by place */
     size_t n_segments;
     size_t capacity_segments;
     uint64_t address_bytes;
@@ -99,104 +75,12 @@ struct hth_arena {
 size_t hth_arena_slab_bytes(size_t n_bytes)
 {
     if (n_bytes == 0)
-        return PAGE_BYTES;
-    return n_bytes > SIZE_MAX - PAGE_BYTES ? SIZE_MAX : (n_bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
-}
-
-static size_t bytes_of(uint64_t n_pages)
-{
-    return (size_t)n_pages * PAGE_BYTES;
-}
-
-/* ---- which pages are held ---- */
-
-/* The bits of pages [begin, end) that lie in word w. */
-static uint64_t mask_of(uint32_t w, uint32_t begin, uint32_t end)
-{
-    uint64_t mask = UINT64_MAX;
-
-    if (w == begin / 64)
-        mask &= UINT64_MAX << begin % 64;
-    if (w == (end - 1) / 64)
-        mask &= UINT64_MAX >> (63 - (end - 1) % 64);
-    return mask;
-}
-
-/* Hold n > 0 pages; returns how many were not held before. */
-static uint32_t hold(segment *s, uint32_t begin, uint32_t n)
-{
-    uint32_t n_new = 0;
-
-    for (uint32_t w = begin / 64; w <= (begin + n - 1) / 64; w++) {
-        uint64_t mask = mask_of(w, begin, begin + n);
-
-        n_new += (uint32_t)__builtin_popcountll(mask & ~s->held_bits[w]);
-        s->held_bits[w] |= mask;
-    }
-    s->held += n_new;
-    return n_new;
-}
-
-static uint32_t n_held(const segment *s, uint32_t begin, uint32_t n)
-{
-    uint32_t n_found = 0;
-
-    for (uint32_t w = begin / 64; w <= (begin + n - 1) / 64; w++)
-        n_found += (uint32_t)__builtin_popcountll(mask_of(w, begin, begin + n) & s->held_bits[w]);
-    return n_found;
-}
-
-static bool is_held(const segment *s, uint32_t page)
-{
-    return s->held_bits[page / 64] >> page % 64 & 1;
+        return HTH_PAGE_BYTES;
+    return n_bytes > SIZE_MAX - HTH_PAGE_BYTES ? SIZE_MAX
+                                               : (n_bytes + HTH_PAGE_BYTES - 1) / HTH_PAGE_BYTES * HTH_PAGE_BYTES;
 }
 
 /* ---- segments ---- */
-
-static uint64_t offset_of(const segment *s, uint32_t page)
-{
-    return (uint64_t)s->place * HTH_ARENA_SEGMENT_BYTES + bytes_of(page);
-}
-
-static void segment_free(segment *s)
-{
-    if (!s)
-        return;
-    if (s->memory)
-        (void)munmap(s->memory, bytes_of(s->n_pages)); /* fails only for a bad range, which would be our bug */
-    free(s->runs);
-    free(s->held_bits);
-    free(s);
-}
-
-/* One free run of pages that are not held, at a place that is known to be free; NULL without memory or addresses. */
-static segment *segment_new(const hth_arena *arena, uint32_t place, uint32_t n_places)
-{
-    segment *s = calloc(1, sizeof(*s));
-    void *memory = MAP_FAILED;
-
-    if (!s)
-        return NULL;
-    s->place = place;
-    s->n_places = n_places;
-    s->n_pages = n_places * SEGMENT_PAGES;
-    s->longest = s->n_pages;
-    s->capacity_runs = RUNS_MIN;
-    s->runs = malloc(s->capacity_runs * sizeof(*s->runs));
-    s->held_bits = calloc(s->n_pages / 64, sizeof(*s->held_bits));
-    if (s->runs && s->held_bits)
-        memory = mmap(NULL, bytes_of(s->n_pages), PROT_READ | PROT_WRITE,
-                      arena->fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, arena->fd,
-                      arena->fd < 0 ? 0 : (off_t)(arena->fd_begin + offset_of(s, 0)));
-    if (memory == MAP_FAILED) {
-        segment_free(s);
-        return NULL;
-    }
-    s->memory = memory;
-    s->runs[0] = (run){ .begin = 0, .n = s->n_pages };
-    s->n_runs = 1;
-    return s;
-}
 
 /* Places that may be mapped: more than bytes_max needs, because only memory is scarce. */
 static uint64_t places_max_locked(const hth_arena *arena)
@@ -224,13 +108,13 @@ static bool grow_file_locked(hth_arena *arena, uint64_t n_bytes)
 }
 
 /* Map n_places from place on; segments[at] is the next one behind them. */
-static segment *map_locked(hth_arena *arena, size_t at, uint32_t place, uint32_t n_places)
+static hth_segment *map_locked(hth_arena *arena, size_t at, uint32_t place, uint32_t n_places)
 {
-    segment *s;
+    hth_segment *s;
 
     if (arena->n_segments == arena->capacity_segments) {
         size_t capacity = arena->capacity_segments ? 2 * arena->capacity_segments : 16;
-        segment **segments = realloc(arena->segments, capacity * sizeof(*segments));
+        hth_segment **segments = realloc(arena->segments, capacity * sizeof(*segments));
 
         if (!segments)
             return NULL;
@@ -239,24 +123,24 @@ static segment *map_locked(hth_arena *arena, size_t at, uint32_t place, uint32_t
     }
     if (!grow_file_locked(arena, ((uint64_t)place + n_places) * HTH_ARENA_SEGMENT_BYTES))
         return NULL;
-    s = segment_new(arena, place, n_places);
+    s = hth_segment_new(arena->fd, arena->fd_begin, place, n_places);
     if (!s)
         return NULL;
-    memmove(&arena->segments[at + 1], &arena->segments[at], (arena->n_segments - at) * sizeof(segment *));
+    memmove(&arena->segments[at + 1], &arena->segments[at], (arena->n_segments - at) * sizeof(hth_segment *));
     arena->segments[at] = s;
     arena->n_segments++;
-    arena->address_bytes += bytes_of(s->n_pages);
+    arena->address_bytes += hth_page_bytes(s->n_pages);
     return s;
 }
 
 /* A new segment in the lowest gap that is wide enough. */
-static segment *add_segment_locked(hth_arena *arena, uint32_t n_places)
+static hth_segment *add_segment_locked(hth_arena *arena, uint32_t n_places)
 {
     uint64_t place = 0;
     size_t at = 0;
 
     for (; at < arena->n_segments; at++) {
-        const segment *s = arena->segments[at];
+        const hth_segment *s = arena->segments[at];
 
         if (s->place - place >= n_places)
             break;
@@ -268,25 +152,21 @@ static segment *add_segment_locked(hth_arena *arena, uint32_t n_places)
 }
 
 /* Pages that are in no slab, or of a slab that nobody uses any more, go back to the system. */
-static void discard_pages_locked(hth_arena *arena, segment *s, uint32_t begin, uint32_t n)
+static void discard_pages_locked(hth_arena *arena, hth_segment *s, uint32_t begin, uint32_t n)
 {
-    uint32_t n_discarded = n_held(s, begin, n);
-
     if (!s->small_pages)
-        hth_os_memory_small_pages(s->memory, bytes_of(s->n_pages));
+        hth_os_memory_small_pages(s->memory, hth_page_bytes(s->n_pages));
     s->small_pages = true;
     if (arena->fd < 0)
-        hth_os_memory_discard(s->memory + bytes_of(begin), bytes_of(n));
+        hth_os_memory_discard(s->memory + hth_page_bytes(begin), hth_page_bytes(n));
     else
-        (void)hth_os_file_punch(arena->fd, arena->fd_begin + offset_of(s, begin), bytes_of(n)); /* else it stays */
-    for (uint32_t w = begin / 64; w <= (begin + n - 1) / 64; w++)
-        s->held_bits[w] &= ~mask_of(w, begin, begin + n);
-    s->held -= n_discarded;
-    arena->held_bytes -= bytes_of(n_discarded);
+        (void)hth_os_file_punch(arena->fd, arena->fd_begin + hth_segment_offset(s, begin),
+                                hth_page_bytes(n)); /* else it stays */
+    arena->held_bytes -= hth_page_bytes(hth_segment_let_go(s, begin, n));
 }
 
 /* Discard up to n_pages held pages of a free run, the last first; returns how many. */
-static uint64_t discard_run_locked(hth_arena *arena, segment *s, run free_run, uint64_t n_pages)
+static uint64_t discard_run_locked(hth_arena *arena, hth_segment *s, hth_run free_run, uint64_t n_pages)
 {
     uint32_t end = free_run.begin + free_run.n;
     uint64_t n_done = 0;
@@ -294,7 +174,7 @@ static uint64_t discard_run_locked(hth_arena *arena, segment *s, run free_run, u
     while (end > free_run.begin && n_done < n_pages) {
         uint32_t begin = end;
 
-        while (begin > free_run.begin && is_held(s, begin - 1) && end - begin < n_pages - n_done)
+        while (begin > free_run.begin && hth_segment_is_held(s, begin - 1) && end - begin < n_pages - n_done)
             begin--;
         if (begin == end) { /* not held */
             end--;
@@ -310,18 +190,18 @@ static uint64_t discard_run_locked(hth_arena *arena, segment *s, run free_run, u
 /* Give up to n_bytes of held memory that is in no slab back to the system; returns how many. */
 static uint64_t discard_free_locked(hth_arena *arena, uint64_t n_bytes)
 {
-    uint64_t n_pages = (n_bytes + PAGE_BYTES - 1) / PAGE_BYTES;
+    uint64_t n_pages = (n_bytes + HTH_PAGE_BYTES - 1) / HTH_PAGE_BYTES;
     uint64_t n_done = 0;
 
     for (size_t i = arena->n_segments; i > 0 && n_done < n_pages; i--) {
-        segment *s = arena->segments[i - 1];
+        hth_segment *s = arena->segments[i - 1];
 
         if (s->held <= s->used)
             continue;
         for (size_t r = s->n_runs; r > 0 && n_done < n_pages; r--)
             n_done += discard_run_locked(arena, s, s->runs[r - 1], n_pages - n_done);
     }
-    return bytes_of(n_done);
+    return hth_page_bytes(n_done);
 }
 
 static void keep_limit_locked(hth_arena *arena)
@@ -337,25 +217,25 @@ static size_t index_of_locked(const hth_arena *arena, const uint8_t *slab)
     size_t i = 0;
 
     while (i < arena->n_segments && !(slab >= arena->segments[i]->memory &&
-                                      slab < arena->segments[i]->memory + bytes_of(arena->segments[i]->n_pages)))
+                                      slab < arena->segments[i]->memory + hth_page_bytes(arena->segments[i]->n_pages)))
         i++;
     assert(i < arena->n_segments); /* a slab of ours */
     return i;
 }
 
 /* Take a segment without slabs out; the caller frees it. */
-static segment *detach_locked(hth_arena *arena, size_t at)
+static hth_segment *detach_locked(hth_arena *arena, size_t at)
 {
-    segment *s = arena->segments[at];
+    hth_segment *s = arena->segments[at];
 
     assert(s->used == 0);
     /* In a file the place may be mapped again at once, so its pages go now. */
     if (arena->fd >= 0 && s->held > 0)
         discard_pages_locked(arena, s, 0, s->n_pages);
-    arena->held_bytes -= bytes_of(s->held);
-    arena->address_bytes -= bytes_of(s->n_pages);
+    arena->held_bytes -= hth_page_bytes(s->held);
+    arena->address_bytes -= hth_page_bytes(s->n_pages);
     arena->n_segments--;
-    memmove(&arena->segments[at], &arena->segments[at + 1], (arena->n_segments - at) * sizeof(segment *));
+    memmove(&arena->segments[at], &arena->segments[at + 1], (arena->n_segments - at) * sizeof(hth_segment *));
     return s;
 }
 
@@ -371,7 +251,7 @@ static bool wants_warming_locked(const hth_arena *arena)
  * Touch a segment piece by piece, so that nobody else's page fault waits long for ours, until it is done or somebody
  * needs the segment as it is. Returns the bytes touched.
  */
-static size_t warm(hth_arena *arena, const segment *s)
+static size_t warm(hth_arena *arena, const hth_segment *s)
 {
     size_t at = 0;
 
@@ -384,8 +264,8 @@ static size_t warm(hth_arena *arena, const segment *s)
         if (stop)
             break;
         if (arena->fd >= 0 &&
-            hth_os_file_allocate(arena->fd, arena->fd_begin + offset_of(s, (uint32_t)(at / PAGE_BYTES)), WARM_BYTES) !=
-                0)
+            hth_os_file_allocate(arena->fd, arena->fd_begin + hth_segment_offset(s, (uint32_t)(at / HTH_PAGE_BYTES)),
+                                 WARM_BYTES) != 0)
             break;
         hth_os_memory_prefault(s->memory + at, WARM_BYTES);
     }
@@ -410,7 +290,7 @@ static bool is_quiet_locked(hth_arena *arena)
 /* Add a segment and touch it; false when the system has none to give. Unlocks meanwhile. */
 static bool warm_one_locked(hth_arena *arena)
 {
-    segment *s = add_segment_locked(arena, 1);
+    hth_segment *s = add_segment_locked(arena, 1);
     size_t n_warm;
 
     if (!s)
@@ -429,11 +309,11 @@ static bool warm_one_locked(hth_arena *arena)
     arena->warming = NULL;
     arena->used_bytes -= HTH_ARENA_SEGMENT_BYTES;
     arena->held_bytes -= HTH_ARENA_SEGMENT_BYTES;
-    s->runs[0] = (run){ .begin = 0, .n = s->n_pages };
+    s->runs[0] = (hth_run){ .begin = 0, .n = s->n_pages };
     s->n_runs = 1;
     s->longest = s->n_pages;
     if (n_warm > 0)
-        arena->held_bytes += bytes_of(hold(s, 0, (uint32_t)(n_warm / PAGE_BYTES)));
+        arena->held_bytes += hth_page_bytes(hth_segment_hold(s, 0, (uint32_t)(n_warm / HTH_PAGE_BYTES)));
     keep_limit_locked(arena);
     pthread_cond_broadcast(&arena->warmed);
     return n_warm > 0;
@@ -513,7 +393,7 @@ void hth_arena_close(hth_arena *arena)
     if (arena->has_warmer)
         pthread_join(arena->warmer, NULL);
     for (size_t i = 0; i < arena->n_segments; i++)
-        segment_free(arena->segments[i]);
+        hth_segment_free(arena->segments[i]);
     free(arena->segments);
     pthread_cond_destroy(&arena->wanted);
     pthread_cond_destroy(&arena->warmed);
@@ -527,13 +407,13 @@ void hth_arena_close(hth_arena *arena)
  * A free run of n pages or more: of which the fewest must be faulted in, of those the shortest, of those the lowest. The
  * runs looked at closely are few, since they are long.
  */
-static segment *best_run_locked(hth_arena *arena, uint32_t n, size_t *run_out)
+static hth_segment *best_run_locked(hth_arena *arena, uint32_t n, size_t *run_out)
 {
-    segment *best = NULL;
+    hth_segment *best = NULL;
     uint32_t best_cold = UINT32_MAX, best_n = UINT32_MAX;
 
     for (size_t i = 0; i < arena->n_segments && (best_cold > 0 || best_n > n); i++) {
-        segment *s = arena->segments[i];
+        hth_segment *s = arena->segments[i];
         uint32_t longest = 0;
 
         if (s->n_places > 1 || s->longest < n)
@@ -546,7 +426,7 @@ static segment *best_run_locked(hth_arena *arena, uint32_t n, size_t *run_out)
                 longest = run_n;
             if (run_n < n)
                 continue;
-            cold = s->held > s->used ? n - n_held(s, s->runs[r].begin, n) : n;
+            cold = s->held > s->used ? n - hth_segment_n_held(s, s->runs[r].begin, n) : n;
             if (cold < best_cold || (cold == best_cold && run_n < best_n)) {
                 best = s;
                 best_cold = cold;
@@ -559,67 +439,28 @@ static segment *best_run_locked(hth_arena *arena, uint32_t n, size_t *run_out)
     return best;
 }
 
-/*
- * Make n pages from begin on, which lie in free run r, a slab. Room for the free runs that may come is made here: n
- * slabs part a segment into at most n + 1 of them, so that giving one back cannot fail. False without memory.
- */
-static bool carve(segment *s, size_t r, uint32_t begin, uint32_t n)
-{
-    run *from;
-    uint32_t left, right;
-
-    if (s->n_slabs + 2 > s->capacity_runs) {
-        uint32_t capacity = s->capacity_runs + s->capacity_runs / 2 + 2;
-        run *runs = realloc(s->runs, capacity * sizeof(*runs));
-
-        if (!runs)
-            return false;
-        s->runs = runs;
-        s->capacity_runs = capacity;
-    }
-    from = &s->runs[r];
-    left = begin - from->begin;
-    right = from->n - left - n;
-    if (left > 0 && right > 0) {
-        memmove(from + 1, from, (s->n_runs - r) * sizeof(*from));
-        s->n_runs++;
-        from[0].n = left;
-        from[1] = (run){ .begin = begin + n, .n = right };
-    } else if (left > 0) {
-        from->n = left;
-    } else if (right > 0) {
-        *from = (run){ .begin = begin + n, .n = right };
-    } else {
-        memmove(from, from + 1, (s->n_runs - r - 1) * sizeof(*from));
-        s->n_runs--;
-    }
-    s->n_slabs++;
-    s->used += n;
-    return true;
-}
-
 /* A free run of any segment, or of a new one; NULL when none can be had. */
 static uint8_t *take_locked(hth_arena *arena, size_t bytes, bool *cold_out)
 {
-    uint32_t n = (uint32_t)(bytes / PAGE_BYTES);
-    uint32_t n_places = (n + SEGMENT_PAGES - 1) / SEGMENT_PAGES;
+    uint32_t n = (uint32_t)(bytes / HTH_PAGE_BYTES);
+    uint32_t n_places = (n + HTH_SEGMENT_PAGES - 1) / HTH_SEGMENT_PAGES;
     uint32_t begin, n_new;
     size_t r = 0;
-    segment *s = n_places > 1 ? NULL : best_run_locked(arena, n, &r);
+    hth_segment *s = n_places > 1 ? NULL : best_run_locked(arena, n, &r);
 
     if (!s)
         s = add_segment_locked(arena, n_places);
     if (!s)
         return NULL;
     begin = s->runs[r].begin;
-    if (!carve(s, r, begin, n))
+    if (!hth_segment_carve(s, r, begin, n))
         return NULL;
     arena->used_bytes += bytes;
-    n_new = hold(s, begin, n);
-    arena->held_bytes += bytes_of(n_new);
+    n_new = hth_segment_hold(s, begin, n);
+    arena->held_bytes += hth_page_bytes(n_new);
     keep_limit_locked(arena);
     *cold_out = n_new > 0;
-    return s->memory + bytes_of(begin);
+    return s->memory + hth_page_bytes(begin);
 }
 
 uint8_t *hth_arena_take(hth_arena *arena, size_t n_bytes, bool *cold_out)
@@ -651,7 +492,7 @@ uint8_t *hth_arena_take(hth_arena *arena, size_t n_bytes, bool *cold_out)
 bool hth_arena_commit(hth_arena *arena, uint8_t *slab, size_t n_bytes)
 {
     size_t bytes = hth_arena_slab_bytes(n_bytes);
-    segment *s;
+    hth_segment *s;
     uint32_t begin;
     bool done;
 
@@ -661,68 +502,37 @@ bool hth_arena_commit(hth_arena *arena, uint8_t *slab, size_t n_bytes)
     if (!done) {
         pthread_mutex_lock(&arena->lock);
         s = arena->segments[index_of_locked(arena, slab)];
-        begin = (uint32_t)((size_t)(slab - s->memory) / PAGE_BYTES);
-        discard_pages_locked(arena, s, begin, (uint32_t)(bytes / PAGE_BYTES));
+        begin = (uint32_t)((size_t)(slab - s->memory) / HTH_PAGE_BYTES);
+        discard_pages_locked(arena, s, begin, (uint32_t)(bytes / HTH_PAGE_BYTES));
         pthread_mutex_unlock(&arena->lock);
     }
     return done;
 }
 
-/* Pages of a slab become free and join the runs beside them. */
-static void give_to(segment *s, uint32_t begin, uint32_t n)
-{
-    size_t at = 0;
-    bool joins_left, joins_right;
-
-    while (at < s->n_runs && s->runs[at].begin < begin)
-        at++;
-    joins_left = at > 0 && s->runs[at - 1].begin + s->runs[at - 1].n == begin;
-    joins_right = at < s->n_runs && begin + n == s->runs[at].begin;
-    if (joins_left && joins_right) {
-        s->runs[at - 1].n += n + s->runs[at].n;
-        memmove(&s->runs[at], &s->runs[at + 1], (s->n_runs - at - 1) * sizeof(s->runs[0]));
-        s->n_runs--;
-        at--;
-    } else if (joins_left) {
-        at--;
-        s->runs[at].n += n;
-    } else if (joins_right) {
-        s->runs[at].begin = begin;
-        s->runs[at].n += n;
-    } else {
-        assert(s->n_runs < s->capacity_runs);
-        memmove(&s->runs[at + 1], &s->runs[at], (s->n_runs - at) * sizeof(s->runs[0]));
-        s->runs[at] = (run){ .begin = begin, .n = n };
-        s->n_runs++;
-    }
-    if (s->runs[at].n > s->longest)
-        s->longest = s->runs[at].n;
-    s->used -= n;
-}
-
 void hth_arena_shrink(hth_arena *arena, uint8_t *slab, size_t n_bytes, size_t n_bytes_left)
 {
     size_t bytes = hth_arena_slab_bytes(n_bytes), left = hth_arena_slab_bytes(n_bytes_left);
-    segment *s;
+    hth_segment *s;
 
     assert(left <= bytes);
     if (left == bytes)
         return;
     pthread_mutex_lock(&arena->lock);
     s = arena->segments[index_of_locked(arena, slab)];
-    give_to(s, (uint32_t)(((size_t)(slab - s->memory) + left) / PAGE_BYTES), (uint32_t)((bytes - left) / PAGE_BYTES));
+    hth_segment_give(s, (uint32_t)(((size_t)(slab - s->memory) + left) / HTH_PAGE_BYTES),
+                     (uint32_t)((bytes - left) / HTH_PAGE_BYTES));
     arena->used_bytes -= bytes - left;
     keep_limit_locked(arena);
     pthread_mutex_unlock(&arena->lock);
 }
 
 /* Keep one empty segment, so that a working set at its edge does not map and unmap at every row. */
-static bool is_one_too_many_locked(const hth_arena *arena, const segment *just_emptied)
+static bool is_one_too_many_locked(const hth_arena *arena, const hth_segment *just_emptied)
 {
     if (just_emptied->n_places > 1)
         return true;
     for (size_t i = 0; i < arena->n_segments; i++) {
-        const segment *s = arena->segments[i];
+        const hth_segment *s = arena->segments[i];
 
         if (s != just_emptied && s != arena->warming && s->used == 0)
             return true;
@@ -733,8 +543,8 @@ static bool is_one_too_many_locked(const hth_arena *arena, const segment *just_e
 void hth_arena_give(hth_arena *arena, uint8_t *slab, size_t n_bytes)
 {
     size_t bytes = hth_arena_slab_bytes(n_bytes);
-    segment *unmapped = NULL;
-    segment *s;
+    hth_segment *unmapped = NULL;
+    hth_segment *s;
     size_t at;
 
     if (!slab)
@@ -742,14 +552,14 @@ void hth_arena_give(hth_arena *arena, uint8_t *slab, size_t n_bytes)
     pthread_mutex_lock(&arena->lock);
     at = index_of_locked(arena, slab);
     s = arena->segments[at];
-    give_to(s, (uint32_t)((size_t)(slab - s->memory) / PAGE_BYTES), (uint32_t)(bytes / PAGE_BYTES));
+    hth_segment_give(s, (uint32_t)((size_t)(slab - s->memory) / HTH_PAGE_BYTES), (uint32_t)(bytes / HTH_PAGE_BYTES));
     s->n_slabs--;
     arena->used_bytes -= bytes;
     if (s->used == 0 && is_one_too_many_locked(arena, s))
         unmapped = detach_locked(arena, at);
     keep_limit_locked(arena);
     pthread_mutex_unlock(&arena->lock);
-    segment_free(unmapped);
+    hth_segment_free(unmapped);
 }
 
 /* ---- limits ---- */
@@ -779,18 +589,18 @@ void hth_arena_set_bytes_max(hth_arena *arena, uint64_t bytes_max)
 
 uint64_t hth_arena_offset(hth_arena *arena, const uint8_t *slab)
 {
-    const segment *s;
+    const hth_segment *s;
     uint64_t offset;
 
     pthread_mutex_lock(&arena->lock);
     s = arena->segments[index_of_locked(arena, slab)];
-    offset = offset_of(s, 0) + (uint64_t)(slab - s->memory);
+    offset = hth_segment_offset(s, 0) + (uint64_t)(slab - s->memory);
     pthread_mutex_unlock(&arena->lock);
     return offset;
 }
 
 /* The segment of exactly these places, mapped now if nothing lies there; NULL when something else does. */
-static segment *segment_at_locked(hth_arena *arena, uint32_t place, uint32_t n_places)
+static hth_segment *segment_at_locked(hth_arena *arena, uint32_t place, uint32_t n_places)
 {
     size_t at = 0;
 
@@ -809,12 +619,12 @@ static segment *segment_at_locked(hth_arena *arena, uint32_t place, uint32_t n_p
 
 static uint8_t *claim_locked(hth_arena *arena, uint64_t offset, size_t bytes)
 {
-    uint32_t n = (uint32_t)(bytes / PAGE_BYTES);
-    uint32_t n_places = (n + SEGMENT_PAGES - 1) / SEGMENT_PAGES;
-    uint32_t begin = (uint32_t)(offset % HTH_ARENA_SEGMENT_BYTES / PAGE_BYTES);
-    segment *s;
+    uint32_t n = (uint32_t)(bytes / HTH_PAGE_BYTES);
+    uint32_t n_places = (n + HTH_SEGMENT_PAGES - 1) / HTH_SEGMENT_PAGES;
+    uint32_t begin = (uint32_t)(offset % HTH_ARENA_SEGMENT_BYTES / HTH_PAGE_BYTES);
+    hth_segment *s;
 
-    if (n_places > 1 ? begin != 0 : begin + n > SEGMENT_PAGES)
+    if (n_places > 1 ? begin != 0 : begin + n > HTH_SEGMENT_PAGES)
         return NULL;
     if (offset / HTH_ARENA_SEGMENT_BYTES > UINT32_MAX / 4)
         return NULL;
@@ -822,15 +632,15 @@ static uint8_t *claim_locked(hth_arena *arena, uint64_t offset, size_t bytes)
     if (!s)
         return NULL;
     for (size_t r = 0; r < s->n_runs; r++) {
-        const run *from = &s->runs[r];
+        const hth_run *from = &s->runs[r];
 
         if (begin < from->begin || begin - from->begin >= from->n || n > from->n - (begin - from->begin))
             continue;
-        if (!carve(s, r, begin, n))
+        if (!hth_segment_carve(s, r, begin, n))
             return NULL;
         arena->used_bytes += bytes;
-        arena->held_bytes += bytes_of(hold(s, begin, n));
-        return s->memory + bytes_of(begin);
+        arena->held_bytes += hth_page_bytes(hth_segment_hold(s, begin, n));
+        return s->memory + hth_page_bytes(begin);
     }
     return NULL;
 }
@@ -842,7 +652,7 @@ uint8_t *hth_arena_claim(hth_arena *arena, uint64_t offset, uint64_t n_bytes)
     uint64_t end;
 
     assert(arena->fd >= 0);
-    if (n_bytes == 0 || n_bytes > SLAB_BYTES_MAX || offset % PAGE_BYTES != 0)
+    if (n_bytes == 0 || n_bytes > SLAB_BYTES_MAX || offset % HTH_PAGE_BYTES != 0)
         return NULL;
     bytes = hth_arena_slab_bytes((size_t)n_bytes);
     if (__builtin_add_overflow(offset, bytes, &end) || __builtin_add_overflow(end, arena->fd_begin, &end))
@@ -868,12 +678,12 @@ void hth_arena_claims_end(hth_arena *arena)
     pthread_mutex_lock(&arena->lock);
     done = arena->fd_begin; /* everything below is claimed or given back */
     for (size_t i = 0; i < arena->n_segments; i++) {
-        segment *s = arena->segments[i];
+        hth_segment *s = arena->segments[i];
 
-        punch_locked(arena, done, arena->fd_begin + offset_of(s, 0));
+        punch_locked(arena, done, arena->fd_begin + hth_segment_offset(s, 0));
         for (size_t r = 0; r < s->n_runs; r++)
             discard_pages_locked(arena, s, s->runs[r].begin, s->runs[r].n);
-        done = arena->fd_begin + offset_of(s, s->n_pages);
+        done = arena->fd_begin + hth_segment_offset(s, s->n_pages);
     }
     punch_locked(arena, done, arena->file_bytes);
     pthread_mutex_unlock(&arena->lock);

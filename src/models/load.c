@@ -63,7 +63,7 @@ static hearth_status check_policy(const hearth_cache_policy *given, hearth_error
     return status;
 }
 
-static hearth_status read_options(const hearth_model_options *options, hearth_model_options *out, hearth_error *err)
+hearth_status hth_model_read_options(const hearth_model_options *options, hearth_model_options *out, hearth_error *err)
 {
     *out = hearth_model_options_default();
     if (options) {
@@ -189,6 +189,17 @@ static void warn_beyond_training(const hearth_model *model, uint32_t n_ctx)
             model->name, n_train, n_ctx);
 }
 
+/* hearth_work_fn, of the scheduler */
+static void note_work(const hearth_work *work, void *user_data)
+{
+    hearth_model *model = user_data;
+
+    if (work->kind == HEARTH_WORK_ENDS || work->kind == HEARTH_WORK_TOLD)
+        hth_events_round(&model->told);
+    if (model->on_work)
+        model->on_work(work, model->work_user_data);
+}
+
 static hearth_status make_context(hearth_model *model, const hearth_model_options *options, hearth_error *err)
 {
     hth_engine_context_params params = {
@@ -230,8 +241,10 @@ static hearth_status make_context(hearth_model *model, const hearth_model_option
     place->resume_wait_ms = hth_runtime_settings_of(model->runtime)->resume_wait_ms;
     place->keeps_text = hth_runtime_settings_of(model->runtime)->keeps_text;
     place->log = hth_runtime_log(model->runtime);
-    place->on_work = options->on_work;
-    place->work_user_data = options->work_user_data;
+    place->on_work = note_work;
+    place->work_user_data = model;
+    model->on_work = options->on_work;
+    model->work_user_data = options->work_user_data;
     /*
      * A type that the row format has no byte for is entered as f32: the fingerprint tells the model apart anyway, and
      * rows with byte 255 are refused on reading.
@@ -288,7 +301,7 @@ hearth_status hth_model_load_engine(hearth_runtime *runtime, const char *path, c
 
     if (!runtime || !path || !out)
         return hth_fail(err, HEARTH_MISUSE, "hearth_model_load: runtime, path or out is NULL");
-    status = read_options(options, &given, err);
+    status = hth_model_read_options(options, &given, err);
     if (status != HEARTH_OK)
         return status;
     model = calloc(1, sizeof(*model));

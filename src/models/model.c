@@ -126,11 +126,16 @@ void hearth_model_unload(hearth_model *model)
         (void)unload_when_idle(model); /* without a thread it blocks, which is better than keeping the memory */
 }
 
-/* What blocks a thread in here ends soon: requests, and a fingerprint that is waited for. */
-static void cancel_work(hearth_model *model)
+void hth_model_stop_identifying(hearth_model *model)
 {
     if (model->fingerprinting)
         hth_fingerprinting_cancel(model->fingerprinting);
+}
+
+/* What blocks a thread in here ends soon: requests, and a fingerprint that is waited for. */
+static void cancel_work(hearth_model *model)
+{
+    hth_model_stop_identifying(model);
     /* Under the lock the scheduler cannot go away, also where another thread is unloading already. */
     pthread_mutex_lock(&model->lock);
     if (model->scheduler) {

@@ -9,6 +9,7 @@
 
 #include "engine/backend.h"
 #include "models/chat_templates.h"
+#include "models/events.h"
 #include "models/fingerprinting.h"
 #include "models/model.h"
 #include "models/runtime.h"
@@ -30,6 +31,9 @@ struct hearth_model {
 
     _Atomic unsigned references;
     hearth_model *next_to_end; /* the runtime's, once there are none */
+    hearth_work_fn on_work;    /* the caller's; NULL: nobody watches */
+    void *work_user_data;
+    hth_event_source *told; /* the scheduler thread's: they have told something in this round */
     hth_pulse pulse;
 
     /* The engine part; changed only while `users` is 0 and `unloading` is set. */
@@ -56,6 +60,11 @@ struct hearth_model {
  */
 hearth_status hth_model_enter(hearth_model *model, const char *function, hearth_error *err);
 void hth_model_leave(hearth_model *model);
+
+/* The options as they are used: checked, newer fields as their defaults. */
+hearth_status hth_model_read_options(const hearth_model_options *options, hearth_model_options *out, hearth_error *err);
+/* Have hth_model_identify end soon, where it waits for a fingerprint (HEARTH_CANCELLED). Any thread. */
+void hth_model_stop_identifying(hearth_model *model);
 
 /* Is that UTF-8 of a length that is read? what names it in the message. */
 hearth_status hth_check_text(const char *what, const char *text, size_t n_bytes, hearth_error *err);
@@ -86,6 +95,9 @@ typedef struct hth_model_prompt {
 hearth_status hth_model_prompt_take(hearth_model *model, const hearth_request *request, const char *function,
                                     hth_model_prompt *out, hearth_error *err);
 void hth_model_prompt_give_back(hearth_model *model, hth_model_prompt *prompt);
+
+/* Mark a request as paused by who holds it, or not by him any more. False when it is not there. */
+bool hth_model_pause(hearth_model *model, uint64_t request_id, hth_pause by, bool paused);
 
 /* Say once that a model without a chat template is asked to converse. */
 void hth_model_warn_of_template(hearth_model *model);

@@ -42,3 +42,20 @@ void hth_result_copy(hearth_result *out, const hearth_result *result)
     hearth_result_free(out);
     out->status = hth_fail(&out->error, HEARTH_NO_MEMORY, "no memory for the reply");
 }
+
+const hearth_result *hth_result_copy_new(const hearth_result *result)
+{
+    hearth_result *copy = malloc(sizeof(*copy));
+
+    if (copy)
+        hth_result_copy(copy, result);
+    return copy;
+}
+
+void hth_result_copy_free(const hearth_result *copy)
+{
+    hearth_result *own = (hearth_result *)(uintptr_t)copy; /* who made it owns it */
+
+    hearth_result_free(own);
+    free(own);
+}

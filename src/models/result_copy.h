@@ -12,4 +12,8 @@
  */
 void hth_result_copy(hearth_result *out, const hearth_result *result);
 
+/* The same in memory of its own, to be released with hth_result_copy_free; NULL without memory. */
+const hearth_result *hth_result_copy_new(const hearth_result *result);
+void hth_result_copy_free(const hearth_result *copy); /* accepts NULL */
+
 #endif

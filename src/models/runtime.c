@@ -34,6 +34,7 @@ struct hearth_runtime {
     char *engine_directory;
     hth_counters *counters;       /* owned */
     hth_signing_key *signing_key; /* owned; NULL: rows are not signed */
+    hth_loads *loads;             /* owned */
     _Atomic uint64_t last_request_id;
     _Atomic unsigned holders;
 
@@ -95,6 +96,16 @@ hth_counters *hth_runtime_counters(hearth_runtime *runtime)
 uint64_t hth_runtime_next_request_ids(hearth_runtime *runtime, uint32_t n)
 {
     return atomic_fetch_add_explicit(&runtime->last_request_id, n, memory_order_relaxed) + 1;
+}
+
+uint64_t hth_runtime_last_request_id(const hearth_runtime *runtime)
+{
+    return atomic_load_explicit(&runtime->last_request_id, memory_order_relaxed);
+}
+
+hth_loads *hth_runtime_loads(const hearth_runtime *runtime)
+{
+    return runtime->loads;
 }
 
 static bool find_strategy_locked(const hearth_runtime *runtime, const char *name, hth_strategy *out)
@@ -160,6 +171,7 @@ void hth_runtime_unref(hearth_runtime *runtime)
     free(runtime->memo_directory);
     free(runtime->engine_directory);
     hth_signing_key_free(runtime->signing_key);
+    hth_loads_free(runtime->loads);
     free(runtime->counters);
     free(runtime);
 }
@@ -274,7 +286,10 @@ hearth_status hearth_runtime_open(const hearth_runtime_options *options, hearth_
     pthread_mutex_init(&runtime->lock, NULL);
     pthread_cond_init(&runtime->models_changed, NULL);
     atomic_init(&runtime->holders, 1);
-    if (given.engine_directory) {
+    runtime->loads = hth_loads_new();
+    if (!runtime->loads)
+        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory to open a runtime");
+    if (status == HEARTH_OK && given.engine_directory) {
         runtime->engine_directory = strdup(given.engine_directory);
         if (!runtime->engine_directory)
             status = hth_fail(err, HEARTH_NO_MEMORY, "no memory to open a runtime");
@@ -345,6 +360,7 @@ void hearth_runtime_close(hearth_runtime *runtime)
 {
     if (!runtime)
         return;
+    hth_loads_end(runtime->loads);
     pthread_mutex_lock(&runtime->lock);
     runtime->closing = true;
     while (runtime->n_models > 0) {

@@ -24,6 +24,8 @@ const hth_runtime_settings *hth_runtime_settings_of(const hearth_runtime *runtim
 hth_counters *hth_runtime_counters(hearth_runtime *runtime);
 /* The first of n ids in a row. */
 uint64_t hth_runtime_next_request_ids(hearth_runtime *runtime, uint32_t n);
+/* The last one that was given; 0: none was. */
+uint64_t hth_runtime_last_request_id(const hearth_runtime *runtime);
 /* A strategy by name; NULL: the default. HEARTH_MISUSE naming those that there are. */
 hearth_status hth_runtime_strategy(hearth_runtime *runtime, const char *name, hth_strategy *out, hearth_error *err);
 
@@ -35,5 +37,16 @@ bool hth_runtime_add(hearth_runtime *runtime, hearth_model *model);
 void hth_runtime_remove(hearth_runtime *runtime, hearth_model *model);
 /* Have a model without references ended (hth_model_end) on a thread of the runtime's. Does not block. */
 void hth_runtime_end_model(hearth_runtime *runtime, hearth_model *model);
+
+/* ---- loads on threads of their own (load_start.c) ---- */
+
+typedef struct hth_loads hth_loads;
+/* NULL without memory. */
+hth_loads *hth_loads_new(void);
+/* Accepts NULL; there is none any more. */
+void hth_loads_free(hth_loads *loads);
+/* Refuse new ones, cancel those that run, and wait for their ends. */
+void hth_loads_end(hth_loads *loads);
+hth_loads *hth_runtime_loads(const hearth_runtime *runtime);
 
 #endif

@@ -211,10 +211,13 @@ static hearth_status make_slots(hearth_model *model, const hearth_request *given
     return status;
 }
 
-hearth_status hearth_submit(hearth_model *model, const hearth_request *request, uint64_t *id_out, hearth_error *err)
+/* source_out NULL: its events are not held. */
+static hearth_status submit(hearth_model *model, const hearth_request *request, uint64_t *id_out,
+                            hth_event_source **source_out, hearth_error *err)
 {
     hearth_request given;
     hth_slot *slots[HTH_REPLIES_MAX] = { NULL };
+    hth_event_source *source = NULL;
     uint64_t id = 0;
     hearth_status status = hth_read_request(request, &given, err);
 
@@ -222,16 +225,36 @@ hearth_status hearth_submit(hearth_model *model, const hearth_request *request, 
         status = hth_model_enter(model, "hearth_submit", err);
     if (status != HEARTH_OK)
         return status;
-    status = make_slots(model, &given, slots, &id, err);
+    if (given.events)
+        status = hth_events_connect(model, &given, source_out != NULL, &source, err);
+    if (status == HEARTH_OK)
+        status = make_slots(model, &given, slots, &id, err);
     if (status == HEARTH_OK && id_out)
         *id_out = id; /* before callbacks run, which may look for it there */
+    if (status == HEARTH_OK && source)
+        hth_events_begin(source, id);
     if (status == HEARTH_OK)
         status = hth_scheduler_submit(model->scheduler, slots, given.n, err);
-    if (status != HEARTH_OK)
+    if (status != HEARTH_OK) {
         for (uint32_t i = 0; i < given.n; i++)
             hth_slot_free(slots[i]);
+        hth_events_drop(source);
+    } else if (source_out) {
+        *source_out = source;
+    }
     hth_model_leave(model);
     return status;
+}
+
+hearth_status hearth_submit(hearth_model *model, const hearth_request *request, uint64_t *id_out, hearth_error *err)
+{
+    return submit(model, request, id_out, NULL, err);
+}
+
+hearth_status hth_submit_held(hearth_model *model, const hearth_request *request, uint64_t *id_out,
+                              hth_event_source **source_out, hearth_error *err)
+{
+    return submit(model, request, id_out, source_out, err);
 }
 
 /* The blocking form waits for on_done, passing the caller's callbacks through. */
@@ -296,6 +319,10 @@ hearth_status hearth_complete(hearth_model *model, const hearth_request *request
     memset(results, 0, (given.n >= 1 && given.n <= HTH_REPLIES_MAX ? given.n : 1) * sizeof(*results));
     if (status != HEARTH_OK)
         return status;
+    if (given.events)
+        return hth_fail(err, HEARTH_MISUSE,
+                        "hearth_complete waits for the reply itself; set events to NULL, or use "
+                        "hearth_submit");
     c.request = &given;
     inner = given;
     inner.struct_size = sizeof(inner);
@@ -358,16 +385,46 @@ hearth_status hearth_linger(hearth_model *model, uint64_t request_id, uint32_t m
     return tell_found(found, request_id, err);
 }
 
-hearth_status hearth_pause(hearth_model *model, uint64_t request_id, bool paused, hearth_error *err)
+bool hth_model_pause(hearth_model *model, uint64_t request_id, hth_pause by, bool paused)
 {
     bool found;
 
+    pthread_mutex_lock(&model->lock);
+    found = model->scheduler && hth_scheduler_pause(model->scheduler, request_id, by, paused);
+    pthread_mutex_unlock(&model->lock);
+    return found;
+}
+
+hearth_status hearth_pause(hearth_model *model, uint64_t request_id, bool paused, hearth_error *err)
+{
     if (!model)
         return hth_fail(err, HEARTH_MISUSE, "hearth_pause: model is NULL");
+    return tell_found(hth_model_pause(model, request_id, HTH_PAUSE_CALLER, paused), request_id, err);
+}
+
+hearth_status hearth_wait(hearth_model *model, uint64_t request_id, uint32_t timeout_ms, hearth_error *err)
+{
+    bool has_ended = true, has_scheduler;
+
+    if (!model)
+        return hth_fail(err, HEARTH_MISUSE, "hearth_wait: model is NULL");
+    if (hth_scheduler_is_this_thread())
+        return hth_fail(err, HEARTH_MISUSE, "hearth_wait was called in a callback, which the request's end waits for");
+    if (request_id == 0 || request_id > hth_runtime_last_request_id(model->runtime))
+        return hth_fail(err, HEARTH_NOT_FOUND, "there was no request %llu", (unsigned long long)request_id);
+    /* A model that is being unloaded lets its requests end, too, and its scheduler waits for its users. */
     pthread_mutex_lock(&model->lock);
-    found = model->scheduler && hth_scheduler_pause(model->scheduler, request_id, paused);
+    has_scheduler = model->scheduler != NULL;
+    model->users += has_scheduler;
     pthread_mutex_unlock(&model->lock);
-    return tell_found(found, request_id, err);
+    if (has_scheduler) {
+        has_ended = hth_scheduler_wait(model->scheduler, request_id, timeout_ms);
+        hth_model_leave(model);
+    }
+    if (!has_ended)
+        return hth_fail(err, HEARTH_TIMED_OUT, "request %llu has not ended within %u ms; it goes on",
+                        (unsigned long long)request_id, timeout_ms);
+    return HEARTH_OK;
 }
 
 hearth_status hearth_session_end(hearth_model *model, const char *session_id, const char *cache_salt, hearth_error *err)

@@ -222,7 +222,7 @@ void hth_batcher_linger(hth_batcher *batcher, hth_request *request, uint32_t ms)
 {
     uint64_t until = hth_batcher_now(batcher) + hth_ms_to_ns(ms);
 
-    atomic_store_explicit(&request->paused, false, memory_order_relaxed);
+    atomic_store_explicit(&request->paused, 0, memory_order_relaxed);
     atomic_store_explicit(&request->linger_until_ns, until > 0 ? until : 1, memory_order_relaxed);
     atomic_store_explicit(&batcher->any_cancelled, true, memory_order_release); /* one that waits itself ends */
 }

@@ -15,6 +15,12 @@ enum {
     HTH_PRIORITY_MAX = 100, /* and -100 is the lowest */
 };
 
+/* Who holds a request back. It goes on when nobody does. */
+typedef enum hth_pause {
+    HTH_PAUSE_CALLER = 1, /* hearth_pause */
+    HTH_PAUSE_EVENTS = 2, /* its queue of events is full */
+} hth_pause;
+
 typedef struct hth_request hth_request;
 
 struct hth_request {
@@ -59,7 +65,7 @@ struct hth_request {
 
     /* Set by anybody, read by the scheduler between evaluations and by the engine's abort callback. */
     atomic_bool cancelled;
-    atomic_bool paused;
+    atomic_uint paused;   /* a set of hth_pause; 0: it is not */
     atomic_uint n_pauses; /* times that this was asked for */
     /* Nobody waits for the reply: the prompt is read on until then, by the workplace's clock; 0: somebody does. */
     _Atomic uint64_t linger_until_ns;

@@ -75,7 +75,7 @@ struct hth_scheduler {
     pthread_cond_t known_changed; /* a request has ended */
     hth_request *known;           /* waiting and running */
     size_t n_known;
-    size_t n_ending;     /* whose on_done runs */
+    uint64_t ending_id;  /* whose on_done runs; 0: none does */
     uint64_t request_ms; /* that a request takes, lately: for those who are told to come again */
     bool refusing;
     hth_batcher_status status;
@@ -108,13 +108,13 @@ static void request_ended(hth_slot *slot, void *user_data)
     pthread_mutex_lock(&scheduler->lock);
     DL_DELETE(scheduler->known, request);
     scheduler->n_known--;
-    scheduler->n_ending++;
+    scheduler->ending_id = request->id;
     scheduler->request_ms = (7 * scheduler->request_ms + spent_ms) / 8;
     pthread_mutex_unlock(&scheduler->lock);
     if (request->on_done)
         request->on_done(request->id, result, request->user_data);
     pthread_mutex_lock(&scheduler->lock);
-    scheduler->n_ending--;
+    scheduler->ending_id = 0;
     pthread_cond_broadcast(&scheduler->known_changed);
     pthread_mutex_unlock(&scheduler->lock);
 }
@@ -266,7 +266,7 @@ hearth_status hth_scheduler_open(const hth_workplace *workplace, const hth_sched
     scheduler->queue_max = queue_max;
     scheduler->n_parallel = schedule->n_parallel;
     pthread_mutex_init(&scheduler->lock, NULL);
-    pthread_cond_init(&scheduler->known_changed, NULL);
+    hth_condition_init(&scheduler->known_changed);
     scheduler->mailbox = hth_mailbox_new(2 * ((size_t)queue_max + schedule->n_parallel) + MESSAGES_SPARE);
     status = scheduler->mailbox
                ? hth_batcher_open(workplace, schedule, pulse, request_ended, scheduler, &scheduler->batcher, err)
@@ -419,7 +419,22 @@ bool hth_scheduler_linger(hth_scheduler *scheduler, uint64_t id, uint32_t ms)
     return request != NULL;
 }
 
-bool hth_scheduler_pause(hth_scheduler *scheduler, uint64_t id, bool paused)
+bool hth_scheduler_wait(hth_scheduler *scheduler, uint64_t id, uint32_t timeout_ms)
+{
+    struct timespec deadline = hth_deadline_after(timeout_ms);
+    int waited = 0;
+    bool is_known;
+
+    pthread_mutex_lock(&scheduler->lock);
+    while ((is_known = find_locked(scheduler, id) || scheduler->ending_id == id) && waited != ETIMEDOUT)
+        waited = timeout_ms == UINT32_MAX
+                   ? pthread_cond_wait(&scheduler->known_changed, &scheduler->lock)
+                   : pthread_cond_timedwait(&scheduler->known_changed, &scheduler->lock, &deadline);
+    pthread_mutex_unlock(&scheduler->lock);
+    return !is_known;
+}
+
+bool hth_scheduler_pause(hth_scheduler *scheduler, uint64_t id, hth_pause by, bool paused)
 {
     hth_request *request;
 
@@ -427,8 +442,10 @@ bool hth_scheduler_pause(hth_scheduler *scheduler, uint64_t id, bool paused)
     request = find_locked(scheduler, id);
     if (request && paused) /* said again it means that the reader still reads */
         atomic_fetch_add_explicit(&request->n_pauses, 1, memory_order_relaxed);
-    if (request)
-        atomic_store_explicit(&request->paused, paused, memory_order_relaxed);
+    if (request && paused)
+        atomic_fetch_or_explicit(&request->paused, (unsigned)by, memory_order_relaxed);
+    else if (request)
+        atomic_fetch_and_explicit(&request->paused, ~(unsigned)by, memory_order_relaxed);
     pthread_mutex_unlock(&scheduler->lock);
     if (request)
         hth_scheduler_wake(scheduler);
@@ -445,7 +462,7 @@ void hth_scheduler_refuse(hth_scheduler *scheduler)
 void hth_scheduler_wait_idle(hth_scheduler *scheduler)
 {
     pthread_mutex_lock(&scheduler->lock);
-    while (scheduler->n_known + scheduler->n_ending > 0)
+    while (scheduler->n_known > 0 || scheduler->ending_id != 0)
         pthread_cond_wait(&scheduler->known_changed, &scheduler->lock);
     pthread_mutex_unlock(&scheduler->lock);
 }

@@ -34,8 +34,13 @@ hearth_status hth_scheduler_submit(hth_scheduler *scheduler, hth_slot *const *sl
 bool hth_scheduler_cancel(hth_scheduler *scheduler, uint64_t id);
 /* Have a request linger (hth_batcher_linger). False when it is not there. */
 bool hth_scheduler_linger(hth_scheduler *scheduler, uint64_t id, uint32_t ms);
-/* Mark a request as paused, or not. False when it is not there. */
-bool hth_scheduler_pause(hth_scheduler *scheduler, uint64_t id, bool paused);
+/* Mark a request as paused by who holds it, or not by him any more. False when it is not there. */
+bool hth_scheduler_pause(hth_scheduler *scheduler, uint64_t id, hth_pause by, bool paused);
+/*
+ * Wait until a request is not known any more, and its on_done has returned. False after timeout_ms; UINT32_MAX: no limit.
+ * Not on the scheduler's thread.
+ */
+bool hth_scheduler_wait(hth_scheduler *scheduler, uint64_t id, uint32_t timeout_ms);
 /* Mark every request as cancelled. */
 void hth_scheduler_cancel_all(hth_scheduler *scheduler);
 /* Have it look at what was marked, should it sleep. */

@@ -41,7 +41,7 @@ bool hth_slot_lingers(const hth_slot *slot)
 
 bool hth_slot_is_paused(const hth_slot *slot)
 {
-    return atomic_load_explicit(&slot->request->paused, memory_order_relaxed);
+    return atomic_load_explicit(&slot->request->paused, memory_order_relaxed) != 0;
 }
 
 /* ---- making ---- */

@@ -1,5 +1,5 @@
 /*
- * front_inside.h - what the files of the front share: front.c (life), front_request.c (one request)
+ * front_inside.h - what the files of the front share: front.c (life), front_request.h (one request)
  */
 #ifndef HTH_SERVER_FRONT_INSIDE_H
 #define HTH_SERVER_FRONT_INSIDE_H

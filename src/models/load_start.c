@@ -1,0 +1,267 @@
+/*
+ * load_start.c - loading on a thread of the library, which tells a queue of events
+ *
+ * A load is in its runtime's list from hearth_model_load_start until its last event was told, which is how it is
+ * cancelled: by its id, with its queue, or with the runtime, which waits for the list to become empty. The engine asks
+ * between two pieces of a file whether to go on; making the fingerprint, which may take as long, is cancelled at its model.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <utlist.h>
+
+#include "base/os.h"
+#include "models/model_inside.h"
+
+typedef struct load load;
+struct load {
+    hearth_runtime *runtime; /* a hold */
+    hth_event_source *source;
+    uint64_t id;
+    char *path;
+    hearth_model_options options;
+    hearth_cache_policy policy;
+    char *texts[8]; /* that options point to, copied */
+    int percent;    /* as it was told last; the loading thread's */
+    atomic_bool is_cancelled;
+
+    /* Guarded by the loads' lock. */
+    hearth_model *identifying; /* its file's fingerprint is waited for; NULL: not now */
+    load *prev, *next;
+};
+
+struct hth_loads {
+    pthread_mutex_t lock; /* held around that of a fingerprinting */
+    pthread_cond_t changed;
+    load *list;
+    bool is_ending;
+};
+
+hth_loads *hth_loads_new(void)
+{
+    hth_loads *loads = calloc(1, sizeof(*loads));
+
+    if (!loads)
+        return NULL;
+    pthread_mutex_init(&loads->lock, NULL);
+    pthread_cond_init(&loads->changed, NULL);
+    return loads;
+}
+
+void hth_loads_free(hth_loads *loads)
+{
+    if (!loads)
+        return;
+    pthread_cond_destroy(&loads->changed);
+    pthread_mutex_destroy(&loads->lock);
+    free(loads);
+}
+
+/* ---- one load ---- */
+
+static void load_free(load *one)
+{
+    for (size_t i = 0; i < sizeof(one->texts) / sizeof(one->texts[0]); i++)
+        free(one->texts[i]);
+    free(one->path);
+    hth_runtime_unref(one->runtime);
+    free(one);
+}
+
+/* Copy what options point to. False without memory. */
+static bool copy_options(load *one, const hearth_model_options *given)
+{
+    hearth_model_options *options = &one->options;
+    const char **fields[] = { &options->name,          &options->type_k,   &options->type_v,     &options->cache_salt,
+                              &options->chat_template, &options->strategy, &options->rpc_servers };
+
+    *options = *given;
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+        if (!*fields[i])
+            continue;
+        one->texts[i] = strdup(*fields[i]);
+        if (!one->texts[i])
+            return false;
+        *fields[i] = one->texts[i];
+    }
+    if (options->cache_policy) {
+        size_t n = options->cache_policy->struct_size;
+
+        memcpy(&one->policy, options->cache_policy, n < sizeof(one->policy) ? n : sizeof(one->policy));
+        options->cache_policy = &one->policy; /* a size that is wrong is still wrong */
+    }
+    return true;
+}
+
+static bool on_progress(float fraction, void *user_data)
+{
+    load *one = user_data;
+    int percent = (int)(100 * fraction);
+
+    if (percent != one->percent)
+        hth_events_load_progress(one->source, fraction);
+    one->percent = percent;
+    return !atomic_load(&one->is_cancelled);
+}
+
+/* From now on (NULL: no longer) the model's fingerprint is waited for. False: the load was cancelled. */
+static bool note_identifying(load *one, hearth_model *model)
+{
+    hth_loads *loads = hth_runtime_loads(one->runtime);
+
+    pthread_mutex_lock(&loads->lock);
+    one->identifying = model;
+    pthread_mutex_unlock(&loads->lock);
+    return !atomic_load(&one->is_cancelled); /* set before identifying is looked at: one of the two sees the other */
+}
+
+static hearth_status run(load *one, hearth_model **out, hearth_error *err)
+{
+    hearth_model *model = NULL;
+    hearth_status status = hth_model_load_engine(one->runtime, one->path, &one->options, &model, err);
+
+    if (status != HEARTH_OK)
+        return status;
+    status = note_identifying(one, model) ? hth_model_identify(model, err)
+                                          : hth_fail(err, HEARTH_CANCELLED, "loading '%s' was cancelled", one->path);
+    (void)note_identifying(one, NULL);
+    if (status != HEARTH_OK) {
+        hearth_model_unref(model);
+        return status;
+    }
+    *out = model;
+    return HEARTH_OK;
+}
+
+static void *run_load(void *user_data)
+{
+    load *one = user_data;
+    hth_loads *loads = hth_runtime_loads(one->runtime);
+    hearth_model *model = NULL;
+    hearth_error error = { .status = HEARTH_OK };
+    hearth_status status;
+
+    hth_os_thread_name("hearth-load");
+    status = run(one, &model, &error);
+    hth_events_load_end(one->source, model, status, &error);
+    pthread_mutex_lock(&loads->lock);
+    DL_DELETE(loads->list, one);
+    pthread_cond_broadcast(&loads->changed);
+    pthread_mutex_unlock(&loads->lock);
+    load_free(one); /* its hold on the runtime was what kept loads */
+    return NULL;
+}
+
+/* ---- starting ---- */
+
+static hearth_status start_thread(load *one, hearth_error *err)
+{
+    hth_loads *loads = hth_runtime_loads(one->runtime);
+    hearth_status status = HEARTH_OK;
+    pthread_attr_t attributes;
+    pthread_t thread;
+    int failed;
+
+    pthread_mutex_lock(&loads->lock);
+    if (loads->is_ending)
+        status = hth_fail(err, HEARTH_CANCELLED, "the runtime is being closed");
+    else
+        DL_APPEND(loads->list, one);
+    pthread_mutex_unlock(&loads->lock);
+    if (status != HEARTH_OK)
+        return status;
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    failed = pthread_create(&thread, &attributes, run_load, one);
+    pthread_attr_destroy(&attributes);
+    if (!failed)
+        return HEARTH_OK;
+    pthread_mutex_lock(&loads->lock);
+    DL_DELETE(loads->list, one);
+    pthread_cond_broadcast(&loads->changed);
+    pthread_mutex_unlock(&loads->lock);
+    return hth_fail_errno(err, failed, "cannot start a thread to load '%s'", one->path);
+}
+
+hearth_status hearth_model_load_start(hearth_runtime *runtime, const char *path, const hearth_model_options *options,
+                                      hearth_events *queue, void *user_data, uint64_t *id_out, hearth_error *err)
+{
+    hearth_model_options given;
+    hearth_status status;
+    uint64_t id;
+    load *one;
+
+    if (!runtime || !path || !queue)
+        return hth_fail(err, HEARTH_MISUSE, "hearth_model_load_start: runtime, path or queue is NULL");
+    status = hth_model_read_options(options, &given, err);
+    if (status == HEARTH_OK && given.progress)
+        status = hth_fail(err, HEARTH_MISUSE,
+                          "the options of a load that is started have progress, which its queue tells; "
+                          "set it to NULL");
+    if (status != HEARTH_OK)
+        return status;
+    one = calloc(1, sizeof(*one));
+    if (!one)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to load '%s'", path);
+    id = one->id = hth_runtime_next_request_ids(runtime, 1);
+    one->runtime = runtime;
+    hth_runtime_ref(runtime);
+    one->path = strdup(path);
+    if (!one->path || !copy_options(one, &given))
+        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory to load '%s'", path);
+    one->options.progress = on_progress;
+    one->options.progress_user_data = one;
+    if (status == HEARTH_OK)
+        status = hth_events_load_new(queue, runtime, id, user_data, &one->source, err);
+    if (status == HEARTH_OK && id_out)
+        *id_out = id; /* before the thread runs: its events may be taken at once */
+    if (status == HEARTH_OK)
+        status = start_thread(one, err);
+    if (status != HEARTH_OK) {
+        hth_events_drop(one->source);
+        load_free(one);
+    }
+    return status;
+}
+
+/* ---- cancelling ---- */
+
+static void cancel_locked(load *one)
+{
+    atomic_store(&one->is_cancelled, true);
+    if (one->identifying)
+        hth_model_stop_identifying(one->identifying);
+}
+
+hearth_status hearth_model_load_cancel(hearth_runtime *runtime, uint64_t load_id, hearth_error *err)
+{
+    hth_loads *loads;
+    load *one;
+
+    if (!runtime)
+        return hth_fail(err, HEARTH_MISUSE, "hearth_model_load_cancel: runtime is NULL");
+    loads = hth_runtime_loads(runtime);
+    pthread_mutex_lock(&loads->lock);
+    DL_SEARCH_SCALAR(loads->list, one, id, load_id);
+    if (one)
+        cancel_locked(one);
+    pthread_mutex_unlock(&loads->lock);
+    if (!one)
+        return hth_fail(err, HEARTH_NOT_FOUND, "there is no load %llu, or it has ended", (unsigned long long)load_id);
+    return HEARTH_OK;
+}
+
+void hth_loads_end(hth_loads *loads)
+{
+    load *one;
+
+    pthread_mutex_lock(&loads->lock);
+    loads->is_ending = true;
+    DL_FOREACH(loads->list, one)
+    cancel_locked(one);
+    while (loads->list)
+        pthread_cond_wait(&loads->changed, &loads->lock);
+    pthread_mutex_unlock(&loads->lock);
+}

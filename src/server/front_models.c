@@ -1,0 +1,139 @@
+/*
+ * front_models.c - which model a request is for, and pages about models that the front answers itself
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/peek.h"
+#include "server/front_request.h"
+#include "server/model_names.h"
+#include "server/ollama_pages.h"
+
+const hth_server_model *hth_front_choose_model(hth_front_request *r)
+{
+    const hth_server_options *options = r->options->options;
+    const char *named = hth_http_query(r->exchange, "model");
+    const hth_server_model *model;
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hth_api_peeked peeked;
+    size_t n = 0;
+    const char *body = hth_http_body(r->exchange, &n);
+
+    if (n > 0 && hth_api_peek(body, n, &peeked)) {
+        if (!named && peeked.has_model)
+            named = peeked.model;
+        r->wants_events = peeked.has_stream && peeked.stream && hth_route_has_events(r->route);
+    }
+    if (!named && r->route->api == HTH_API_OLLAMA_SHOW && hth_api_peek_as(body, n, "name", &peeked) && peeked.has_model)
+        named = peeked.model; /* under its older name */
+    model = hth_model_choose(options, named, r->use ? hth_key_use_key(r->use) : NULL);
+    if (model && !hth_front_may_use(r, model->name)) {
+        hth_api_fail(&error, HTH_API_FORBIDDEN, "model",
+                     "this key may not use the model '%s'; GET /v1/models lists those it may", model->name);
+        hth_front_request_refuse(r, &error, "forbidden");
+        return NULL;
+    }
+    if (!model) {
+        hth_api_fail(&error, HTH_API_NOT_FOUND, "model",
+                     hth_route_dialect(r->route) == HTH_API_OLLAMA /* whose clients look for these words */
+                         ? "model '%.100s' not found; GET /api/tags lists those that there are"
+                         : "there is no model '%.100s' here; GET /v1/models lists those that there are",
+                     named ? named : "");
+        hth_front_request_refuse(r, &error, "not_found");
+        return NULL;
+    }
+    (void)snprintf(r->model, sizeof(r->model), "%s", model->name); /* names are no longer */
+    r->record.model = r->model;
+    return model;
+}
+
+/* What is known of a model without asking its worker. Strings of *view live as long as the supervisor's. */
+static hth_api_listed_model listed(const hth_front *front, const hth_server_model *of, hth_worker_view *view)
+{
+    hth_api_listed_model model = {
+        .name = of->name,
+        .created_s = front->started_s,
+        .aliases = of->aliases,
+        .n_aliases = of->n_aliases,
+        .tags = of->tags,
+        .n_tags = of->n_tags,
+    };
+
+    for (size_t i = 0; i < hth_supervisor_n(front->supervisor); i++) {
+        hth_supervisor_view(front->supervisor, i, view);
+        if (strcmp(view->model, of->name) == 0) {
+            model.info = view->status.has_numbers ? &view->status.info : NULL;
+            break;
+        }
+    }
+    return model;
+}
+
+void hth_front_list_models(hth_front_request *r)
+{
+    const hth_server_options *options = r->options->options;
+    const char *type = "application/json", *bytes;
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hth_buffer body = { .text = NULL };
+    size_t n = 0, n_bytes;
+    hth_api_listed_model *models = calloc(options->n_models, sizeof(*models));
+    hth_worker_view *views = calloc(options->n_models, sizeof(*views));
+
+    if (models && views) {
+        for (size_t i = 0; i < options->n_models; i++)
+            if (hth_front_may_use(r, options->models[i].name)) {
+                models[n] = listed(r->front, &options->models[i], &views[n]);
+                n++;
+            }
+        bytes = hth_http_body(r->exchange, &n_bytes);
+        if (r->route->kind == HTH_ROUTE_MODELS)
+            hth_api_models_write(models, n, &body);
+        else
+            (void)hth_ollama_page(&(hth_ollama_request){ .route = r->route,
+                                                         .options = options,
+                                                         .key = r->use ? hth_key_use_key(r->use) : NULL,
+                                                         .models = models,
+                                                         .n_models = n,
+                                                         .bytes = bytes,
+                                                         .n_bytes = n_bytes },
+                                  &body, &type, &error); /* the error says whether */
+    }
+    if (!models || !views || body.failed)
+        hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "no memory for the list of models");
+    if (error.kind != HTH_API_NO_ERROR)
+        hth_front_request_refuse(r, &error, error.kind == HTH_API_OVERLOADED ? "overloaded" : NULL);
+    else
+        hth_front_request_answer(r, 200, type, &body);
+    hth_buffer_deinit(&body);
+    free(models);
+    free(views);
+}
+
+void hth_front_show_model(hth_front_request *r)
+{
+    const char *name = r->path + strlen(r->route->path);
+    const hth_server_model *model = hth_model_named(r->options->options, name);
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hth_api_listed_model one;
+    hth_worker_view view;
+    hth_buffer body = { .text = NULL };
+
+    if (!model || !hth_front_may_use(r, model->name)) {
+        hth_api_fail(&error, HTH_API_NOT_FOUND, "model",
+                     "there is no model '%.100s' here; GET /v1/models lists those that there are", name);
+        hth_front_request_refuse(r, &error, "not_found");
+        return;
+    }
+    one = listed(r->front, model, &view);
+    one.asked = name;
+    hth_api_model_write(&one, &body);
+    if (body.failed) {
+        hth_api_fail(&error, HTH_API_INVALID_VALUE, "model",
+                     "the model cannot be shown under the name that was asked for; ask for it in UTF-8");
+        hth_front_request_refuse(r, &error, NULL);
+    } else {
+        hth_front_request_answer(r, 200, "application/json", &body);
+    }
+    hth_buffer_deinit(&body);
+}

@@ -1,0 +1,231 @@
+/*
+ * front_relay.c - a request's way from the front to its worker, and to responses and streams that were kept
+ *
+ * The relay (proxy.h) has the rest of the request, and tells its end. A response goes on from earlier ones, which are
+ * looked for first; it is kept for questions about it, and in the background nobody waits for it.
+ */
+#include <assert.h>
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/peek.h"
+#include "base/os.h"
+#include "server/front_request.h"
+#include "server/front_stream.h"
+
+/* ---- responses that were kept ---- */
+
+/* What those show who may have a stream or a response again that this client asked for. */
+static const uint8_t *key_of(const hth_front_request *r)
+{
+    static const uint8_t nobody[HTH_KEPT_KEY_BYTES] = { 0 };
+
+    static_assert(sizeof(((hth_server_key *)NULL)->sha256) == HTH_KEPT_KEY_BYTES, "a key is its digest");
+    return r->use ? hth_key_use_key(r->use)->sha256 : nobody;
+}
+
+/* What the response to this request is kept under. */
+static void key_of_response(const hth_front_request *r, uint8_t key[HTH_SHA256_BYTES])
+{
+    char id[64];
+
+    (void)snprintf(id, sizeof(id), "resp_%s", r->id); /* fits */
+    hth_response_key(key_of(r), id, strlen(id), key);
+}
+
+static void on_record(const void *bytes, size_t n, void *user_data)
+{
+    hth_front_request *r = user_data;
+    uint8_t key[HTH_SHA256_BYTES];
+
+    key_of_response(r, key);
+    hth_response_store_put(r->front->responses, key, bytes, n);
+    hth_running_end(&r->running);
+}
+
+static void on_begun(const void *bytes, size_t n, void *user_data)
+{
+    hth_front_request *r = user_data;
+    uint8_t key[HTH_SHA256_BYTES];
+
+    key_of_response(r, key);
+    hth_running_begin(&r->running, &r->front->running, r->front->responses, key, bytes, n);
+}
+
+/* The client has left while something was looked for. */
+static void on_gone(void *user_data)
+{
+    hth_front_request *r = user_data;
+
+    hth_stored_cancel(&r->question);
+    r->record.status = HTH_STATUS_CLIENT_GONE;
+    r->record.duration_ms = (double)(hth_os_monotonic_ns() - r->begin_ns) / 1e6;
+    hth_front_request_end(r);
+}
+
+static void on_answer(int status, const hth_buffer *body, const hth_api_error *error, void *user_data)
+{
+    hth_front_request *r = user_data;
+
+    if (r->question.allow)
+        hth_http_header_add(r->exchange, "Allow", r->question.allow);
+    if (error)
+        hth_front_request_refuse(r, error, NULL);
+    else
+        hth_front_request_answer(r, status, "application/json", body);
+}
+
+void hth_front_ask_stored(hth_front_request *r)
+{
+    hth_http_watch_set(r->exchange, &(hth_http_watch){ .on_close = on_gone, .user_data = r });
+    r->question = (hth_stored_question){
+        .store = r->front->responses, .running = &r->front->running, .on_answer = on_answer, .user_data = r
+    };
+    memcpy(r->question.owner, key_of(r), sizeof(r->question.owner));
+    hth_stored_ask(&r->question, r->exchange, r->route->path);
+}
+
+/* ---- kept streams ---- */
+
+void hth_front_serve_stream(hth_front_request *r)
+{
+    const char *id = r->path + strlen(r->route->path);
+    hth_kept_streams *kept = r->front->kept;
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hth_buffer nothing = { .text = NULL };
+
+    if (strcmp(r->method, "DELETE") == 0) {
+        if (hth_front_stream_drop(kept, id, key_of(r), &error))
+            hth_front_request_answer(r, 204, NULL, &nothing);
+        else
+            hth_front_request_refuse(r, &error, "not_found");
+    } else if (strcmp(r->method, "GET") != 0) {
+        hth_http_header_add(r->exchange, "Allow", "GET, DELETE");
+        hth_api_fail(&error, HTH_API_INVALID_VALUE, NULL, "'%.100s' takes GET and DELETE, not %s", r->path, r->method);
+        error.status = 405;
+        hth_front_request_refuse(r, &error, NULL);
+    } else if (hth_front_stream_read(kept, r->exchange, id, key_of(r), &error)) {
+        r->record.status = 200;
+        r->record.is_stream = true;
+        hth_front_request_end(r);
+    } else {
+        hth_front_request_refuse(r, &error, "not_found");
+    }
+}
+
+/* ---- the way through ---- */
+
+enum { TARGET_BYTES = 128 };
+
+/* What a client wrote, as a word of a target: cut, and without what means something there. No word that is known has such bytes. */
+static void copy_word(char out[TARGET_BYTES / 4], const char *text)
+{
+    (void)snprintf(out, TARGET_BYTES / 4, "%s", text);
+    for (; *out; out++)
+        if (!isalnum((unsigned char)*out) && *out != '-')
+            *out = '_';
+}
+
+/* Which slot, and what is to become of it. */
+static void write_slot_target(const hth_front_request *r, char target[TARGET_BYTES])
+{
+    const char *action = hth_http_query(r->exchange, "action");
+    char number[TARGET_BYTES / 4], word[TARGET_BYTES / 4];
+
+    copy_word(number, r->path + strlen(r->route->path));
+    copy_word(word, action ? action : "");
+    (void)snprintf(target, TARGET_BYTES, "%s%s?action=%s", r->route->path, number, word); /* fits */
+}
+
+static void on_relayed(const hth_record *record, void *user_data)
+{
+    hth_front_request *r = user_data;
+
+    r->record.status = record->status;
+    r->record.is_stream = record->is_stream;
+    r->record.has_summary = record->has_summary;
+    r->record.summary = record->summary;
+    r->record.n_tokens_out = record->n_tokens_out;
+    r->record.bytes_out = record->bytes_out;
+    r->record.duration_ms = record->duration_ms;
+    r->record.first_byte_ms = record->first_byte_ms;
+    r->record.n_resumed = record->n_resumed;
+    r->record.notes = record->notes;
+    r->record.why = record->why;
+    hth_front_request_end(r);
+}
+
+void hth_front_relay(hth_front_request *r)
+{
+    const hth_server_model *model = hth_front_choose_model(r);
+    hth_relay *relayed;
+    bool wants_kept;
+    char target[TARGET_BYTES];
+
+    if (!model)
+        return; /* and the request is over */
+    wants_kept = r->route->kind == HTH_ROUTE_GENERATE && hth_front_wants_kept(r->exchange);
+    (void)snprintf(target, sizeof(target), "%s", r->route->path);
+    if (r->route->kind == HTH_ROUTE_SLOT)
+        write_slot_target(r, target);
+    if (r->route->kind == HTH_ROUTE_EXPLAIN) {
+        const char *endpoint = hth_http_query(r->exchange, "endpoint");
+        const hth_route *asked = endpoint ? hth_route_find(endpoint) : NULL;
+
+        if (endpoint && (!asked || asked->kind != HTH_ROUTE_GENERATE)) {
+            hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+            hth_api_fail(&error, HTH_API_INVALID_VALUE, "endpoint",
+                         "'%.60s' is no endpoint that generates; '/v1/chat/completions' is one", endpoint);
+            hth_front_request_refuse(r, &error, NULL);
+            return;
+        }
+        if (asked)
+            (void)snprintf(target, sizeof(target), "%s?endpoint=%s", r->route->path, asked->path);
+    }
+    /* Who has the id can ask for it again, without keys anybody: it is not to be guessed. */
+    if (wants_kept || r->route->api == HTH_API_RESPONSES)
+        hth_front_stream_id(r->id);
+    relayed = hth_proxy_relay(r->front->proxy, r->exchange,
+                              &(hth_relay_request){
+                                  .model = r->model,
+                                  .method = r->method,
+                                  .target = target,
+                                  .dialect = hth_route_dialect(r->route),
+                                  .generates = r->route->kind == HTH_ROUTE_GENERATE,
+                                  .is_once = hth_route_is_once(r->route, hth_http_query(r->exchange, "action")),
+                                  .id = r->id,
+                                  .request_id = r->record.request_id,
+                                  .traceparent = r->traceparent,
+                                  .salt = r->use ? hth_key_use_key(r->use)->salt : NULL,
+                                  .past = r->past.records.text,
+                                  .past_bytes = r->past.records.n,
+                                  .on_record = r->route->api == HTH_API_RESPONSES ? on_record : NULL,
+                                  .on_begun = r->route->api == HTH_API_RESPONSES ? on_begun : NULL,
+                                  .wants_events = r->wants_events,
+                                  .wants_kept = wants_kept,
+                                  .key = key_of(r),
+                                  .on_over = on_relayed,
+                                  .user_data = r,
+                              });
+    if (relayed) /* otherwise there is no request any more */
+        r->running.relay = relayed;
+}
+
+static void on_past(void *user_data)
+{
+    hth_front_relay(user_data);
+}
+
+void hth_front_relay_response(hth_front_request *r)
+{
+    size_t n = 0;
+    const char *body = hth_http_body(r->exchange, &n);
+
+    r->past = (hth_past_search){ .store = r->front->responses, .on_done = on_past, .user_data = r };
+    (void)hth_api_peek_past(body ? body : "", n, &r->past.past); /* what is malformed is the worker's to refuse */
+    memcpy(r->past.owner, key_of(r), sizeof(r->past.owner));
+    hth_http_watch_set(r->exchange, &(hth_http_watch){ .on_close = on_gone, .user_data = r });
+    hth_past_search_begin(&r->past);
+}

@@ -1,0 +1,210 @@
+/*
+ * load_start_test.c - a model is loaded by the library's own thread, and a queue of events hears of it
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "hearth.h"
+#include "support/api.h"
+#include "support/slow_file.h"
+#include "support/support.h"
+
+#define TINY HTH_TEST_MODELS "/hearth-tiny.gguf"
+
+enum { PATIENCE_MS = 60000 };
+
+typedef struct fixture {
+    char *directory;
+    hearth_runtime *runtime;
+    hearth_events *queue;
+} fixture;
+
+static int set_up(void **state)
+{
+    fixture *f = calloc(1, sizeof(*f));
+    hearth_runtime_options options;
+
+    f->directory = hth_test_directory_new();
+    options = hth_test_runtime_options(f->directory);
+    f->runtime = hth_test_runtime_open(&options);
+    assert_int_equal(hearth_events_open(NULL, &f->queue, NULL), HEARTH_OK);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    fixture *f = *state;
+
+    slow_file_release();
+    hearth_events_close(f->queue);
+    hearth_runtime_close(f->runtime);
+    hth_test_directory_remove(f->directory);
+    free(f);
+    return 0;
+}
+
+static uint64_t start(const fixture *f, const char *path, const hearth_model_options *options, void *user_data)
+{
+    hearth_error err;
+    uint64_t id = 0;
+
+    if (hearth_model_load_start(f->runtime, path, options, f->queue, user_data, &id, &err) != HEARTH_OK)
+        fail_msg("%s", err.message);
+    assert_true(id > 0);
+    return id;
+}
+
+/* The load's last event, valid until the next take; *n_loading how many came before. */
+static const hearth_event *wait_for_end(const fixture *f, uint64_t id, void *user_data, int *n_loading)
+{
+    const hearth_event *event;
+    size_t n;
+    float last = -1;
+
+    for (*n_loading = 0;; ++*n_loading) {
+        assert_int_equal(hearth_events_take(f->queue, &event, 1, PATIENCE_MS, &n, NULL), HEARTH_OK);
+        assert_int_equal(n, 1);
+        assert_int_equal(event->id, id);
+        assert_ptr_equal(event->user_data, user_data);
+        if (event->kind == HEARTH_EVENT_LOADED)
+            return event;
+        assert_int_equal(event->kind, HEARTH_EVENT_LOADING);
+        assert_true(event->fraction >= 0 && event->fraction <= 1 && event->fraction > last);
+        last = event->fraction;
+    }
+}
+
+static void a_model_is_loaded_and_works(void **state)
+{
+    fixture *f = *state;
+    hearth_model_options options = hearth_model_options_default();
+    hearth_cache_policy policy = hearth_cache_policy_default();
+    hearth_model_info info = { .struct_size = sizeof(info) };
+    char name[] = "called so", strategy[] = "balanced";
+    hearth_request request = hth_test_greedy("It works", 5);
+    const hearth_event *event;
+    hearth_result result;
+    hearth_model *model;
+    int n_loading;
+    uint64_t id;
+
+    options.name = name;
+    options.strategy = strategy;
+    options.n_ctx = 1024;
+    options.cache_policy = &policy;
+    id = start(f, "stub:", &options, f);
+    memset(name, 'x', sizeof(name) - 1); /* they were copied */
+    memset(strategy, 'x', sizeof(strategy) - 1);
+    policy.struct_size = 0;
+    event = wait_for_end(f, id, f, &n_loading);
+    assert_int_equal(event->status, HEARTH_OK);
+    assert_null(event->error);
+    assert_true(n_loading >= 2);
+    model = event->model;
+    assert_int_equal(hearth_model_info_get(model, &info, NULL), HEARTH_OK);
+    assert_string_equal(info.name, "called so");
+    assert_string_equal(info.strategy, "balanced");
+    result = hth_test_complete(model, &request);
+    hearth_result_free(&result);
+    hearth_model_unref(model);
+}
+
+static void what_is_wrong_with_a_file_is_told(void **state)
+{
+    fixture *f = *state;
+    int n_loading;
+    uint64_t id = start(f, "/nowhere/at/all.gguf", NULL, NULL);
+    const hearth_event *event = wait_for_end(f, id, NULL, &n_loading);
+
+    assert_int_equal(event->status, HEARTH_NOT_FOUND);
+    assert_non_null(strstr(event->error->message, "/nowhere/at/all.gguf"));
+    assert_null(event->model);
+}
+
+static void a_load_is_cancelled_while_its_file_is_fingerprinted(void **state)
+{
+    fixture *f = *state;
+    const hearth_event *event;
+    char path[512];
+    int n_loading;
+    uint64_t id;
+
+    (void)snprintf(path, sizeof(path), "%s/model.gguf", f->directory);
+    slow_file_new(TINY, path);
+    id = start(f, path, NULL, NULL);
+    usleep(300000); /* likely by then; at any time it is right */
+    assert_int_equal(hearth_model_load_cancel(f->runtime, id, NULL), HEARTH_OK);
+    event = wait_for_end(f, id, NULL, &n_loading);
+    assert_int_equal(event->status, HEARTH_CANCELLED);
+    assert_int_equal(hearth_model_load_cancel(f->runtime, id + 1, NULL), HEARTH_NOT_FOUND);
+}
+
+static void closing_ends_loads(void **state)
+{
+    fixture *f = *state;
+    hearth_runtime_options options = hth_test_runtime_options(f->directory);
+    const hearth_event *event;
+    char path[512];
+    int n_loading;
+    uint64_t id;
+
+    (void)snprintf(path, sizeof(path), "%s/model.gguf", f->directory);
+    slow_file_new(TINY, path);
+    for (int i = 0; i < 3; i++) { /* the queue, and perhaps a model in it */
+        (void)start(f, i == 0 ? path : "stub:", NULL, NULL);
+        if (i == 2)
+            usleep(100000);
+        hearth_events_close(f->queue);
+        assert_int_equal(hearth_events_open(NULL, &f->queue, NULL), HEARTH_OK);
+    }
+    id = start(f, path, NULL, NULL);
+    hearth_runtime_close(f->runtime);
+    event = wait_for_end(f, id, NULL, &n_loading);
+    assert_int_equal(event->status, HEARTH_CANCELLED);
+    hearth_events_close(f->queue);
+    f->queue = NULL;
+    f->runtime = hth_test_runtime_open(&options);
+}
+
+static bool on_progress(float fraction, void *user_data)
+{
+    (void)fraction, (void)user_data;
+    return true;
+}
+
+static void what_cannot_be_started_is_refused(void **state)
+{
+    fixture *f = *state;
+    hearth_model_options options = hearth_model_options_default();
+    const hearth_event *event;
+    hearth_error err;
+    size_t n;
+
+    assert_int_equal(hearth_model_load_start(NULL, "stub:", NULL, f->queue, NULL, NULL, &err), HEARTH_MISUSE);
+    assert_int_equal(hearth_model_load_start(f->runtime, NULL, NULL, f->queue, NULL, NULL, &err), HEARTH_MISUSE);
+    assert_int_equal(hearth_model_load_start(f->runtime, "stub:", NULL, NULL, NULL, NULL, &err), HEARTH_MISUSE);
+    options.progress = on_progress;
+    assert_int_equal(hearth_model_load_start(f->runtime, "stub:", &options, f->queue, NULL, NULL, &err), HEARTH_MISUSE);
+    assert_non_null(strstr(err.message, "progress"));
+    options.progress = NULL;
+    options.n_parallel = 0;
+    assert_int_equal(hearth_model_load_start(f->runtime, "stub:", &options, f->queue, NULL, NULL, &err), HEARTH_MISUSE);
+    assert_non_null(strstr(err.message, "n_parallel"));
+    assert_int_equal(hearth_events_take(f->queue, &event, 1, 0, &n, NULL), HEARTH_OK);
+    assert_int_equal(n, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_model_is_loaded_and_works, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_wrong_with_a_file_is_told, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_load_is_cancelled_while_its_file_is_fingerprinted, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(closing_ends_loads, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_cannot_be_started_is_refused, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests_name("load_start", tests, NULL, NULL);
+}
