@@ -115,9 +115,8 @@ static void on_work(const hearth_work *work, void *user_data)
     case HEARTH_WORK_ENDS:
         if (w->page)
             hth_status_page_tick_end(w->page);
-        hth_post_pass_on(w->post);
         break;
-    case HEARTH_WORK_TOLD: hth_post_pass_on(w->post); break;
+    case HEARTH_WORK_TOLD: break;
     case HEARTH_WORK_ROWS_BEGIN:
         if (w->page)
             hth_status_page_restoring(w->page, work->keys, work->n_keys);

@@ -23,7 +23,6 @@ enum {
     QUICK_BYTES_MAX = 4 << 10, /* longer bodies are prepared beside the loop: tokens of these take a millisecond */
     PREPARING_MAX = 16384, /* that wait in one lane: when a worker died, all that it had come to the next one at once */
     PROMPTS_BYTES_MAX = 32 << 20,
-    BOXES_MAX = 256, /* taken without looking at anything else */
 };
 
 static void settle(hth_job *job);
@@ -206,8 +205,8 @@ static void settle(hth_job *job)
     if (!job->exchange)
         hth_task_cancel(task);
     job->is_running = job->exchange != NULL;
-    if (task->n_submitted > 0)
-        hth_box_open(task->box);
+    for (uint32_t i = 0; i < task->n_parts; i++)
+        hth_box_part_open(&task->parts[i]);
     free_if_over(job);
 }
 
@@ -428,16 +427,14 @@ static void take_box(hth_job *job)
 void hth_jobs_take_news(hth_jobs *jobs)
 {
     hth_post *post = jobs->options.post;
-    hth_box *box = NULL;
+    hth_box *box;
     hth_job *job;
 
-    hth_post_clear_wake(post);
+    hth_post_collect(post); /* before what is prepared is looked at: who prepares it wakes the loop afterwards */
     while ((job = hth_mailbox_take(jobs->prepared, 0)))
         settle(job);
-    for (int n = 0; n < BOXES_MAX && (box = hth_post_take(post)); n++)
+    while ((box = hth_post_take(post)))
         take_box(hth_box_owner(box));
-    if (box)
-        hth_post_wake(post); /* there may be more, but others want a turn */
 }
 
 static void renew_pause(hth_job *job)

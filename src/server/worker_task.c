@@ -169,7 +169,7 @@ static bool submit(hth_task *task)
 
         *part = (hth_box_part){ .box = task->box, .first = i * n_each };
         hth_box_part_connect(part, &request);
-        if (hearth_submit(task->model, &request, &part->id, &err) != HEARTH_OK) {
+        if (hth_submit_held(task->model, &request, &part->id, &part->source, &err) != HEARTH_OK) {
             hth_api_fail_status(&task->error, &err);
             return false;
         }

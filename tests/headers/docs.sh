@@ -1,8 +1,10 @@
 #!/bin/sh
-# docs.sh - links between the documents lead somewhere, and the picture shows the measured numbers
+# docs.sh - links between the documents lead somewhere, lines end at 120 columns (but for tables and code), and the
+#   picture shows the measured numbers
 #
 # usage: docs.sh SOURCE
 set -eu
+export LC_ALL=C
 cd "$1"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -37,6 +39,11 @@ for page in README.md CONTRIBUTING.md CHANGELOG.md docs/*.md; do
       fail "$page: '$link' names no heading of $file"
     fi
   done <"$work/links"
+  awk -v page="$page" '
+    /^```/ { code = !code }
+    { gsub(/[\200-\277]/, "") } # a character is counted once
+    length > 120 && !code && !/^( *[|]|    )/ { print page ":" NR ": " length " columns" }' "$page" >"$work/long"
+  [ ! -s "$work/long" ] || fail "$(cat "$work/long")"
 done
 
 # A page that the index does not name is found by nobody.

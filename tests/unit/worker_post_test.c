@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "models/model_inside.h"
 #include "server/worker_post.h"
 #include "support/cmocka_all.h"
 
@@ -13,7 +14,8 @@ typedef struct fixture {
     hth_post *post;
     hth_box *box;
     hth_box_part part;
-    hearth_request request;
+    hearth_request request; /* as the scheduler has it, with the callbacks that put events into the queue */
+    hearth_model model;     /* of which a source needs a list */
 } fixture;
 
 static void fixture_init(fixture *f)
@@ -25,8 +27,20 @@ static void fixture_init(fixture *f)
     assert_non_null(f->box);
     f->part = (hth_box_part){ .box = f->box, .id = ID };
     f->request = hearth_request_default();
+    f->request.n = 2;
+    f->model.told = NULL;
     hth_box_part_connect(&f->part, &f->request);
-    hth_box_open(f->box);
+    assert_int_equal(hth_events_connect(&f->model, &f->request, true, &f->part.source, &err), HEARTH_OK);
+    hth_events_begin(f->part.source, ID);
+    hth_box_part_open(&f->part);
+}
+
+/* The round is over, and the loop takes what it has brought. */
+static void take(fixture *f)
+{
+    hth_events_round(&f->model.told);
+    hth_post_collect(f->post);
+    assert_ptr_equal(hth_post_take(f->post), f->box);
 }
 
 static void fixture_deinit(fixture *f)
@@ -39,9 +53,9 @@ static void tell_token(fixture *f, uint32_t reply, hearth_token token, const cha
 {
     const hearth_token_event event = { .token = token, .text = text, .n_bytes = strlen(text) };
 
-    assert_true(f->request.on_token(ID + reply, &event, &f->part));
+    assert_true(f->request.on_token(ID + reply, &event, f->request.user_data));
     if (event.n_bytes > 0)
-        assert_true(f->request.on_text(ID + reply, text, event.n_bytes, &f->part));
+        assert_true(f->request.on_text(ID + reply, text, event.n_bytes, f->request.user_data));
 }
 
 static void tell_end(fixture *f, uint32_t reply, const char *text)
@@ -49,8 +63,8 @@ static void tell_end(fixture *f, uint32_t reply, const char *text)
     const hearth_result result = { .status = HEARTH_OK, .finish_reason = HEARTH_FINISH_STOP, .stop_number = 3 };
 
     if (text[0])
-        assert_true(f->request.on_text(ID + reply, text, strlen(text), &f->part));
-    f->request.on_done(ID + reply, &result, &f->part);
+        assert_true(f->request.on_text(ID + reply, text, strlen(text), f->request.user_data));
+    f->request.on_done(ID + reply, &result, f->request.user_data);
 }
 
 static void expect(fixture *f, hth_news_kind kind, uint32_t reply, const char *text)
@@ -80,12 +94,12 @@ static void text_held_back_to_the_end_comes_right_before_the_end(void **state)
     tell_end(&f, 0, "held");
     tell_token(&f, 1, 'c', "c");
     tell_end(&f, 1, "more");
-    assert_ptr_equal(hth_post_take(f.post), f.box);
+    take(&f);
     expect(&f, HTH_NEWS_TOKEN, 0, "a");
     expect(&f, HTH_NEWS_TOKEN, 1, "b");
-    expect(&f, HTH_NEWS_TOKEN, 1, "c");
     expect(&f, HTH_NEWS_TEXT, 0, "held");
     expect(&f, HTH_NEWS_DONE, 0, NULL);
+    expect(&f, HTH_NEWS_TOKEN, 1, "c");
     expect(&f, HTH_NEWS_TEXT, 1, "more");
     expect(&f, HTH_NEWS_DONE, 1, NULL);
     assert_false(hth_post_read(f.post, &news));
@@ -100,20 +114,52 @@ static void text_by_itself_comes_right_before_its_token(void **state)
 
     (void)state;
     fixture_init(&f);
-    assert_true(f.request.on_text(ID, "echo", 4, &f.part));
+    assert_true(f.request.on_text(ID, "echo", 4, f.request.user_data));
     tell_token(&f, 1, 'b', "b");
     tell_token(&f, 0, 'a', "a");
-    assert_ptr_equal(hth_post_take(f.post), f.box);
+    take(&f);
     expect(&f, HTH_NEWS_TOKEN, 1, "b");
     expect(&f, HTH_NEWS_TEXT, 0, "echo");
     expect(&f, HTH_NEWS_TOKEN, 0, "a");
     assert_false(hth_post_read(f.post, &news));
     tell_end(&f, 0, "");
     tell_end(&f, 1, "");
-    assert_ptr_equal(hth_post_take(f.post), f.box);
+    take(&f);
     expect(&f, HTH_NEWS_DONE, 0, NULL);
     expect(&f, HTH_NEWS_DONE, 1, NULL);
     assert_false(hth_post_read(f.post, &news));
+    fixture_deinit(&f);
+}
+
+static void what_a_part_tells_before_it_is_opened_waits(void **state)
+{
+    const hearth_token_event event = { .token = 'a', .text = "a", .n_bytes = 1 };
+    fixture f;
+    hth_box_part other = { .first = 1, .id = 77 };
+    hearth_request request = hearth_request_default();
+    hearth_error err;
+
+    (void)state;
+    fixture_init(&f);
+    other.box = f.box;
+    hth_box_part_connect(&other, &request);
+    assert_int_equal(hth_events_connect(&f.model, &request, true, &other.source, &err), HEARTH_OK);
+    hth_events_begin(other.source, other.id);
+    assert_true(request.on_token(other.id, &event, request.user_data));
+    hth_events_round(&f.model.told);
+    hth_post_collect(f.post);
+    assert_null(hth_post_take(f.post));
+    request.on_done(other.id, &(hearth_result){ .stop_number = 3 }, request.user_data);
+    hth_events_round(&f.model.told);
+    hth_box_part_open(&other); /* when all of it has ended */
+    take(&f);
+    expect(&f, HTH_NEWS_TOKEN, 1, "a");
+    expect(&f, HTH_NEWS_DONE, 1, NULL);
+    tell_end(&f, 0, "");
+    tell_end(&f, 1, "");
+    hth_events_round(&f.model.told);
+    hth_post_collect(f.post);
+    assert_ptr_equal(hth_post_take(f.post), f.box);
     fixture_deinit(&f);
 }
 
@@ -122,6 +168,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_held_back_to_the_end_comes_right_before_the_end),
         cmocka_unit_test(text_by_itself_comes_right_before_its_token),
+        cmocka_unit_test(what_a_part_tells_before_it_is_opened_waits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
