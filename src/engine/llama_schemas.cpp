@@ -16,6 +16,8 @@
 #include <json-schema.h>
 #include <peg-parser.h>
 
+#include "base/utf8.h"
+
 namespace
 {
 
@@ -88,22 +90,14 @@ std::string escaped(const std::string &name)
     return out;
 }
 
-int hex_digit(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0'
-         : c >= 'a' && c <= 'f' ? c - 'a' + 10
-         : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                : -1;
-}
-
 /* Of a part of a reference: %XX first, then ~0 and ~1. */
 std::string unescaped(const std::string &part)
 {
     std::string plain, out;
 
     for (size_t i = 0; i < part.size(); i++) {
-        int high = part[i] == '%' && i + 2 < part.size() ? hex_digit(part[i + 1]) : -1;
-        int low = high >= 0 ? hex_digit(part[i + 2]) : -1;
+        int high = part[i] == '%' && i + 2 < part.size() ? hth_hex_digit(part[i + 1]) : -1;
+        int low = high >= 0 ? hth_hex_digit(part[i + 2]) : -1;
 
         plain += low >= 0 ? (char)(16 * high + low) : part[i];
         i += low >= 0 ? 2 : 0;
