@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "base/utf8.h"
 
 enum { KEY_BYTES_MAX = 24 }; /* no key that is asked for is longer */
 
@@ -104,14 +105,11 @@ static bool read_hex(cursor *text, uint32_t *out)
     if (text->end - text->at < 4)
         return false;
     for (int i = 0; i < 4; i++) {
-        char c = *text->at++;
+        int digit = hth_hex_digit(*text->at++);
 
-        if (c >= '0' && c <= '9')
-            value = value << 4 | (uint32_t)(c - '0');
-        else if ((c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'))
-            value = value << 4 | (uint32_t)((c | 0x20) - 'a' + 10);
-        else
+        if (digit < 0)
             return false;
+        value = value << 4 | (uint32_t)digit;
     }
     *out = value;
     return true;
@@ -130,30 +128,6 @@ static bool read_unicode(cursor *text, uint32_t *out)
         return false;
     *out = 0x10000 + ((*out - 0xd800) << 10) + (low - 0xdc00);
     return true;
-}
-
-static size_t encode(uint32_t character, char bytes[4])
-{
-    if (character < 0x80) {
-        bytes[0] = (char)character;
-        return 1;
-    }
-    if (character < 0x800) {
-        bytes[0] = (char)(0xc0 | character >> 6);
-        bytes[1] = (char)(0x80 | (character & 0x3f));
-        return 2;
-    }
-    if (character < 0x10000) {
-        bytes[0] = (char)(0xe0 | character >> 12);
-        bytes[1] = (char)(0x80 | (character >> 6 & 0x3f));
-        bytes[2] = (char)(0x80 | (character & 0x3f));
-        return 3;
-    }
-    bytes[0] = (char)(0xf0 | character >> 18);
-    bytes[1] = (char)(0x80 | (character >> 12 & 0x3f));
-    bytes[2] = (char)(0x80 | (character >> 6 & 0x3f));
-    bytes[3] = (char)(0x80 | (character & 0x3f));
-    return 4;
 }
 
 /* What stands behind a backslash. */
@@ -195,7 +169,7 @@ static bool read_string(cursor *text, char *out, size_t n_max, bool *is_cut_out)
         if (take(text, '\\')) {
             if (!read_escape(text, &character))
                 return false;
-            n_bytes = encode(character, bytes);
+            n_bytes = hth_utf8_put(character, bytes);
         } else {
             bytes[0] = *text->at++;
         }

@@ -77,21 +77,15 @@ static bool render(hearth_model *model, const hth_api_request *request, hearth_c
                    hth_api_error *error)
 {
     hearth_conversation conversation = request->conversation;
-    hearth_chat_prompt with_schema = { .text = NULL };
-    bool has_tools = conversation.n_tools > 0 && conversation.tool_choice != HEARTH_TOOL_NONE;
 
-    conversation.json_schema = NULL;
+    if (conversation.n_tools == 0 || conversation.tool_choice == HEARTH_TOOL_NONE)
+        conversation.json_schema = NULL;
     if (!render_once(model, &conversation, out, notes, error))
         return false;
-    if (!request->conversation.json_schema || (!has_tools && (!out->can_think || conversation.no_thinking)))
+    if (conversation.json_schema == request->conversation.json_schema || !out->can_think || conversation.no_thinking)
         return true;
-    if (!render_once(model, &request->conversation, &with_schema, notes, error)) {
-        hearth_chat_prompt_free(out);
-        return false;
-    }
-    hearth_chat_prompt_free(out);
-    *out = with_schema;
-    return true;
+    hearth_chat_prompt_free(out); /* only a rendering tells that this model thinks here */
+    return render_once(model, &request->conversation, out, notes, error);
 }
 
 static void put_chat(const hth_api_request *from, const hearth_chat_prompt *chat, hearth_sampling *sampling)

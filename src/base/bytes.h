@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 static inline void hth_put_u32(uint8_t *bytes, uint32_t value)
 {
@@ -33,6 +34,40 @@ static inline uint32_t hth_get_u32(const uint8_t *bytes)
 static inline uint64_t hth_get_u64(const uint8_t *bytes)
 {
     return (uint64_t)hth_get_u32(bytes) | (uint64_t)hth_get_u32(bytes + 4) << 32;
+}
+
+static inline void hth_put_f32(uint8_t *bytes, float value)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &value, sizeof(bits));
+    hth_put_u32(bytes, bits);
+}
+
+static inline float hth_get_f32(const uint8_t *bytes)
+{
+    uint32_t bits = hth_get_u32(bytes);
+    float value;
+
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+static inline void hth_put_f64(uint8_t *bytes, double value)
+{
+    uint64_t bits;
+
+    memcpy(&bits, &value, sizeof(bits));
+    hth_put_u64(bytes, bits);
+}
+
+static inline double hth_get_f64(const uint8_t *bytes)
+{
+    uint64_t bits = hth_get_u64(bytes);
+    double value;
+
+    memcpy(&value, &bits, sizeof(value));
+    return value;
 }
 
 /* *out = a + b; false, with *out unchanged, when that does not fit. */

@@ -16,6 +16,8 @@
 #include <isa-l.h>
 #include <openssl/evp.h>
 
+#include "base/utf8.h"
+
 struct hth_sha256 {
     EVP_MD *algorithm; /* fetched once: an implicit fetch on every reset costs more than hashing a block */
     EVP_MD_CTX *running;
@@ -121,25 +123,14 @@ void hth_hex_encode(const uint8_t *bytes, size_t n_bytes, char *text)
     text[2 * n_bytes] = '\0';
 }
 
-static int digit_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 bool hth_hex_decode(const char *text, uint8_t *bytes, size_t n_bytes)
 {
     if (strnlen(text, 2 * n_bytes + 1) != 2 * n_bytes)
         return false;
     for (size_t i = 0; i < 2 * n_bytes; i++)
-        if (digit_value(text[i]) < 0)
+        if (hth_hex_digit(text[i]) < 0)
             return false;
     for (size_t i = 0; i < n_bytes; i++)
-        bytes[i] = (uint8_t)((unsigned)digit_value(text[2 * i]) << 4 | (unsigned)digit_value(text[2 * i + 1]));
+        bytes[i] = (uint8_t)((unsigned)hth_hex_digit(text[2 * i]) << 4 | (unsigned)hth_hex_digit(text[2 * i + 1]));
     return true;
 }

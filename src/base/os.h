@@ -120,8 +120,6 @@ void hth_os_end_with_parent(void);
 void hth_os_close_range(unsigned first, unsigned last);
 /* When memory runs out, the system is to take the calling process rather than its parent. A wish. */
 void hth_os_first_to_go(void);
-/* Memory of a process that is in use, with what it shares; 0: unknown. */
-uint64_t hth_os_resident_bytes(int pid);
 
 /* ---- files ---- */
 

@@ -212,12 +212,6 @@ void hth_os_first_to_go(void)
 {
 }
 
-uint64_t hth_os_resident_bytes(int pid)
-{
-    (void)pid;
-    return 0;
-}
-
 int hth_os_open_unnamed(const char *directory)
 {
     (void)directory;

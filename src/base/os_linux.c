@@ -355,20 +355,6 @@ void hth_os_first_to_go(void)
     (void)close(fd);
 }
 
-uint64_t hth_os_resident_bytes(int pid)
-{
-    char path[64], text[128];
-    unsigned long long n_pages;
-    char *end;
-
-    (void)snprintf(path, sizeof(path), "/proc/%d/statm", pid);
-    if (!read_text(path, text, sizeof(text)))
-        return 0;
-    (void)strtoull(text, &end, 10); /* what is mapped */
-    n_pages = strtoull(end, NULL, 10);
-    return n_pages * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
 int hth_os_open_unnamed(const char *directory)
 {
     int fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);

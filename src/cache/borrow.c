@@ -262,9 +262,6 @@ hearth_status hth_cache_lend(hth_cache *cache, const hth_keyspace *keyspace, con
         .payload_bytes = (size_t)info.payload_byte_count,
         .lent_ns = hth_os_monotonic_ns(),
     };
-    hth_count(cache->counters, HTH_COUNT_ROWS_RESTORED, 1);
-    hth_count(cache->counters, HTH_COUNT_BYTES_RESTORED, out->payload_bytes);
-    hth_count(cache->counters, HTH_COUNT_TOKENS_RESTORED, hth_kvc_n_tokens(&info));
     return HEARTH_OK;
 }
 
@@ -291,6 +288,9 @@ void hth_cache_return_unused(hth_cache *cache, hth_borrowed_row *row)
 
 void hth_cache_return(hth_cache *cache, hth_borrowed_row *row)
 {
+    hth_count(cache->counters, HTH_COUNT_ROWS_RESTORED, 1);
+    hth_count(cache->counters, HTH_COUNT_BYTES_RESTORED, row->payload_bytes);
+    hth_count(cache->counters, HTH_COUNT_TOKENS_RESTORED, hth_kvc_n_tokens(&row->info));
     hth_histogram_add(cache->counters, HTH_PATH_UNPACK, hth_os_monotonic_ns() - row->lent_ns);
     hth_cache_return_unused(cache, row);
 }

@@ -4,6 +4,7 @@
  * The RAM tier holds complete KVC images, so the writer writes and a restore reads the same bytes. Reading rows is in
  * borrow.c, keeping them in save.c.
  */
+#include "base/grow.h"
 #include "cache/cache_inside.h"
 
 #include <assert.h>
@@ -448,16 +449,12 @@ static bool collect_row(const hth_row_meta *meta, void *user_data)
 {
     row_list *list = user_data;
 
-    if (list->n == list->capacity) {
-        size_t capacity = list->capacity ? 2 * list->capacity : 256;
-        hth_row_meta *rows = realloc(list->rows, capacity * sizeof(*rows));
+    hth_row_meta *rows = hth_grown(list->rows, list->n, &list->capacity, sizeof(*rows));
 
-        list->out_of_memory = !rows;
-        if (!rows)
-            return false;
-        list->rows = rows;
-        list->capacity = capacity;
-    }
+    list->out_of_memory = !rows;
+    if (!rows)
+        return false;
+    list->rows = rows;
     list->rows[list->n++] = *meta;
     return true;
 }

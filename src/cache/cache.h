@@ -99,7 +99,7 @@ typedef struct hth_borrowed_row {
 hearth_status hth_cache_borrow(hth_cache *cache, const hth_keyspace *keyspace, const hth_row_meta *expected,
                                hth_borrowed_row *out, hearth_error *err);
 void hth_cache_return(hth_cache *cache, hth_borrowed_row *row);
-/* The same for one that was not put into a context; its time is not counted. */
+/* The same for one that was not put into a context: it counts as no restore. */
 void hth_cache_return_unused(hth_cache *cache, hth_borrowed_row *row);
 /* Set aside a row that the engine or a caller found to be wrong: out of RAM, its file quarantined. reason is static. */
 void hth_cache_reject(hth_cache *cache, const hth_row_id *id, const char *reason);

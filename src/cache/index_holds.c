@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "base/bytes.h"
+#include "base/grow.h"
 #include "base/os.h"
 #include "cache/index_inside.h"
 
@@ -76,23 +77,18 @@ bool hth_index_held_has(hth_index *index, const hth_row_id *id)
 /* A row that is not held. 0 or ENOMEM. */
 static int held_add(hth_index *index, const hth_row_id *id)
 {
+    hth_row_id *held;
     int rc = 0;
 
     pthread_mutex_lock(&index->held_lock);
     assert(held_find_locked(index, id) == index->n_held);
-    if (index->n_held == index->held_capacity) {
-        size_t capacity = 2 * index->held_capacity + 64;
-        hth_row_id *larger = realloc(index->held, capacity * sizeof(*larger));
-
-        if (larger) {
-            index->held = larger;
-            index->held_capacity = capacity;
-        } else {
-            rc = ENOMEM;
-        }
-    }
-    if (rc == 0)
+    held = hth_grown(index->held, index->n_held, &index->held_capacity, sizeof(*held));
+    if (held) {
+        index->held = held;
         index->held[index->n_held++] = *id;
+    } else {
+        rc = ENOMEM;
+    }
     pthread_mutex_unlock(&index->held_lock);
     return rc;
 }

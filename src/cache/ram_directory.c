@@ -36,6 +36,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/grow.h"
 #include "base/hash.h"
 #include "base/os.h"
 #include "cache/arena.h"
@@ -250,15 +251,11 @@ typedef struct entry_list {
 
 static bool append(entry_list *list, const hth_ram_entry *entry)
 {
-    if (list->n == list->capacity) {
-        size_t capacity = list->capacity ? 2 * list->capacity : 256;
-        hth_ram_entry *entries = realloc(list->entries, capacity * sizeof(*entries));
+    hth_ram_entry *entries = hth_grown(list->entries, list->n, &list->capacity, sizeof(*entries));
 
-        if (!entries)
-            return false;
-        list->entries = entries;
-        list->capacity = capacity;
-    }
+    if (!entries)
+        return false;
+    list->entries = entries;
     list->entries[list->n++] = *entry;
     return true;
 }

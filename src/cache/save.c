@@ -189,6 +189,16 @@ static void note_beginning(hth_cache *cache, const hth_save_slot *slot)
         hth_file_tier_set_note_beginning(cache->levels[cache->n_levels - 1].files, &sighting);
 }
 
+/* The pinned row, which is found from now on. */
+static hth_ram_row *make_visible(hth_cache *cache, hth_ram_row *slab, const hth_row_meta *meta)
+{
+    hth_ram_row *row = hth_ram_tier_insert(cache->ram, slab, meta);
+
+    hth_rejected_forget(&cache->rejected, &meta->id); /* a quarantine of the old one is before us in the queue */
+    hth_past_forget_gone(&cache->past, &meta->id);
+    return row;
+}
+
 void hth_cache_save_commit(hth_cache *cache, hth_save_slot *slot)
 {
     uint8_t *image = hth_ram_row_image(slot->row);
@@ -196,13 +206,11 @@ void hth_cache_save_commit(hth_cache *cache, hth_save_slot *slot)
     hth_ram_row *row;
 
     hth_kvc_encode_head(&slot->info, slot->payload_bytes, crc, image);
-    row = hth_ram_tier_insert(cache->ram, slot->row, &slot->meta);
+    row = make_visible(cache, slot->row, &slot->meta);
     hth_count(cache->counters, HTH_COUNT_ROWS_SAVED, 1);
     hth_count(cache->counters, HTH_COUNT_BYTES_SAVED, hth_ram_row_bytes(row));
     hth_count_save(cache->counters, (hearth_save_reason)slot->meta.save_reason);
     hth_histogram_add(cache->counters, HTH_PATH_PACK, hth_os_monotonic_ns() - slot->begun_ns);
-    hth_rejected_forget(&cache->rejected, &slot->meta.id); /* a quarantine of the old one is before us in the queue */
-    hth_past_forget_gone(&cache->past, &slot->meta.id);
     note_beginning(cache, slot);
     store(cache, row, slot);
     if (slot->has_superseded) {
@@ -234,9 +242,7 @@ hearth_status hth_cache_put(hth_cache *cache, const hth_row_meta *meta, const ui
     if (!row)
         return hth_fail(err, HEARTH_FULL, "no room in the RAM tier for a row of %zu bytes", n_bytes);
     memcpy(hth_ram_row_image(row), image, n_bytes);
-    row = hth_ram_tier_insert(cache->ram, row, meta);
-    hth_rejected_forget(&cache->rejected, &meta->id);
-    hth_past_forget_gone(&cache->past, &meta->id);
+    row = make_visible(cache, row, meta);
     if (cache->writer) {
         hth_cache_fill_faster(cache, cache->n_levels - 1, row);
         hth_cache_store(cache, row);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/status.h"
+#include "base/utf8.h"
 #include "sched/text_stream.h"
 
 typedef struct scanner {
@@ -135,37 +136,13 @@ static int hex_digits(const scanner *s, const char *at)
     if (s->end - at < 4)
         return -1;
     for (int i = 0; i < 4; i++) {
-        int c = tolower((unsigned char)at[i]);
+        int digit = hth_hex_digit(at[i]);
 
-        if (!isxdigit(c))
+        if (digit < 0)
             return -1;
-        value = 16 * value + (c <= '9' ? c - '0' : c - 'a' + 10);
+        value = 16 * value + digit;
     }
     return value;
-}
-
-static size_t put_utf8(uint32_t c, char *out)
-{
-    if (c < 0x80) {
-        out[0] = (char)c;
-        return 1;
-    }
-    if (c < 0x800) {
-        out[0] = (char)(0xc0 | (c >> 6));
-        out[1] = (char)(0x80 | (c & 0x3f));
-        return 2;
-    }
-    if (c < 0x10000) {
-        out[0] = (char)(0xe0 | (c >> 12));
-        out[1] = (char)(0x80 | ((c >> 6) & 0x3f));
-        out[2] = (char)(0x80 | (c & 0x3f));
-        return 3;
-    }
-    out[0] = (char)(0xf0 | (c >> 18));
-    out[1] = (char)(0x80 | ((c >> 12) & 0x3f));
-    out[2] = (char)(0x80 | ((c >> 6) & 0x3f));
-    out[3] = (char)(0x80 | (c & 0x3f));
-    return 4;
 }
 
 /* \uXXXX, and the second one of a pair; at is behind the 'u'. How many bytes it takes there; 0: it is wrong. */
@@ -205,7 +182,7 @@ static hearth_status read_escape(scanner *s, char *out, size_t *n)
         return fail_at(s, s->line,
                        "a backslash in double quotes begins \\\", \\\\, \\/, \\b, \\f, \\n, \\r, \\t or "
                        "\\uXXXX; a text in 'single quotes' is taken as it is");
-    *n += put_utf8(c, out + *n);
+    *n += hth_utf8_put(c, out + *n);
     s->at += 1 + used;
     return HEARTH_OK;
 }

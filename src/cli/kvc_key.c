@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "cache/key.h"
 #include "cli/commands.h"
 #include "cli/kvc_verbs.h"
@@ -35,18 +36,11 @@ typedef struct token_list {
 
 static bool add_token(token_list *list, uint32_t token)
 {
-    if (list->n == list->capacity) {
-        size_t capacity = list->capacity ? 2 * list->capacity : 1024, n_bytes;
-        hearth_token *tokens;
+    hearth_token *tokens = hth_grown(list->tokens, list->n, &list->capacity, sizeof(*tokens));
 
-        if (__builtin_mul_overflow(capacity, sizeof(*tokens), &n_bytes))
-            return false;
-        tokens = realloc(list->tokens, n_bytes);
-        if (!tokens)
-            return false;
-        list->tokens = tokens;
-        list->capacity = capacity;
-    }
+    if (!tokens)
+        return false;
+    list->tokens = tokens;
     list->tokens[list->n++] = (hearth_token)token;
     return true;
 }

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
+
 typedef uint16_t halves __attribute__((vector_size(32)));
 
 #define N_HALVES ((size_t)16)
@@ -191,15 +193,11 @@ static bool add_group(reader *r, size_t row, size_t n_rows, bool is_chunk)
     hth_mask_plan *plan = r->plan;
     hth_mask_group group = { .row = row, .n_rows = n_rows, .is_chunk = is_chunk };
 
-    if (plan->n_groups == plan->groups_capacity) {
-        size_t capacity = 2 * plan->groups_capacity + 16;
-        hth_mask_group *grown = realloc(plan->groups, capacity * sizeof(*grown));
+    hth_mask_group *groups = hth_grown(plan->groups, plan->n_groups, &plan->groups_capacity, sizeof(*groups));
 
-        if (!grown)
-            return false;
-        plan->groups = grown;
-        plan->groups_capacity = capacity;
-    }
+    if (!groups)
+        return false;
+    plan->groups = groups;
     measure(r, &group);
     if (!take_words(plan, group.n_words, &group.any))
         return false;

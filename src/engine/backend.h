@@ -78,6 +78,7 @@ typedef struct hth_engine_device {
 } hth_engine_device;
 
 enum { HTH_NO_TOKEN = -1 };
+enum { HTH_CONTEXT_STEP = 256 }; /* the engine rounds the tokens of a context up to a multiple of it */
 /* What a model's file recommends for sampling, as it stands there; NAN where it says nothing. */
 typedef struct hth_sampling_advice {
     float temperature;

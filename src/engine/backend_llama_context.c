@@ -13,7 +13,6 @@
 #include "engine/attention.h"
 
 #define N_UBATCH_MAX 512
-#define N_CTX_STEP 256
 #define ROW_FORMAT_PLAIN 1 /* blocks and tails of plain attention */
 #define ROW_FORMAT 2       /* of the other kinds; 1 were snapshots */
 #define IDLE_ROW_PS 400    /* docs/performance.md, "Idle sequences" */
@@ -256,7 +255,7 @@ static hearth_status fill_params(const hth_engine_model *model, const hth_engine
                         "'%s' is no type for the KV cache: f16, f32, bf16, q8_0, q5_0, q5_1, q4_0, q4_1 and iq4_nl are",
                         type_by_name(type_k, &out->type_k) ? type_v : type_k);
     /* The engine rounds up to that anyway, but only after it has bounded the batch by what was asked for. */
-    out->n_ctx = (n_ctx + N_CTX_STEP - 1) / N_CTX_STEP * N_CTX_STEP;
+    out->n_ctx = (n_ctx + HTH_CONTEXT_STEP - 1) / HTH_CONTEXT_STEP * HTH_CONTEXT_STEP;
     /* It aborts where a batch has no place for one row of every sequence; hth_backend_llama_decode() keeps to what was asked for. */
     out->n_batch = params->n_batch > params->n_seq_max ? params->n_batch : params->n_seq_max;
     out->n_ubatch = out->n_batch < N_UBATCH_MAX ? out->n_batch : N_UBATCH_MAX;

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "engine/gbnf_builder.h"
 
 #define NONE HTH_GBNF_NONE
@@ -142,11 +143,7 @@ static uint32_t read_hex(reader *r, int n_digits)
     uint32_t value = 0;
 
     for (int i = 0; i < n_digits; i++) {
-        int c = peek(r);
-        int digit = c >= '0' && c <= '9' ? c - '0'
-                  : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                  : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                         : -1;
+        int digit = r->at < r->end ? hth_hex_digit(*r->at) : -1;
 
         if (digit < 0) {
             FAIL(r, "line %u: an escape needs %d hexadecimal digits", r->tables.line, n_digits);
@@ -164,16 +161,14 @@ static uint32_t read_hex(reader *r, int n_digits)
 static uint32_t read_character(reader *r)
 {
     int c = peek(r);
-    int n = c < 0x80 ? 0 : c < 0xE0 ? 1 : c < 0xF0 ? 2 : 3;
-    uint32_t value;
 
     if (c < 0) {
         FAIL(r, "line %u: the grammar ends inside a literal or a class", r->tables.line);
         return 0;
     }
     r->tables.line += c == '\n';
-    r->at++;
     if (c == '\\') {
+        r->at++;
         c = peek(r);
         r->at += c >= 0;
         switch (c) {
@@ -191,10 +186,7 @@ static uint32_t read_character(reader *r)
         default: FAIL(r, "line %u: unknown escape; known are x u U t r n \\ \" [ ] -", r->tables.line); return 0;
         }
     }
-    value = n == 0 ? (uint32_t)c : (uint32_t)c & (0x3Fu >> n);
-    for (; n > 0; n--)
-        value = value << 6 | ((uint8_t)*r->at++ & 0x3Fu);
-    return value;
+    return hth_utf8_next(&r->at, r->end);
 }
 
 /* ---- classes ------------------------------------------------------------------------------------------------------- */

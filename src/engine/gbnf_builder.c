@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
+
 hearth_status hth_gbnf_builder_init(hth_gbnf_builder *b, hearth_error *err)
 {
     *b = (hth_gbnf_builder){ .grammar = calloc(1, sizeof(*b->grammar)), .err = err };
@@ -31,7 +33,6 @@ hearth_status hth_gbnf_builder_end(hth_gbnf_builder *b, hth_gbnf **out)
 bool hth_gbnf_reserve(hth_gbnf_builder *b, void **array, size_t n, size_t *capacity, size_t size, size_t limit,
                       const char *what)
 {
-    size_t more = *capacity ? 2 * *capacity : 64;
     void *grown;
 
     if (b->status != HEARTH_OK)
@@ -43,15 +44,12 @@ bool hth_gbnf_reserve(hth_gbnf_builder *b, void **array, size_t n, size_t *capac
             hth_fail_prefix(b->err, "line %u", b->line);
         return false;
     }
-    if (n < *capacity)
-        return true;
-    grown = realloc(*array, more * size);
+    grown = hth_grown(*array, n, capacity, size);
     if (!grown) {
         b->status = hth_fail(b->err, HEARTH_NO_MEMORY, "no memory for a grammar");
         return false;
     }
     *array = grown;
-    *capacity = more;
     return true;
 }
 

@@ -16,6 +16,8 @@
 #include <json-schema.h>
 #include <peg-parser.h>
 
+#include "base/utf8.h"
+
 namespace
 {
 
@@ -88,22 +90,14 @@ std::string escaped(const std::string &name)
     return out;
 }
 
-int hex_digit(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0'
-         : c >= 'a' && c <= 'f' ? c - 'a' + 10
-         : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                : -1;
-}
-
 /* Of a part of a reference: %XX first, then ~0 and ~1. */
 std::string unescaped(const std::string &part)
 {
     std::string plain, out;
 
     for (size_t i = 0; i < part.size(); i++) {
-        int high = part[i] == '%' && i + 2 < part.size() ? hex_digit(part[i + 1]) : -1;
-        int low = high >= 0 ? hex_digit(part[i + 2]) : -1;
+        int high = part[i] == '%' && i + 2 < part.size() ? hth_hex_digit(part[i + 1]) : -1;
+        int low = high >= 0 ? hth_hex_digit(part[i + 2]) : -1;
 
         plain += low >= 0 ? (char)(16 * high + low) : part[i];
         i += low >= 0 ? 2 : 0;
@@ -377,7 +371,7 @@ void llama_schemas::collect(const place &at, bool is_required, bool is_alternati
             if (std::string(name).size() > name_bytes_max)
                 throw too_much("a member has a name of more than 256 bytes");
             if (known.second)
-                out.list.push_back({ name, {}, {}, false });
+                out.list.push_back({ name, {}, {} });
             member &one = out.list[known.first->second];
 
             (is_alternative ? one.alternatives : one.all)
@@ -393,11 +387,11 @@ void llama_schemas::collect(const place &at, bool is_required, bool is_alternati
         }
     if (is_required && at.schema->contains("required") && at.schema->at("required").is_array())
         for (const auto &name : at.schema->at("required")) {
-            auto found = name.is_string() ? out.index.find(name.get<std::string>()) : out.index.end();
+            const std::string text = name.is_string() ? name.get<std::string>() : "";
 
-            spend();
-            if (found != out.index.end())
-                out.list[found->second].is_required = true;
+            spend(1 + text.size() / 64);
+            if (text.size() <= name_bytes_max)
+                out.required.insert(text); /* a later branch may tell of the member */
         }
 }
 
@@ -410,7 +404,7 @@ json llama_schemas::object(const members &found, const std::string &prefix, size
             throw too_much("the tools have more than 8192 members in all; give fewer tools, or simpler parameters");
         n_members_left_--;
         properties.set({ one.name, shape(one, prefix + "-" + one.name, depth) });
-        if (one.is_required)
+        if (found.required.count(one.name) > 0)
             required.push_back(one.name);
     }
     return json{ { "type", "object" }, { "properties", properties }, { "required", required } };
@@ -437,7 +431,7 @@ json llama_schemas::of_type(const member &of, unsigned type, const std::string &
         collect(at, true, false, found, 0);
         made = object(found, name, depth + 1);
     } else if (type == t_array && at.schema->contains("items") && at.schema->at("items").is_object()) {
-        const member item{ "", { { &at.schema->at("items"), at.path + "/items" } }, {}, true };
+        const member item{ "", { { &at.schema->at("items"), at.path + "/items" } }, {} };
 
         made.set({ "items", shape(item, name + "-item", depth + 1) });
     }
@@ -470,7 +464,7 @@ json llama_schemas::tool(const std::string &name, const json &parameters, bool i
     root_ = &roots_.emplace_back(parameters);
     is_compiled_ = is_compiled;
     open_ = { root_ };
-    add("tool-" + name, { "", { { root_, "#" } }, {}, true });
+    add("tool-" + name, { "", { { root_, "#" } }, {} });
     if (known_ == markup::none)
         return json{ { "type", "object" } }; /* its grammar takes the engine the square of the optional members */
     collect({ root_, "#" }, true, false, found, 0);
@@ -483,7 +477,7 @@ json llama_schemas::reply(const json &schema)
 {
     root_ = &roots_.emplace_back(schema);
     is_compiled_ = true;
-    add("response-format", { "", { { root_, "#" } }, {}, true });
+    add("response-format", { "", { { root_, "#" } }, {} });
     elements_["response-format"] = elements_["response-format-schema"]; /* some of the templates say so */
     return json{ { "type", "object" } };
 }

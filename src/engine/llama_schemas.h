@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <deque>
 #include <map>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -66,11 +67,11 @@ class llama_schemas
     struct member {
         std::string name;
         std::vector<place> all, alternatives;
-        bool is_required = false;
     };
     struct members {
         std::vector<member> list;
         std::map<std::string, size_t> index;
+        std::set<std::string> required;
     };
     /* Of a grammar: JSON by this schema. */
     struct element {

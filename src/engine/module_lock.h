@@ -8,7 +8,14 @@
 #define HTH_ENGINE_MODULE_LOCK_H
 
 #include <pthread.h>
-#ifdef __SANITIZE_THREAD__
+#ifdef __SANITIZE_THREAD__ /* GCC */
+#define HTH_THREAD_SANITIZER 1
+#elif defined(__has_feature) /* clang */
+#define HTH_THREAD_SANITIZER __has_feature(thread_sanitizer)
+#else
+#define HTH_THREAD_SANITIZER 0
+#endif
+#if HTH_THREAD_SANITIZER
 #include <sanitizer/tsan_interface.h>
 #endif
 
@@ -16,14 +23,14 @@
 static inline void hth_module_lock(pthread_mutex_t *lock)
 {
     (void)pthread_mutex_lock(lock);
-#ifdef __SANITIZE_THREAD__
+#if HTH_THREAD_SANITIZER
     __tsan_acquire(lock);
 #endif
 }
 
 static inline void hth_module_unlock(pthread_mutex_t *lock)
 {
-#ifdef __SANITIZE_THREAD__
+#if HTH_THREAD_SANITIZER
     __tsan_release(lock);
 #endif
     (void)pthread_mutex_unlock(lock);

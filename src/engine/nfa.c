@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 #define LAST_CODE_POINT 0x10FFFF
 
 enum { NESTING_MAX = 64, RANGES_MAX = 1 << 16, BYTES_MAX = 1 << 16 };
@@ -137,18 +139,6 @@ static void emit_character(reader *r, uint32_t c)
 
 /* ---- characters -------------------------------------------------------------------------------------------------- */
 
-/* The next character of text that is UTF-8. */
-static uint32_t next_character(reader *r)
-{
-    uint8_t c = (uint8_t)*r->at++;
-    int n = c < 0x80 ? 0 : c < 0xE0 ? 1 : c < 0xF0 ? 2 : 3;
-    uint32_t value = n == 0 ? c : c & (0x3Fu >> n);
-
-    for (; n > 0 && r->at < r->end; n--)
-        value = value << 6 | ((uint8_t)*r->at++ & 0x3Fu);
-    return value;
-}
-
 static int peek(const reader *r)
 {
     return r->at < r->end ? (uint8_t)*r->at : -1;
@@ -230,7 +220,7 @@ static uint32_t read_escape(reader *r, bool in_class)
         return 0;
     }
     if (c >= 0x80)
-        return next_character(r);
+        return hth_utf8_next(&r->at, r->end);
     r->at++;
     switch (c) {
     case 'n': return '\n';
@@ -292,7 +282,7 @@ static void read_class(reader *r)
                 continue;
             first = read_escape(r, true);
         } else {
-            first = next_character(r);
+            first = hth_utf8_next(&r->at, r->end);
         }
         last = first;
         if (peek(r) == '-' && r->end - r->at > 1 && r->at[1] != ']') {
@@ -300,7 +290,7 @@ static void read_class(reader *r)
             if (take(r, "\\"))
                 last = read_escape(r, true);
             else
-                last = next_character(r);
+                last = hth_utf8_next(&r->at, r->end);
         }
         if (last < first)
             FAIL(r, "a range of a class ends before it begins");
@@ -369,7 +359,7 @@ static bool read_atom(reader *r)
     } else if (strchr("*+?{}]", peek(r))) {
         FAIL(r, "'%c' stands where nothing can be made of it", peek(r));
     } else {
-        emit_character(r, next_character(r));
+        emit_character(r, hth_utf8_next(&r->at, r->end));
     }
     return true;
 }
@@ -535,7 +525,7 @@ hearth_status hth_nfa_new_texts(const char *const *texts, const size_t *n_bytes,
         r.at = texts[i];
         r.end = texts[i] + n_bytes[i];
         while (r.at < r.end && r.status == HEARTH_OK)
-            emit_character(&r, next_character(&r));
+            emit_character(&r, hth_utf8_next(&r.at, r.end));
         emit(&r, HTH_NFA_END, 0, 0);
         emit(&r, HTH_NFA_MATCH, 0, 0);
         if (r.status == HEARTH_OK)
@@ -637,7 +627,7 @@ hearth_status hth_nfa_has(const hth_nfa *nfa, const char *text, size_t n_bytes, 
     r.todo = memory + 3 * n;
     add(&r, 0, true, n_bytes == 0);
     while (at.at < at.end && !r.matches) {
-        uint32_t c = next_character(&at), *swap = r.now;
+        uint32_t c = hth_utf8_next(&at.at, at.end), *swap = r.now;
 
         r.now = r.next;
         r.n_now = r.n_next;

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 enum {
     CODE_MAX = 4096, /* instructions */
     GROUPS_MAX = 9,
@@ -142,11 +144,6 @@ static bool class_escape(char letter, uint64_t set[4])
     return true;
 }
 
-static int hex_digit(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10 : -1;
-}
-
 /* What follows a backslash, as one byte; -1 with the compiler failed. */
 static int byte_escape(compiler *c)
 {
@@ -161,13 +158,13 @@ static int byte_escape(compiler *c)
     case 'f': return '\f';
     case 'v': return '\v';
     case 'x':
-        if (hex_digit(c->at[0]) >= 0 && hex_digit(c->at[1]) >= 0) {
+        if (hth_hex_digit(c->at[0]) >= 0 && hth_hex_digit(c->at[1]) >= 0) {
             c->at += 2;
-            return hex_digit(c->at[-2]) * 16 + hex_digit(c->at[-1]);
+            return hth_hex_digit(c->at[-2]) * 16 + hth_hex_digit(c->at[-1]);
         }
         break;
     default:
-        if (letter > ' ' && letter < 0x7F && hex_digit(letter) < 0 &&
+        if (letter > ' ' && letter < 0x7F && hth_hex_digit(letter) < 0 &&
             !((letter | 0x20) >= 'a' && (letter | 0x20) <= 'z'))
             return letter;
     }

@@ -8,6 +8,7 @@
  *
  * Only the rows are held in memory. The file appears under its name when it is whole.
  */
+#include "base/grow.h"
 #include "engine/row_transfer.h"
 
 #include <assert.h>
@@ -81,15 +82,11 @@ static bool find(const exporter *e, const hth_key *key, hth_row_kind kind, part 
 
 static hearth_status add_part(exporter *e, const part *found, hearth_error *err)
 {
-    if (e->n_parts == e->capacity) {
-        size_t capacity = e->capacity ? 2 * e->capacity : 64, n_bytes;
-        part *parts = hth_mul_size(capacity, sizeof(*parts), &n_bytes) ? realloc(e->parts, n_bytes) : NULL;
+    part *parts = hth_grown(e->parts, e->n_parts, &e->capacity, sizeof(*parts));
 
-        if (!parts)
-            return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a prefix of more than %zu rows", e->n_parts);
-        e->parts = parts;
-        e->capacity = capacity;
-    }
+    if (!parts)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a prefix of more than %zu rows", e->n_parts);
+    e->parts = parts;
     e->parts[e->n_parts++] = *found;
     return HEARTH_OK;
 }

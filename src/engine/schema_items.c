@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "engine/schema_inside.h"
 
 void hth_schema_items_add(hth_schema_work *w, hth_schema_items *items, const json_t *schema, uint32_t path,
@@ -154,22 +155,14 @@ static bool check_keywords(hth_schema_work *w, const json_t *schema, uint32_t pa
 
 /* ---- references -------------------------------------------------------------------------------------------------- */
 
-static int hex_digit(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0'
-         : c >= 'a' && c <= 'f' ? c - 'a' + 10
-         : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                : -1;
-}
-
 /* One name of a pointer, with its escapes undone. */
 static void read_name(const char *at, size_t n, char *name)
 {
     size_t to = 0;
 
     for (size_t i = 0; i < n; i++) {
-        if (at[i] == '%' && n - i > 2 && hex_digit(at[i + 1]) >= 0 && hex_digit(at[i + 2]) >= 0) {
-            name[to++] = (char)(hex_digit(at[i + 1]) << 4 | hex_digit(at[i + 2]));
+        if (at[i] == '%' && n - i > 2 && hth_hex_digit(at[i + 1]) >= 0 && hth_hex_digit(at[i + 2]) >= 0) {
+            name[to++] = (char)(hth_hex_digit(at[i + 1]) << 4 | hth_hex_digit(at[i + 2]));
             i += 2;
         } else {
             name[to++] = at[i];

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "engine/schema_inside.h"
 
 #define NONE HTH_GBNF_NONE
@@ -46,15 +47,11 @@ void hth_schema_push_ranges(hth_schema_work *w, const hth_gbnf_range *ranges, si
 
 void hth_schema_push_text(hth_schema_work *w, const char *text)
 {
-    const uint8_t *at = (const uint8_t *)text;
+    const char *end = text + strlen(text);
 
-    while (*at && !hth_schema_failed(w)) {
-        uint8_t c = *at++;
-        int n = c < 0x80 ? 0 : c < 0xE0 ? 1 : c < 0xF0 ? 2 : 3;
-        uint32_t value = n == 0 ? c : c & (0x3Fu >> n);
+    while (text < end && !hth_schema_failed(w)) {
+        uint32_t value = hth_utf8_next(&text, end);
 
-        for (; n > 0 && *at; n--)
-            value = value << 6 | (*at++ & 0x3Fu);
         hth_schema_push_class(w, value, value);
     }
 }

@@ -11,20 +11,21 @@ enum {
     N_CTX_UNKNOWN = 8192,     /* where a model does not say what it was trained with */
     N_CTX_BLIND_MAX = 32768,  /* where it cannot be told what cells take */
     N_CTX_DEFAULT_MIN = 2048, /* less is of no use: then the engine says what is missing */
-    N_CTX_STEP = 256,         /* to a multiple of it the engine rounds up */
     DEVICE_SHARE = 2,         /* of what is free there, one in so many bytes goes into cells */
     HOST_SHARE = 4,           /* less of this machine's, where other models and the tiers live, too */
 };
 
 static uint64_t n_cells(uint64_t bytes, const hth_cell_room *room)
 {
-    return bytes / (room->is_device ? DEVICE_SHARE : HOST_SHARE) / room->cell_bytes / N_CTX_STEP * N_CTX_STEP;
+    return bytes / (room->is_device ? DEVICE_SHARE : HOST_SHARE) / room->cell_bytes / HTH_CONTEXT_STEP *
+           HTH_CONTEXT_STEP;
 }
 
 uint32_t hth_default_context(uint32_t n_ctx_train, uint32_t n_ctx_short, const hth_cell_room *room)
 {
     const uint64_t n_train = n_ctx_train ? n_ctx_train : N_CTX_UNKNOWN;
-    const uint64_t n_short_max = (uint64_t)n_ctx_short / N_CTX_STEP * N_CTX_STEP, n_long_min = n_short_max + N_CTX_STEP;
+    const uint64_t n_short_max = (uint64_t)n_ctx_short / HTH_CONTEXT_STEP * HTH_CONTEXT_STEP,
+                   n_long_min = n_short_max + HTH_CONTEXT_STEP;
     uint64_t n_fit = N_CTX_BLIND_MAX;
 
     if (room->cell_bytes > 0) { /* nothing may be free, and that is known then */

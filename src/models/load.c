@@ -19,7 +19,6 @@
 #include "models/model_inside.h"
 
 enum {
-    N_CTX_STEP = 256, /* to a multiple of it the engine rounds up */
     N_CTX_MAX = 1 << 24,
     QUEUE_MAX_MAX = 65536,
     TICK_MS_MAX = 60000,
@@ -177,7 +176,7 @@ static void warn_beyond_training(const hearth_model *model, uint32_t n_ctx)
 {
     const uint32_t n_train = model->info.n_ctx_train;
 
-    if (n_train > 0 && n_ctx > (n_train + N_CTX_STEP - 1) / N_CTX_STEP * N_CTX_STEP)
+    if (n_train > 0 && n_ctx > (n_train + HTH_CONTEXT_STEP - 1) / HTH_CONTEXT_STEP * HTH_CONTEXT_STEP)
         hth_warn(
             hth_runtime_log(model->runtime),
             "model '%s' was trained with %u tokens, and its context has %u: a conversation beyond the former may get "

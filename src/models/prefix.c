@@ -25,14 +25,18 @@ static hearth_status check_has_cache(const hearth_model *model, hearth_error *er
     return HEARTH_OK;
 }
 
-static hearth_status enter(hearth_model *model, const char *function, hearth_error *err)
+/* For a tenant's rows; ends with hth_model_leave. */
+static hearth_status enter(hearth_model *model, const char *function, const char *cache_salt,
+                           hth_keyspace *keyspace_out, hearth_error *err)
 {
     hearth_status status = hth_model_enter(model, function, err);
 
     if (status != HEARTH_OK)
         return status;
     status = check_has_cache(model, err);
-    if (status != HEARTH_OK)
+    if (status == HEARTH_OK)
+        *keyspace_out = hth_model_keyspace(model, cache_salt);
+    else
         hth_model_leave(model);
     return status;
 }
@@ -109,12 +113,11 @@ static hearth_status save(hearth_model *model, const hth_keyspace *keyspace, con
 hearth_status hth_prefix_save(hearth_model *model, const char *cache_salt, const hearth_token *tokens,
                               uint32_t n_tokens, const char *path, hth_prefix_saved *out, hearth_error *err)
 {
-    hearth_status status = enter(model, "hth_prefix_save", err);
     hth_keyspace keyspace;
+    hearth_status status = enter(model, "hth_prefix_save", cache_salt, &keyspace, err);
 
     if (status != HEARTH_OK)
         return status;
-    keyspace = hth_model_keyspace(model, cache_salt);
     status = save(model, &keyspace, tokens, n_tokens, path, out, err);
     hth_model_leave(model);
     return status;
@@ -125,15 +128,13 @@ hearth_status hth_prefix_save(hearth_model *model, const char *cache_salt, const
 hearth_status hth_prefix_restore(hearth_model *model, const char *cache_salt, const char *path,
                                  hth_prefix_restored *out, hearth_error *err)
 {
-    hearth_status status = enter(model, "hth_prefix_restore", err);
-    hth_import_options options = { .keeps_tokens = true };
     hth_keyspace keyspace;
+    hearth_status status = enter(model, "hth_prefix_restore", cache_salt, &keyspace, err);
+    hth_import_options options = { .keeps_tokens = true, .keyspace = &keyspace };
     hth_imported imported;
 
     if (status != HEARTH_OK)
         return status;
-    keyspace = hth_model_keyspace(model, cache_salt);
-    options.keyspace = &keyspace;
     options.n_tokens_max = model->place.n_ctx;
     options.signing_key = hth_cache_signing_key(model->place.cache);
     status = check_is_plain(model, err);
@@ -187,13 +188,12 @@ static hearth_status warm(const hearth_model *model, const hth_keyspace *keyspac
 hearth_status hth_prefix_warm(hearth_model *model, const char *cache_salt, const hearth_token *tokens,
                               uint32_t n_tokens, uint32_t *n_warm_out, hearth_error *err)
 {
-    hearth_status status = enter(model, "hth_prefix_warm", err);
-    hth_lookup lookup = { .n_rows = 0 };
     hth_keyspace keyspace;
+    hearth_status status = enter(model, "hth_prefix_warm", cache_salt, &keyspace, err);
+    hth_lookup lookup = { .n_rows = 0 };
 
     if (status != HEARTH_OK)
         return status;
-    keyspace = hth_model_keyspace(model, cache_salt);
     status = look_up(model, &keyspace, tokens, n_tokens, &lookup, err);
     if (status == HEARTH_OK)
         status = warm(model, &keyspace, &lookup, n_warm_out, err);
@@ -295,12 +295,11 @@ static hearth_status erase(hearth_model *model, const hth_keyspace *keyspace, co
 hearth_status hth_prefix_erase(hearth_model *model, const char *cache_salt, const hearth_token *tokens,
                                uint32_t n_tokens, uint32_t n_kept, uint32_t *n_erased_out, hearth_error *err)
 {
-    hearth_status status = enter(model, "hth_prefix_erase", err);
     hth_keyspace keyspace;
+    hearth_status status = enter(model, "hth_prefix_erase", cache_salt, &keyspace, err);
 
     if (status != HEARTH_OK)
         return status;
-    keyspace = hth_model_keyspace(model, cache_salt);
     status = erase(model, &keyspace, tokens, n_tokens, n_kept, n_erased_out, err);
     hth_model_leave(model);
     return status;

@@ -293,11 +293,8 @@ bool hth_sequence_restore_logits(hth_sequence *sequence, const hth_lookup *looku
         hth_cache_reject(cache, &meta.id, "it has not one logit a token of the vocabulary");
         return false;
     }
-    for (size_t i = 0; i < sequence->place->n_vocab; i++) {
-        uint32_t bits = hth_get_u32(borrowed.payload + 4 * i);
-
-        memcpy(&logits[i], &bits, sizeof(bits));
-    }
+    for (size_t i = 0; i < sequence->place->n_vocab; i++)
+        logits[i] = hth_get_f32(borrowed.payload + 4 * i);
     restored->tier = slower(restored->tier, borrowed.tier);
     restored->n_rows++;
     restored->n_bytes += borrowed.payload_bytes;

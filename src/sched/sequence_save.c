@@ -261,11 +261,7 @@ void hth_sequence_save_logits(hth_sequence *sequence, const float *logits, heart
     slot = hth_cache_save_begin(place->cache, &save);
     if (!slot)
         return;
-    for (size_t i = 0; i < place->n_vocab; i++) {
-        uint32_t bits;
-
-        memcpy(&bits, &logits[i], sizeof(bits));
-        hth_put_u32(hth_save_slot_payload(slot) + 4 * i, bits);
-    }
+    for (size_t i = 0; i < place->n_vocab; i++)
+        hth_put_f32(hth_save_slot_payload(slot) + 4 * i, logits[i]);
     hth_cache_save_commit(place->cache, slot);
 }

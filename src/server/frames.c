@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "api/notes.h"
+#include "base/bytes.h"
 
 enum {
     HEAD_BYTES = 8,
@@ -23,52 +24,6 @@ enum {
 
 static_assert(STEP_BYTES + HTH_STEP_TOKEN_BYTES_MAX + BYTES_AT_ONCE <= HTH_FRAME_BYTES_MAX, "every STEP is a frame");
 
-static void put_u32(uint8_t *at, uint32_t value)
-{
-    for (int i = 0; i < 4; i++)
-        at[i] = (uint8_t)(value >> 8 * i);
-}
-
-static uint32_t get_u32(const uint8_t *at)
-{
-    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
-}
-
-static void put_f64(uint8_t *at, double value)
-{
-    uint64_t bits;
-
-    memcpy(&bits, &value, sizeof(bits));
-    put_u32(at, (uint32_t)bits);
-    put_u32(at + 4, (uint32_t)(bits >> 32));
-}
-
-static void put_f32(uint8_t *at, float value)
-{
-    uint32_t bits;
-
-    memcpy(&bits, &value, sizeof(bits));
-    put_u32(at, bits);
-}
-
-static float get_f32(const uint8_t *at)
-{
-    uint32_t bits = get_u32(at);
-    float value;
-
-    memcpy(&value, &bits, sizeof(value));
-    return value;
-}
-
-static double get_f64(const uint8_t *at)
-{
-    uint64_t bits = get_u32(at) | (uint64_t)get_u32(at + 4) << 32;
-    double value;
-
-    memcpy(&value, &bits, sizeof(value));
-    return value;
-}
-
 static void add(hth_buffer *out, const void *bytes, size_t n)
 {
     hth_buffer_add(out, bytes, n);
@@ -79,7 +34,7 @@ static void add_start(hth_buffer *out, hth_frame_kind kind, size_t payload_bytes
     uint8_t head[HTH_FRAME_HEAD_BYTES];
 
     assert(payload_bytes <= HTH_FRAME_BYTES_MAX);
-    put_u32(head, (uint32_t)payload_bytes);
+    hth_put_u32(head, (uint32_t)payload_bytes);
     head[4] = (uint8_t)kind;
     add(out, head, sizeof(head));
 }
@@ -90,7 +45,7 @@ void hth_frame_add_head(hth_buffer *out, int status, bool is_stream, uint32_t re
     uint8_t head[HEAD_BYTES] = { (uint8_t)status, (uint8_t)((unsigned)status >> 8), is_stream, 0 };
     size_t n = strnlen(content_type, CONTENT_TYPE_MAX), n_notes = notes ? strnlen(notes, HTH_API_NOTES_BYTES) : 0;
 
-    put_u32(head + 4, retry_after_s);
+    hth_put_u32(head + 4, retry_after_s);
     add_start(out, HTH_FRAME_HEAD, sizeof(head) + n + (n_notes > 0 ? 1 + n_notes : 0));
     add(out, head, sizeof(head));
     add(out, content_type, n);
@@ -110,12 +65,12 @@ static void add_token(hth_buffer *out, const hth_frame_tokens *tokens, uint32_t 
     uint8_t bytes[TOKEN_BYTES + LOGPROB_BYTES * HTH_FRAME_LOGPROBS_MAX];
     const hearth_logprob *logprobs = tokens->logprobs + (size_t)i * tokens->n_logprobs;
 
-    put_u32(bytes, (uint32_t)tokens->ids[i]);
+    hth_put_u32(bytes, (uint32_t)tokens->ids[i]);
     for (uint32_t k = 0; k < tokens->n_logprobs; k++) {
         uint8_t *at = bytes + TOKEN_BYTES + (size_t)LOGPROB_BYTES * k;
 
-        put_u32(at, (uint32_t)logprobs[k].token);
-        put_f32(at + TOKEN_BYTES, logprobs[k].logprob);
+        hth_put_u32(at, (uint32_t)logprobs[k].token);
+        hth_put_f32(at + TOKEN_BYTES, logprobs[k].logprob);
     }
     add(out, bytes, hth_frame_token_bytes(1, tokens->n_logprobs));
 }
@@ -165,10 +120,10 @@ void hth_frame_add_step(hth_buffer *out, uint32_t reply, unsigned flags, const h
     assert(tokens->n_logprobs <= HTH_FRAME_LOGPROBS_MAX);
     assert(n_token_bytes <= HTH_STEP_TOKEN_BYTES_MAX);
     hth_frame_add_bytes(out, bytes, n_before);
-    put_u32(head, reply);
+    hth_put_u32(head, reply);
     head[4] = (uint8_t)flags;
     head[5] = (uint8_t)tokens->n_logprobs;
-    put_u32(head + 8, tokens->n);
+    hth_put_u32(head + 8, tokens->n);
     add_start(out, HTH_FRAME_STEP, sizeof(head) + n_token_bytes + n_bytes - n_before);
     add(out, head, sizeof(head));
     for (uint32_t i = 0; i < tokens->n; i++)
@@ -181,8 +136,8 @@ void hth_frame_add_cached(hth_buffer *out, uint32_t reply, uint32_t n_cached)
 {
     uint8_t payload[CACHED_BYTES];
 
-    put_u32(payload, reply);
-    put_u32(payload + 4, n_cached);
+    hth_put_u32(payload, reply);
+    hth_put_u32(payload + 4, n_cached);
     add_start(out, HTH_FRAME_CACHED, sizeof(payload));
     add(out, payload, sizeof(payload));
 }
@@ -206,9 +161,9 @@ static void put_figures(uint8_t *at, const hth_frame_figures *figures)
 
     static_assert(sizeof(numbers) + sizeof(times) == FIGURES_BYTES, "all figures are told");
     for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++, at += 4)
-        put_u32(at, numbers[i]);
+        hth_put_u32(at, numbers[i]);
     for (size_t i = 0; i < sizeof(times) / sizeof(*times); i++, at += 8)
-        put_f64(at, times[i]);
+        hth_put_f64(at, times[i]);
 }
 
 static hth_frame_figures get_figures(const uint8_t *at)
@@ -216,17 +171,17 @@ static hth_frame_figures get_figures(const uint8_t *at)
     const uint8_t *times = at + (size_t)4 * 6;
 
     return (hth_frame_figures){
-        .n_prompt_tokens = get_u32(at),
-        .n_cached_tokens = get_u32(at + 4),
-        .n_reply_tokens = get_u32(at + 8),
-        .hit = get_u32(at + 12),
-        .tier = get_u32(at + 16),
-        .miss = get_u32(at + 20),
-        .queue_ms = get_f64(times),
-        .restore_ms = get_f64(times + 8),
-        .prefill_ms = get_f64(times + 16),
-        .ttft_ms = get_f64(times + 24),
-        .decode_ms = get_f64(times + 32),
+        .n_prompt_tokens = hth_get_u32(at),
+        .n_cached_tokens = hth_get_u32(at + 4),
+        .n_reply_tokens = hth_get_u32(at + 8),
+        .hit = hth_get_u32(at + 12),
+        .tier = hth_get_u32(at + 16),
+        .miss = hth_get_u32(at + 20),
+        .queue_ms = hth_get_f64(times),
+        .restore_ms = hth_get_f64(times + 8),
+        .prefill_ms = hth_get_f64(times + 16),
+        .ttft_ms = hth_get_f64(times + 24),
+        .decode_ms = hth_get_f64(times + 32),
     };
 }
 
@@ -234,10 +189,10 @@ void hth_frame_add_outcome(hth_buffer *out, uint32_t reply, const hth_frame_outc
 {
     uint8_t payload[OUTCOME_BYTES];
 
-    put_u32(payload, reply);
-    put_u32(payload + 4, outcome->finish);
-    put_u32(payload + 8, outcome->stop_number);
-    put_u32(payload + 12, outcome->n_finish_tokens);
+    hth_put_u32(payload, reply);
+    hth_put_u32(payload + 4, outcome->finish);
+    hth_put_u32(payload + 8, outcome->stop_number);
+    hth_put_u32(payload + 12, outcome->n_finish_tokens);
     put_figures(payload + 16, &outcome->figures);
     memcpy(payload + 16 + FIGURES_BYTES, outcome->finish_key, HTH_FRAME_KEY_BYTES);
     add_start(out, HTH_FRAME_OUTCOME, sizeof(payload));
@@ -248,8 +203,8 @@ void hth_frame_add_end(hth_buffer *out, const hth_frame_summary *summary)
 {
     uint8_t payload[END_BYTES];
 
-    put_u32(payload, summary->status);
-    put_u32(payload + 4, summary->finish);
+    hth_put_u32(payload, summary->status);
+    hth_put_u32(payload + 4, summary->finish);
     put_figures(payload + 8, &summary->figures);
     add_start(out, HTH_FRAME_END, sizeof(payload));
     add(out, payload, sizeof(payload));
@@ -260,9 +215,9 @@ static bool has_room(const uint8_t *frame, const hth_frame *step)
 {
     const uint8_t *payload = frame + HTH_FRAME_HEAD_BYTES;
 
-    return frame[4] == HTH_FRAME_STEP && get_u32(payload) == step->reply && !(payload[4] & HTH_STEP_ENDS) &&
+    return frame[4] == HTH_FRAME_STEP && hth_get_u32(payload) == step->reply && !(payload[4] & HTH_STEP_ENDS) &&
            (step->n_tokens == 0 || payload[5] == step->n_logprobs) &&
-           get_u32(frame) + hth_frame_token_bytes(step->n_tokens, step->n_logprobs) <= HTH_FRAME_BYTES_MAX;
+           hth_get_u32(frame) + hth_frame_token_bytes(step->n_tokens, step->n_logprobs) <= HTH_FRAME_BYTES_MAX;
 }
 
 static void add_known_step(hth_buffer *out, size_t *last, const hth_frame *step)
@@ -279,10 +234,10 @@ static void add_known_step(hth_buffer *out, size_t *last, const hth_frame *step)
         return;
     frame = (uint8_t *)out->text + *last;
     payload = frame + HTH_FRAME_HEAD_BYTES;
-    put_u32(frame, get_u32(frame) + (uint32_t)n_token_bytes);
+    hth_put_u32(frame, hth_get_u32(frame) + (uint32_t)n_token_bytes);
     payload[4] = (uint8_t)((payload[4] & HTH_STEP_BEGINS) | (step->reply_has_begun ? HTH_STEP_BEGINS : 0) |
                            (step->reply_has_ended ? HTH_STEP_ENDS : 0));
-    put_u32(payload + 8, get_u32(payload + 8) + step->n_tokens);
+    hth_put_u32(payload + 8, hth_get_u32(payload + 8) + step->n_tokens);
 }
 
 void hth_frame_add_known(hth_buffer *out, size_t *last, const hth_frame *frame)
@@ -307,7 +262,7 @@ static const uint8_t *token_at(const hth_frame *frame, uint32_t i)
 
 hearth_token hth_frame_token(const hth_frame *frame, uint32_t i)
 {
-    return (hearth_token)get_u32(token_at(frame, i));
+    return (hearth_token)hth_get_u32(token_at(frame, i));
 }
 
 hearth_logprob hth_frame_logprob(const hth_frame *frame, uint32_t i, uint32_t k)
@@ -315,7 +270,7 @@ hearth_logprob hth_frame_logprob(const hth_frame *frame, uint32_t i, uint32_t k)
     const uint8_t *at = token_at(frame, i) + TOKEN_BYTES + (size_t)LOGPROB_BYTES * k;
 
     assert(k < frame->n_logprobs);
-    return (hearth_logprob){ .token = (hearth_token)get_u32(at), .logprob = get_f32(at + TOKEN_BYTES) };
+    return (hearth_logprob){ .token = (hearth_token)hth_get_u32(at), .logprob = hth_get_f32(at + TOKEN_BYTES) };
 }
 
 static bool read_head(const uint8_t *payload, size_t n, hth_frame *out)
@@ -333,7 +288,7 @@ static bool read_head(const uint8_t *payload, size_t n, hth_frame *out)
     }
     out->status = payload[0] | payload[1] << 8;
     out->is_stream = payload[2] != 0;
-    out->retry_after_s = get_u32(payload + 4);
+    out->retry_after_s = hth_get_u32(payload + 4);
     memcpy(out->content_type, payload + HEAD_BYTES, n_type);
     return out->status >= 200 && out->status <= 599;
 }
@@ -344,12 +299,12 @@ static bool read_step(const uint8_t *payload, size_t n, hth_frame *out)
 
     if (n < STEP_BYTES || payload[5] > HTH_FRAME_LOGPROBS_MAX)
         return false;
-    out->reply = get_u32(payload);
+    out->reply = hth_get_u32(payload);
     out->reply_has_ended = (payload[4] & HTH_STEP_ENDS) != 0;
     out->has_failed = (payload[4] & HTH_STEP_FAILS) != 0;
     out->reply_has_begun = (payload[4] & HTH_STEP_BEGINS) != 0;
     out->n_logprobs = payload[5];
-    out->n_tokens = get_u32(payload + 8);
+    out->n_tokens = hth_get_u32(payload + 8);
     if (out->n_tokens > (n - STEP_BYTES) / hth_frame_token_bytes(1, out->n_logprobs))
         return false;
     n_token_bytes = hth_frame_token_bytes(out->n_tokens, out->n_logprobs);
@@ -363,8 +318,8 @@ static bool read_cached(const uint8_t *payload, size_t n, hth_frame *out)
 {
     if (n != CACHED_BYTES)
         return false;
-    out->reply = get_u32(payload);
-    out->n_cached = get_u32(payload + 4);
+    out->reply = hth_get_u32(payload);
+    out->n_cached = hth_get_u32(payload + 4);
     return true;
 }
 
@@ -372,11 +327,11 @@ static bool read_outcome(const uint8_t *payload, size_t n, hth_frame *out)
 {
     if (n != OUTCOME_BYTES)
         return false;
-    out->reply = get_u32(payload);
+    out->reply = hth_get_u32(payload);
     out->outcome = (hth_frame_outcome){
-        .finish = get_u32(payload + 4),
-        .stop_number = get_u32(payload + 8),
-        .n_finish_tokens = get_u32(payload + 12),
+        .finish = hth_get_u32(payload + 4),
+        .stop_number = hth_get_u32(payload + 8),
+        .n_finish_tokens = hth_get_u32(payload + 12),
         .figures = get_figures(payload + 16),
     };
     memcpy(out->outcome.finish_key, payload + 16 + FIGURES_BYTES, HTH_FRAME_KEY_BYTES);
@@ -388,8 +343,8 @@ static bool read_end(const uint8_t *payload, size_t n, hth_frame_summary *out)
     if (n != END_BYTES)
         return false;
     *out = (hth_frame_summary){
-        .status = get_u32(payload),
-        .finish = get_u32(payload + 4),
+        .status = hth_get_u32(payload),
+        .finish = hth_get_u32(payload + 4),
         .figures = get_figures(payload + 8),
     };
     return true;
@@ -428,7 +383,7 @@ hth_frame_result hth_frame_read(const void *bytes, size_t n, hth_frame *out, siz
 
     if (n < HTH_FRAME_HEAD_BYTES)
         return HTH_FRAME_PART;
-    n_payload = get_u32(head);
+    n_payload = hth_get_u32(head);
     if (n_payload > HTH_FRAME_BYTES_MAX || head[4] < HTH_FRAME_HEAD || head[4] > HTH_FRAME_RECORD)
         return HTH_FRAME_BAD;
     if (n - HTH_FRAME_HEAD_BYTES < n_payload)

@@ -194,6 +194,7 @@ void hth_front_relay(hth_front_request *r)
                                   .target = target,
                                   .dialect = hth_route_dialect(r->route),
                                   .generates = r->route->kind == HTH_ROUTE_GENERATE,
+                                  .is_once = hth_route_is_once(r->route, hth_http_query(r->exchange, "action")),
                                   .id = r->id,
                                   .request_id = r->record.request_id,
                                   .traceparent = r->traceparent,

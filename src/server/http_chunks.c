@@ -3,6 +3,7 @@
  */
 #include "server/http_chunks.h"
 
+#include "base/utf8.h"
 #include "server/http_head.h"
 
 enum { DIGITS_MAX = 12, LINE_BYTES_MAX = 1024, TRAILER_BYTES_MAX = 8192 };
@@ -21,17 +22,6 @@ enum {
     TRAILER_LF,
     END_LF,
 };
-
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
 
 /* The byte behind the last digit of a size decides what follows it. */
 static int after_size(const hth_http_chunks *chunks, char c)
@@ -58,7 +48,7 @@ static int next_state(hth_http_chunks *chunks, char c)
 
     switch (chunks->state) {
     case SIZE:
-        digit = hex_value(c);
+        digit = hth_hex_digit(c);
         if (digit < 0)
             return after_size(chunks, c);
         if (++chunks->n_digits > DIGITS_MAX)

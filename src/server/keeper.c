@@ -740,7 +740,7 @@ void hth_keeper_view(const hth_keeper *keeper, hth_worker_view *out)
     out->pid = hth_worker_process_pid(keeper->process);
     out->load_progress = keeper->progress;
     out->up_ms = (now_ns - keeper->started_ns) / 1000000;
-    out->resident_bytes = hth_os_resident_bytes(out->pid);
+    out->resident_bytes = hth_os_process_resident_bytes(out->pid);
     hth_status_page_read(keeper->page, &out->status);
 }
 

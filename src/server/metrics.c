@@ -5,6 +5,7 @@
  * additions. What labels are made of is bounded here, whatever is told: models by the configuration, endpoints, reasons
  * and statuses by room, with "other" for the rest. Without memory something is not counted; nothing else happens.
  */
+#include "base/grow.h"
 #include "server/metrics_inside.h"
 
 #include <stdlib.h>
@@ -79,19 +80,14 @@ static hth_metrics_model *model_add(hth_metrics *metrics, const char *name)
 {
     bool is_there;
     size_t place = model_place(metrics, name, &is_there);
-    hth_metrics_model *model;
+    hth_metrics_model *model, **grown;
 
     if (is_there)
         return metrics->models[place];
-    if (metrics->n_models == metrics->models_capacity) {
-        size_t capacity = 2 * metrics->models_capacity + 8;
-        hth_metrics_model **grown = realloc(metrics->models, capacity * sizeof(hth_metrics_model *));
-
-        if (!grown)
-            return NULL;
-        metrics->models = grown;
-        metrics->models_capacity = capacity;
-    }
+    grown = hth_grown(metrics->models, metrics->n_models, &metrics->models_capacity, sizeof(hth_metrics_model *));
+    if (!grown)
+        return NULL;
+    metrics->models = grown;
     model = calloc(1, sizeof(*model));
     if (model)
         model->name = strdup(name);

@@ -68,6 +68,7 @@ typedef struct hth_relay_request {
     const char *target;      /* path and query for the worker */
     hth_api_dialect dialect; /* of errors */
     bool generates;          /* ask for frames, and go on in a new worker */
+    bool is_once;            /* not asked of a second worker when the first one had it */
     const char *id;          /* letters and digits, unique: the reply's */
     const char *request_id;  /* for logs, here and in the worker; NULL: id */
     const char *traceparent; /* NULL: none */

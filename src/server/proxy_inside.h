@@ -65,6 +65,7 @@ struct hth_relay {
     void (*on_begun)(const void *bytes, size_t n, void *user_data);  /* NULL: the client waits */
     bool is_detached; /* the client has been answered, and the exchange has ended */
     bool generates;
+    bool is_once;
     bool wants_events;
     bool wants_kept; /* its stream, where it becomes one */
     uint8_t key[HTH_KEPT_KEY_BYTES];

@@ -88,6 +88,18 @@ static void fail_after_breaks(hth_relay *relay)
     fail_for_good(relay, &error);
 }
 
+static void fail_of_one_run(hth_relay *relay)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    hth_api_fail(
+        &error, HTH_API_INTERNAL, NULL,
+        "the connection to the worker of model '%s' broke off before its answer; the request is not tried again: the "
+        "next worker's slots are empty, and the file may be written or not; send the prompt and the request anew",
+        relay->model->name);
+    fail_for_good(relay, &error);
+}
+
 /* ---- deaths ---- */
 
 static bool is_suspect(const hth_relay *relay)
@@ -664,6 +676,10 @@ static void broken(hth_relay *relay)
     if (relay->is_known_lost && relay->has_begun) {
         fail_with(relay, HTH_API_OVERLOADED,
                   "the reply was broken off with its worker and cannot go on: it is too long to be remembered here");
+        return;
+    }
+    if (relay->is_once) {
+        fail_of_one_run(relay);
         return;
     }
     if (relay->n_breaks > relay->proxy->options.retries_max + BREAKS_MORE_MAX) {

@@ -85,6 +85,11 @@ bool hth_route_has_events(const hth_route *route)
             route->api == HTH_API_NATIVE_COMPLETION || route->api == HTH_API_RESPONSES);
 }
 
+bool hth_route_is_once(const hth_route *route, const char *action)
+{
+    return route->kind == HTH_ROUTE_SLOT && action && strcmp(action, "restore") != 0;
+}
+
 bool hth_method_is(const char *wanted, const char *method)
 {
     size_t n_method;

@@ -44,6 +44,8 @@ typedef struct hth_route {
 const hth_route *hth_route_find(const char *path);
 /* Are its streams server-sent events, so that a comment may stand before anything else? */
 bool hth_route_has_events(const hth_route *route);
+/* Is a request for this only told to one worker? A slot's prompt, which is saved or erased, dies with its worker. */
+bool hth_route_is_once(const hth_route *route, const char *action);
 /* Is the method among those that are wanted? HEAD is wherever GET is. */
 bool hth_method_is(const char *wanted, const char *method);
 /* In whose shape an error on this path is: by its route, else OpenAI's. route may be NULL. */

@@ -12,6 +12,8 @@
 
 #include <utlist.h>
 
+#include "sched/batcher.h"
+
 typedef struct kept kept;
 struct kept {
     kept *prev, *next;
@@ -63,6 +65,8 @@ void hth_slot_memory_free(hth_slot_memory *memory)
 }
 
 /* ---- numbers ---- */
+
+static_assert((int)HTH_SLOT_NUMBERS_MAX >= (int)HTH_PARALLEL_MAX, "every slot of a model has a number");
 
 uint32_t hth_slot_memory_take(hth_slot_memory *memory, int64_t wanted, uint32_t n)
 {

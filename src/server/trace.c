@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/os.h"
 
 enum {
@@ -81,16 +82,11 @@ static bool read_header(const char *text, hth_trace *out)
 /* 2 n digits of random bytes and a terminator. */
 static void draw(char *out, size_t n)
 {
-    static const char digits[] = "0123456789abcdef";
     uint8_t bytes[16];
 
     hth_os_random(bytes, n);
     bytes[0] |= 1; /* an id is never all zeros */
-    for (size_t i = 0; i < n; i++) {
-        out[2 * i] = digits[bytes[i] >> 4];
-        out[2 * i + 1] = digits[bytes[i] & 15];
-    }
-    out[2 * n] = '\0';
+    hth_hex_encode(bytes, n, out);
 }
 
 bool hth_trace_begin(const char *header, hth_trace *out)

@@ -29,6 +29,16 @@ refused() {
   grep -q "$4" "$work/answer" || fail "$1 does not say '$4': $(cat "$work/answer")"
 }
 
+# done_with ACTION SLOT TOKENS BYTES: the last answer tells of all $tokens and the whole of a.bin, by these numbers
+done_with() {
+  expect "the status of a $1" "$code" 200
+  expect "the slot of a $1" "$(number id_slot)" "$2"
+  expect "the tokens of a $1" "$(number "n_$3")" "$tokens"
+  expect "the bytes of a $1" "$(number "n_$4")" "$(wc -c <"$saved/a.bin" | tr -d ' ')"
+  grep -q "\"filename\": *\"a.bin\"" "$work/answer" || fail "the file is not named: $(cat "$work/answer")"
+  grep -q "\"$1_ms\"" "$work/answer" || fail "no time is told: $(cat "$work/answer")"
+}
+
 # ---- without the flag ----
 
 serve -m "$tiny" --ram 64M --n-parallel 2
@@ -64,12 +74,7 @@ reply=$(text_of)
 tokens=$(number tokens_cached)
 [ -n "$reply" ] || fail "no reply: $(cat "$work/answer")"
 post '/slots/0?action=save' '{"filename":"a.bin"}'
-expect "the status of a save" "$code" 200
-expect "the saved slot" "$(number id_slot)" 0
-expect "the tokens saved" "$(number n_saved)" "$tokens"
-expect "the bytes written" "$(number n_written)" "$(wc -c <"$saved/a.bin" | tr -d ' ')"
-grep -q '"filename": *"a.bin"' "$work/answer" || fail "the file is not named: $(cat "$work/answer")"
-grep -q '"save_ms"' "$work/answer" || fail "no time is told: $(cat "$work/answer")"
+done_with save 0 saved written
 [ "$(ls -A "$saved")" = a.bin ] || fail "other files are left: $(ls -A "$saved")"
 "$hearth" kvc inspect "$saved/a.bin" >"$work/inspected" || fail "the file does not verify: $(cat "$work/inspected")"
 post '/slots/0?action=save' '{"filename":"a.bin"}'
@@ -89,11 +94,7 @@ post '/slots/0?action=erase' '{}'
 expect "the tokens erased of an empty slot" "$(number n_erased)" 0
 
 post '/slots/1?action=restore' '{"filename":"a.bin"}'
-expect "the status of a restore" "$code" 200
-expect "the restored slot" "$(number id_slot)" 1
-expect "the tokens restored" "$(number n_restored)" "$tokens"
-expect "the bytes read" "$(number n_read)" "$(wc -c <"$saved/a.bin" | tr -d ' ')"
-grep -q '"restore_ms"' "$work/answer" || fail "no time is told: $(cat "$work/answer")"
+done_with restore 1 restored read
 post '/slots/1?action=save' '{"filename":"again.bin"}'
 expect "the tokens saved of a restored slot" "$(number n_saved)" "$tokens"
 serve_stop

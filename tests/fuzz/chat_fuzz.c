@@ -10,7 +10,7 @@
 
 #include <jansson.h>
 
-#include "hearth.h"
+#include "support/chat.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
@@ -34,21 +34,12 @@ static void open_model(void)
                         "\"array\",\"items\":{\"type\":\"integer\"}}},\"required\":[\"city\"]}" },
     };
     hearth_runtime_options runtime_options = hearth_runtime_options_default();
-    hearth_model_options options = hearth_model_options_default();
-    static char text[65536];
     hearth_runtime *runtime;
-    FILE *file = fopen(HTH_TEST_FIXTURES "/chat/tools.jinja", "r");
 
-    require(file && fread(text, 1, sizeof(text) - 1, file) > 0);
-    fclose(file);
     runtime_options.cache_disabled = true;
     runtime_options.engine_directory = HTH_TEST_ENGINE_DIR;
-    options.chat_template = text;
-    options.n_ctx = 512;
-    options.n_parallel = 1;
-    options.n_threads = 1;
     require(hearth_runtime_open(&runtime_options, &runtime, NULL) == HEARTH_OK);
-    require(hearth_model_load(runtime, HTH_TEST_MODELS "/hearth-tiny.gguf", &options, &model, NULL) == HEARTH_OK);
+    model = hth_test_template_file_model(runtime, HTH_TEST_FIXTURES "/chat/tools.jinja");
     for (int i = 0; i < 4; i++) {
         hearth_conversation c = hearth_conversation_default();
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hearth.h"
+#include "support/chat.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
@@ -23,27 +23,6 @@ static void require(bool holds)
         abort();
 }
 
-static hearth_model *open_model(hearth_runtime *runtime, const char *path)
-{
-    hearth_model_options options = hearth_model_options_default();
-    static char text[65536];
-    hearth_model *model = NULL;
-    FILE *file = fopen(path, "r");
-    size_t n;
-
-    require(file != NULL);
-    n = fread(text, 1, sizeof(text) - 1, file);
-    require(n > 0);
-    text[n] = '\0';
-    (void)fclose(file); /* only read from */
-    options.chat_template = text;
-    options.n_ctx = 512;
-    options.n_parallel = 1;
-    options.n_threads = 1;
-    require(hearth_model_load(runtime, HTH_TEST_MODELS "/hearth-tiny.gguf", &options, &model, NULL) == HEARTH_OK);
-    return model;
-}
-
 static void open_models(void)
 {
     hearth_runtime_options options = hearth_runtime_options_default();
@@ -52,9 +31,9 @@ static void open_models(void)
     options.cache_disabled = true;
     options.engine_directory = HTH_TEST_ENGINE_DIR;
     require(hearth_runtime_open(&options, &runtime, NULL) == HEARTH_OK);
-    models[0] = open_model(runtime, HTH_TEST_FIXTURES "/chat/tools.jinja");
-    models[1] = open_model(runtime, HTH_TEST_FIXTURES "/chat/tagged.jinja");
-    models[2] = open_model(runtime, HTH_TEST_FIXTURES "/chat/nested.jinja");
+    models[0] = hth_test_template_file_model(runtime, HTH_TEST_FIXTURES "/chat/tools.jinja");
+    models[1] = hth_test_template_file_model(runtime, HTH_TEST_FIXTURES "/chat/tagged.jinja");
+    models[2] = hth_test_template_file_model(runtime, HTH_TEST_FIXTURES "/chat/nested.jinja");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)

@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/api.h"
 #include "support/cmocka_all.h"
+#include "support/support.h"
 
 /* Text that kinds of deltas are joined in. */
 typedef struct transcript {
@@ -114,4 +116,26 @@ hearth_chat_prompt hth_test_chat_render(hearth_model *model, const hearth_conver
     if (hearth_conversation_render(model, conversation, &prompt, &err) != HEARTH_OK)
         fail_msg("%s", err.message);
     return prompt;
+}
+
+hearth_model *hth_test_template_model(hearth_runtime *runtime, const char *chat_template)
+{
+    hearth_model_options options = hearth_model_options_default();
+
+    options.chat_template = chat_template;
+    options.n_ctx = 512;
+    options.n_parallel = 1;
+    options.n_threads = 1;
+    return hth_test_model_load(runtime, HTH_TEST_MODELS "/hearth-tiny.gguf", &options);
+}
+
+hearth_model *hth_test_template_file_model(hearth_runtime *runtime, const char *path)
+{
+    char *text = hth_test_text(path);
+    hearth_model *model;
+
+    assert_non_null(text);
+    model = hth_test_template_model(runtime, text);
+    free(text);
+    return model;
 }

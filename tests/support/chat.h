@@ -19,6 +19,11 @@ char *hth_test_chat_read(hearth_model *model, const hearth_chat_prompt *prompt, 
 char *hth_test_chat_said(hearth_model *model, const hearth_chat_prompt *prompt, const char *text, size_t n,
                          hearth_chat_delta_kind kind, size_t *n_out);
 
+/* The tiny model with the text of a chat template and a small context. */
+hearth_model *hth_test_template_model(hearth_runtime *runtime, const char *chat_template);
+/* The same with the template of a file, which must be there. */
+hearth_model *hth_test_template_file_model(hearth_runtime *runtime, const char *path);
+
 /* The prompt of a conversation; ends the test where that fails. */
 hearth_chat_prompt hth_test_chat_render(hearth_model *model, const hearth_conversation *conversation);
 

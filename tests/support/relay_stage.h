@@ -199,6 +199,7 @@ typedef struct relay_stage {
     const char *model;
     hth_api_dialect dialect;
     bool generates;
+    bool is_once;
     bool wants_events;
     bool wants_kept; /* where streams are kept at all */
 
@@ -419,6 +420,7 @@ static void relay(hth_http_exchange *exchange, void *user_data)
         .target = hth_http_path(exchange),
         .dialect = stage->dialect,
         .generates = stage->generates,
+        .is_once = stage->is_once,
         .id = id,
         .request_id = "of-the-client",
         .traceparent = "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01",

@@ -81,3 +81,17 @@ void hth_test_model(const char *shape, char *path, size_t capacity)
     }
     path[strcspn(path, "\n")] = '\0';
 }
+
+char *hth_test_text(const char *path)
+{
+    char *text = calloc(1, 1 << 20);
+    FILE *file = fopen(path, "r");
+
+    if (!text || !file || fread(text, 1, (1 << 20) - 1, file) == 0) {
+        free(text);
+        text = NULL;
+    }
+    if (file)
+        (void)fclose(file); /* only read */
+    return text;
+}

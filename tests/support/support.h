@@ -12,6 +12,9 @@
 char *hth_test_directory_new(void);
 void hth_test_directory_remove(char *directory);
 
+/* The text of a file below 1 MiB, released with free; NULL where it is not there or empty. */
+char *hth_test_text(const char *path);
+
 /* The seed of this run: $HTH_SEED, else a new one; printed, so that a failure can be replayed. */
 uint64_t hth_test_seed(void);
 

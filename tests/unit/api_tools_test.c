@@ -24,12 +24,9 @@ static int set_up(void **state)
     fixture *f = calloc(1, sizeof(*f));
     hearth_model_options model_options = hearth_model_options_default();
     hearth_runtime_options options;
-    char *text = calloc(1, 65536);
-    FILE *file = fopen(HTH_TEST_FIXTURES "/chat/tools.jinja", "r");
+    char *text = hth_test_text(HTH_TEST_FIXTURES "/chat/tools.jinja");
 
-    assert_non_null(file);
-    assert_int_not_equal(fread(text, 1, 65535, file), 0);
-    fclose(file);
+    assert_non_null(text);
     f->directory = hth_test_directory_new();
     options = hth_test_runtime_options(f->directory);
     f->runtime = hth_test_runtime_open(&options);

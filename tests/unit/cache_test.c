@@ -173,6 +173,27 @@ static hearth_counters counters_of(fixture *f)
     return counters;
 }
 
+static void only_rows_that_are_used_count_as_restored(void **state)
+{
+    fixture *f = *state;
+    hth_row_meta meta = tail_meta(f, 1, 40);
+    const hth_counters *counted;
+    hth_borrowed_row row;
+
+    open_cache(f);
+    counted = hth_cache_counters_of(f->cache);
+    assert_true(save_tail(f, 1, 40, NULL, HEARTH_SAVE_COLD));
+    assert_int_equal(hth_cache_borrow(f->cache, &f->keyspace, &meta, &row, NULL), HEARTH_OK);
+    hth_cache_return_unused(f->cache, &row); /* an export does */
+    assert_int_equal(hth_counted(counted, HTH_COUNT_ROWS_RESTORED), 0);
+    assert_int_equal(hth_counted(counted, HTH_COUNT_BYTES_RESTORED), 0);
+    assert_int_equal(hth_counted(counted, HTH_COUNT_TOKENS_RESTORED), 0);
+    assert_int_equal(borrow(f, 1, 40), HEARTH_TIER_RAM);
+    assert_int_equal(hth_counted(counted, HTH_COUNT_ROWS_RESTORED), 1);
+    assert_int_equal(hth_counted(counted, HTH_COUNT_BYTES_RESTORED), PAYLOAD_BYTES);
+    assert_int_equal(hth_counted(counted, HTH_COUNT_TOKENS_RESTORED), 40);
+}
+
 static void path_of(const char *tier, const hth_row_id *id, char *path, size_t capacity)
 {
     char hex[2 * HTH_KEY_BYTES + 1];
@@ -472,6 +493,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
     const struct CMUnitTest tests[] = {
         TEST(a_row_is_in_ram_at_once_and_in_every_file_tier_after_a_flush),
+        TEST(only_rows_that_are_used_count_as_restored),
         TEST(the_fastest_tier_that_has_a_row_gives_it),
         TEST(a_row_that_comes_from_the_disk_goes_to_the_faster_tiers),
         TEST(a_damaged_row_of_a_fast_tier_is_served_and_replaced_by_the_slower_one),

@@ -99,14 +99,20 @@ static void drop(relay_stage *stage, const char *target)
     client_reply_deinit(&reply);
 }
 
+/* Ask for a stream whose worker dies within its second step; there is no other until one is started. */
+static void ask_and_lose(relay_stage *stage, hth_test_client *client)
+{
+    stage->supervisor.fate = FATE_GONE;
+    stage->runs[stage->n_runs].cut = 190;
+    client_ask(client, stage, "{\"a\":1}");
+}
+
 /* A client that hears one event of a stream whose worker then dies without another one, and leaves. */
 static void begin_and_leave(relay_stage *stage)
 {
     hth_test_client client;
 
-    stage->supervisor.fate = FATE_GONE;
-    stage->runs[stage->n_runs].cut = 190; /* within the second step */
-    client_ask(&client, stage, "{\"a\":1}");
+    ask_and_lose(stage, &client);
     (void)hth_test_client_hear(&client, "data: one\n\n");
     hth_test_client_close(&client);
     hth_test_http_until(&stage->http, hth_http_server_numbers(stage->server).n_connections == 0);
@@ -208,9 +214,7 @@ static void who_comes_takes_the_place_of_the_one_before(void **state)
     client_reply reply = { .status = 0 };
 
     (void)state;
-    stage->supervisor.fate = FATE_GONE;
-    stage->runs[0].cut = 190; /* within the second step */
-    client_ask(&first, stage, "{\"a\":1}");
+    ask_and_lose(stage, &first);
     (void)hth_test_client_hear(&first, "data: one\n\n");
     ask(stage, &second, "GET", "id0");
     (void)hth_test_client_hear(&second, "data: one\n\n");
@@ -232,9 +236,7 @@ static void signs_of_life_have_no_numbers(void **state)
 
     (void)state;
     hth_proxy_set_limits(stage->proxy, 3, 60000, 20);
-    stage->supervisor.fate = FATE_GONE;
-    stage->runs[0].cut = 190; /* within the second step */
-    client_ask(&client, stage, "{\"a\":1}");
+    ask_and_lose(stage, &client);
     (void)hth_test_client_hear(&client, "data: one\n\n");
     (void)hth_test_client_hear(&client, ":\n\n");
     worker_start(&stage->supervisor);
@@ -294,9 +296,7 @@ static void spaces_between_lines_are_for_who_reads_now(void **state)
     stage->dialect = HTH_API_OLLAMA;
     stage->script = &lines;
     hth_proxy_set_limits(stage->proxy, 3, 60000, 20);
-    stage->supervisor.fate = FATE_GONE;
-    stage->runs[0].cut = 190; /* within the second step */
-    client_ask(&client, stage, "{\"a\":1}");
+    ask_and_lose(stage, &client);
     (void)hth_test_client_hear(&client, "{\"a\":1}\n");
     (void)hth_test_client_hear(&client, "\r\n \r\n"); /* a chunk of its own */
     worker_start(&stage->supervisor);

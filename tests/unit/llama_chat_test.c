@@ -22,70 +22,23 @@
 
 #define MODEL HTH_TEST_MODELS "/hearth-tiny.gguf"
 
-typedef struct fixture {
-    char *directory;
-    hearth_runtime *runtime;
-} fixture;
-
-static int set_up(void **state)
-{
-    fixture *f = calloc(1, sizeof(*f));
-    hearth_runtime_options options;
-
-    f->directory = hth_test_directory_new();
-    options = hth_test_runtime_options(f->directory);
-    f->runtime = hth_test_runtime_open(&options);
-    *state = f;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    fixture *f = *state;
-
-    hearth_runtime_close(f->runtime);
-    hth_test_directory_remove(f->directory);
-    free(f);
-    return 0;
-}
-
 /* The text of a template file, or NULL. */
 static char *template_text(const char *name)
 {
     char path[4096];
-    char *text = calloc(1, 1 << 20);
-    FILE *file;
 
     snprintf(path, sizeof(path), "%s/%s", HTH_TEST_TEMPLATES, name);
-    file = fopen(path, "r");
-    if (!file || fread(text, 1, (1 << 20) - 1, file) == 0) {
-        free(text);
-        text = NULL;
-    }
-    if (file)
-        fclose(file);
-    return text;
+    return hth_test_text(path);
 }
 
-static hearth_model *model_with(const fixture *f, const char *text)
-{
-    hearth_model_options options = hearth_model_options_default();
-
-    options.chat_template = text;
-    options.n_ctx = 512;
-    options.n_parallel = 1;
-    options.n_threads = 1;
-    return hth_test_model_load(f->runtime, MODEL, &options);
-}
-
-static hearth_model *model_of(const fixture *f, const char *name)
+static hearth_model *model_of(const hth_test_stub *f, const char *name)
 {
     char *text = template_text(name);
     hearth_model *model;
 
     if (!text)
         skip();
-    model = model_with(f, text);
+    model = hth_test_template_model(f->runtime, text);
     free(text);
     return model;
 }
@@ -146,7 +99,7 @@ static void calls_of_every_family_are_found_in_their_notation(void **state)
           "<|constrain|>json<|message|>{\"city\": \"Oslo\"}",
           "R:hm\nF:get_weather()\nA:{\"city\": \"Oslo\"}\n" },
     };
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         hearth_model *model = model_of(f, rows[i].name);
@@ -173,7 +126,7 @@ static void calls_of_every_family_are_found_in_their_notation(void **state)
 static void a_nul_byte_ends_no_part_of_a_reply(void **state)
 {
     static const char text[] = "<think>\na\0b\n</think>\n\nc\0d {", plain[] = "{ \0 } x\0y";
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
     hearth_model *model = model_of(f, "Qwen-Qwen3-0.6B.jinja");
     hearth_conversation c = asking();
     hearth_chat_prompt prompt = hth_test_chat_render(model, &c);
@@ -202,7 +155,7 @@ static void a_nul_byte_ends_no_part_of_a_reply(void **state)
 
 static void several_calls_of_one_reply_are_told_apart(void **state)
 {
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
     hearth_model *model = model_of(f, "Qwen-Qwen2.5-7B-Instruct.jinja");
     hearth_conversation c = asking();
     hearth_chat_prompt prompt = hth_test_chat_render(model, &c);
@@ -225,7 +178,7 @@ static void a_reply_that_goes_on_is_told_without_its_beginning(void **state)
     const hearth_chat_turn turns[] = {
         question, { .struct_size = sizeof(hearth_chat_turn), .role = "assistant", .content = "In Oslo there" }
     };
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         hearth_model *model = model_of(f, names[i]);
@@ -251,7 +204,7 @@ static void a_reply_that_goes_on_is_told_without_its_beginning(void **state)
 
 static void what_is_remembered_of_a_template_changes_no_prompt(void **state)
 {
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
     const hearth_chat_turn turns[] = {
         { .struct_size = sizeof(hearth_chat_turn), .role = "system", .content = "Be brief." },
         { .struct_size = sizeof(hearth_chat_turn), .role = "user", .content = "And Bergen?" },
@@ -317,7 +270,7 @@ static void *render_in_turns(void *context)
 
 static void threads_that_share_a_template_get_what_each_gets_alone(void **state)
 {
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
     hearth_model *alone = model_of(f, "Qwen-Qwen3-0.6B.jinja");
     hearth_model *shared = model_of(f, "Qwen-Qwen3-0.6B.jinja");
     hearth_chat_prompt expected[2];
@@ -346,7 +299,7 @@ static void threads_that_share_a_template_get_what_each_gets_alone(void **state)
 
 static void a_brace_that_is_no_call_loses_nothing_of_the_reply(void **state)
 {
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
     hearth_model *model = model_of(f, "meta-llama-Llama-3.1-8B-Instruct.jinja");
     hearth_conversation c = asking();
     hearth_chat_prompt prompt = hth_test_chat_render(model, &c);
@@ -363,7 +316,7 @@ static void a_brace_that_is_no_call_loses_nothing_of_the_reply(void **state)
 
 static void a_call_that_is_required_is_a_grammar_from_the_first_token_on(void **state)
 {
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
     hearth_model *model = model_of(f, "Qwen-Qwen2.5-7B-Instruct.jinja");
     hearth_conversation c = asking();
     hearth_chat_prompt prompt;
@@ -392,7 +345,7 @@ static void bounds_of_tools_beyond_what_is_followed_are_left_out(void **state)
         "{\"type\":\"object\",\"properties\":{\"n\":{\"type\":\"integer\",\"minimum\":-9007199254740991,"
         "\"maximum\":9007199254740991}}}",
     };
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
     hearth_model *model = model_of(f, "Qwen-Qwen2.5-7B-Instruct.jinja");
     hearth_chat_tool tool = { .struct_size = sizeof(hearth_chat_tool), .name = "f" };
     hearth_conversation c = asking();
@@ -419,8 +372,8 @@ static void a_call_cannot_be_demanded_where_the_template_has_no_tools(void **sta
 {
     static const char plain[] = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
                                 "{% if add_generation_prompt %}assistant: {% endif %}";
-    const fixture *f = *state;
-    hearth_model *model = model_with(f, plain);
+    const hth_test_stub *f = *state;
+    hearth_model *model = hth_test_template_model(f->runtime, plain);
     hearth_conversation c = asking();
     hth_api_error problem;
     hth_api_prepared prepared;
@@ -460,8 +413,8 @@ static void a_prompt_holds_no_more_memory_than_its_tokens_take(void **state)
     enum { TIMES = 60 };
     static const char sentence[] = "The fox ran over the hill. ";
     static const char head[] = "{\"max_tokens\":1,\"prompt\":\"", foot[] = "\"}";
-    const fixture *f = *state;
-    hearth_model *model = model_with(f, "{{ messages }}");
+    const hth_test_stub *f = *state;
+    hearth_model *model = hth_test_template_model(f->runtime, "{{ messages }}");
     hth_buffer body = { .text = NULL };
     hth_api_request *request;
     hth_api_prepared prepared;
@@ -494,7 +447,7 @@ static void a_schema_that_makes_no_grammar_is_told_with_its_tool_and_place(void 
     const hearth_chat_tool tool = { .struct_size = sizeof(hearth_chat_tool),
                                     .name = "f",
                                     .parameters = "{\"properties\":{\"a\":{\"anyOf\":[]}}}" };
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
     hearth_model *model = model_of(f, "Qwen-Qwen2.5-7B-Instruct.jinja");
     hearth_conversation c = asking();
     hearth_chat_prompt prompt;
@@ -513,7 +466,7 @@ static void counts_that_a_grammar_cannot_hold_do_not_fail_a_tool(void **state)
     static const char *const templates[] = { "Qwen-Qwen2.5-7B-Instruct.jinja", "Qwen3-Coder.jinja" };
     static char parameters[4096];
     const hearth_chat_tool tool = { .struct_size = sizeof(hearth_chat_tool), .name = "f", .parameters = parameters };
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
     size_t n;
 
     n = (size_t)snprintf(parameters, sizeof(parameters),
@@ -554,7 +507,7 @@ static void every_template_of_the_engine_survives_tools_and_nonsense(void **stat
         "<function=get_weather><parameter=city>Oslo</parameter></function>",
         "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80",
     };
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
     DIR *directory = opendir(HTH_TEST_TEMPLATES);
     const struct dirent *entry;
     unsigned n = 0;
@@ -589,7 +542,7 @@ static void a_reply_of_nothing_but_brackets_ends_no_process(void **state)
         "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": ",
         "",
     };
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
     hearth_model *model = model_of(f, "Qwen-Qwen2.5-7B-Instruct.jinja");
     hearth_conversation c = asking();
     hearth_chat_prompt prompt = hth_test_chat_render(model, &c);
@@ -612,7 +565,7 @@ static void a_reply_of_nothing_but_brackets_ends_no_process(void **state)
 static void schemas_beyond_the_limits_are_refused_by_name(void **state)
 {
     enum { N = 20000 };
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
     hearth_model *model = model_of(f, "Qwen-Qwen2.5-7B-Instruct.jinja");
     char *deep = malloc(N), *wide = malloc(N);
     hearth_chat_tool tool = { .struct_size = sizeof(hearth_chat_tool), .name = "f" };
@@ -650,7 +603,7 @@ static void schemas_beyond_the_limits_are_refused_by_name(void **state)
 static void schemas_that_the_engine_would_not_get_done_with_make_grammars(void **state)
 {
     enum { N = 20000 };
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
     hearth_model *model = model_of(f, "Qwen-Qwen2.5-7B-Instruct.jinja");
     char *types = calloc(1, N), *end = types;
     const char *const circle = "{\"type\":\"object\",\"properties\":{\"x\":{\"$ref\":\"#/$defs/n\"}},\"$defs\":{\"n\":{"
@@ -700,7 +653,7 @@ static void grammars_have_the_schemas_of_their_tools(void **state)
         { "MiniMax-M3.jinja", { "hearth-tool-f-arg-step-schema ::= %json " STEP "\n" } },
     };
     const hearth_chat_tool tool = { .struct_size = sizeof(hearth_chat_tool), .name = "f", .parameters = WHOLE };
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         hearth_model *model = model_of(f, rows[i].template_name);
@@ -725,7 +678,7 @@ static void grammars_have_the_schemas_of_their_tools(void **state)
 static void a_grammar_that_is_too_large_is_left_out_where_it_only_helps(void **state)
 {
     enum { N_TOOLS = 100, N = 8000 };
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
     hearth_model *model = model_of(f, "Qwen-Qwen2.5-7B-Instruct.jinja");
     static char names[N_TOOLS][16];
     static hearth_chat_tool many[N_TOOLS];
@@ -761,7 +714,7 @@ static void a_grammar_that_is_too_large_is_left_out_where_it_only_helps(void **s
 static void hostile_templates_are_refused_or_fail_with_a_status(void **state)
 {
     enum { N = 700000 };
-    const fixture *f = *state;
+    const hth_test_stub *f = *state;
     char *text = malloc(N + 1);
     hearth_model_options options = hearth_model_options_default();
     hearth_model *model = NULL;
@@ -783,7 +736,7 @@ static void hostile_templates_are_refused_or_fail_with_a_status(void **state)
     assert_int_equal(hearth_model_load(f->runtime, MODEL, &options, &model, &err), HEARTH_MISUSE);
 
     strcpy(text, "{{ raise_exception('no') }}");
-    model = model_with(f, text);
+    model = hth_test_template_model(f->runtime, text);
     assert_int_equal(hearth_conversation_render(model, &c, &prompt, &err), HEARTH_ENGINE);
     hearth_model_unref(model);
     free(text);
@@ -791,30 +744,28 @@ static void hostile_templates_are_refused_or_fail_with_a_status(void **state)
 
 int main(void)
 {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, hth_test_runtime_set_up, hth_test_stub_tear_down)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(calls_of_every_family_are_found_in_their_notation, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_nul_byte_ends_no_part_of_a_reply, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(several_calls_of_one_reply_are_told_apart, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(threads_that_share_a_template_get_what_each_gets_alone, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_brace_that_is_no_call_loses_nothing_of_the_reply, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_reply_that_goes_on_is_told_without_its_beginning, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_remembered_of_a_template_changes_no_prompt, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_call_that_is_required_is_a_grammar_from_the_first_token_on, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(bounds_of_tools_beyond_what_is_followed_are_left_out, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_call_cannot_be_demanded_where_the_template_has_no_tools, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_prompt_holds_no_more_memory_than_its_tokens_take, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_schema_that_makes_no_grammar_is_told_with_its_tool_and_place, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(every_template_of_the_engine_survives_tools_and_nonsense, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_reply_of_nothing_but_brackets_ends_no_process, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(counts_that_a_grammar_cannot_hold_do_not_fail_a_tool, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(schemas_beyond_the_limits_are_refused_by_name, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(schemas_that_the_engine_would_not_get_done_with_make_grammars, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(grammars_have_the_schemas_of_their_tools, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_grammar_that_is_too_large_is_left_out_where_it_only_helps, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(hostile_templates_are_refused_or_fail_with_a_status, set_up, tear_down),
+        TEST(calls_of_every_family_are_found_in_their_notation),
+        TEST(a_nul_byte_ends_no_part_of_a_reply),
+        TEST(several_calls_of_one_reply_are_told_apart),
+        TEST(threads_that_share_a_template_get_what_each_gets_alone),
+        TEST(a_brace_that_is_no_call_loses_nothing_of_the_reply),
+        TEST(a_reply_that_goes_on_is_told_without_its_beginning),
+        TEST(what_is_remembered_of_a_template_changes_no_prompt),
+        TEST(a_call_that_is_required_is_a_grammar_from_the_first_token_on),
+        TEST(bounds_of_tools_beyond_what_is_followed_are_left_out),
+        TEST(a_call_cannot_be_demanded_where_the_template_has_no_tools),
+        TEST(a_prompt_holds_no_more_memory_than_its_tokens_take),
+        TEST(a_schema_that_makes_no_grammar_is_told_with_its_tool_and_place),
+        TEST(every_template_of_the_engine_survives_tools_and_nonsense),
+        TEST(a_reply_of_nothing_but_brackets_ends_no_process),
+        TEST(counts_that_a_grammar_cannot_hold_do_not_fail_a_tool),
+        TEST(schemas_beyond_the_limits_are_refused_by_name),
+        TEST(schemas_that_the_engine_would_not_get_done_with_make_grammars),
+        TEST(grammars_have_the_schemas_of_their_tools),
+        TEST(a_grammar_that_is_too_large_is_left_out_where_it_only_helps),
+        TEST(hostile_templates_are_refused_or_fail_with_a_status),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,7 @@
 #include "cli/llama_flags.h"
 #include "cli/serve_options.h"
 #include "support/cmocka_all.h"
+#include "support/support.h"
 
 enum { WORDS_MAX = 64, TEXT_BYTES = 4096 };
 
@@ -139,15 +140,11 @@ static void every_translation_is_an_option_of_ours(void **state)
 
 static void the_document_has_them_all(void **state)
 {
-    FILE *file = fopen(HTH_TEST_SOURCE_DIR "/docs/api.md", "r");
-    char *text = calloc(1, 1 << 20), quoted[64];
+    char *text = hth_test_text(HTH_TEST_SOURCE_DIR "/docs/api.md"), quoted[64];
     size_t n = 0;
 
     (void)state;
-    assert_non_null(file);
     assert_non_null(text);
-    assert_true(fread(text, 1, (1 << 20) - 1, file) > 0);
-    (void)fclose(file); /* only read */
     for (const char *name; (name = hth_llama_flag_name(n)) != NULL; n++) {
         (void)snprintf(quoted, sizeof(quoted), "`%s`", name);
         if (!strstr(text, quoted))

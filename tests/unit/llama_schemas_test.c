@@ -15,41 +15,20 @@
 enum { TEMPLATES = 3 };
 
 typedef struct fixture {
-    char *directory;
-    hearth_runtime *runtime;
+    hth_test_stub *base;
     hearth_model *models[TEMPLATES]; /* JSON; members as elements; members of members, too */
 } fixture;
-
-static hearth_model *model_of(hearth_runtime *runtime, const char *path)
-{
-    hearth_model_options options = hearth_model_options_default();
-    static char text[65536];
-    FILE *file = fopen(path, "r");
-    size_t n;
-
-    assert_non_null(file);
-    n = fread(text, 1, sizeof(text) - 1, file);
-    assert_true(n > 0);
-    text[n] = '\0';
-    (void)fclose(file); /* only read from */
-    options.chat_template = text;
-    options.n_ctx = 512;
-    options.n_parallel = 1;
-    options.n_threads = 1;
-    return hth_test_model_load(runtime, HTH_TEST_MODELS "/hearth-tiny.gguf", &options);
-}
 
 static int set_up(void **state)
 {
     fixture *f = calloc(1, sizeof(*f));
-    hearth_runtime_options options;
+    void *base;
 
-    f->directory = hth_test_directory_new();
-    options = hth_test_runtime_options(f->directory);
-    f->runtime = hth_test_runtime_open(&options);
-    f->models[0] = model_of(f->runtime, HTH_TEST_FIXTURES "/chat/tools.jinja");
-    f->models[1] = model_of(f->runtime, HTH_TEST_FIXTURES "/chat/tagged.jinja");
-    f->models[2] = model_of(f->runtime, HTH_TEST_FIXTURES "/chat/nested.jinja");
+    (void)hth_test_runtime_set_up(&base); /* 0, or the test has failed */
+    f->base = base;
+    f->models[0] = hth_test_template_file_model(f->base->runtime, HTH_TEST_FIXTURES "/chat/tools.jinja");
+    f->models[1] = hth_test_template_file_model(f->base->runtime, HTH_TEST_FIXTURES "/chat/tagged.jinja");
+    f->models[2] = hth_test_template_file_model(f->base->runtime, HTH_TEST_FIXTURES "/chat/nested.jinja");
     *state = f;
     return 0;
 }
@@ -57,13 +36,12 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     fixture *f = *state;
+    void *base = f->base;
 
     for (size_t i = 0; i < TEMPLATES; i++)
         hearth_model_unref(f->models[i]);
-    hearth_runtime_close(f->runtime);
-    hth_test_directory_remove(f->directory);
     free(f);
-    return 0;
+    return hth_test_stub_tear_down(&base);
 }
 
 static hearth_status render(hearth_model *model, const hearth_chat_tool *tools, size_t n_tools, bool any,
@@ -102,6 +80,11 @@ static void members_are_what_all_that_is_said_of_them_makes_them(void **state)
         { "{\"allOf\":[{\"properties\":{\"a\":{\"type\":\"string\"}}},{\"properties\":{\"a\":{\"description\":\"x\"}}}]"
           "}",
           "tool-f-arg-a ::= (\"<parameter=\" \"a\" \">\\n\") xml" },
+        /* one branch says that the other's member is required */
+        { "{\"allOf\":[{\"required\":[\"a\"]},{\"properties\":{\"a\":{\"type\":\"integer\"},\"b\":{\"type\":"
+          "\"integer\"}"
+          "}}]}",
+          "\">\\n\") (tool-f-arg-a (tool-f-arg-b)*) \"</function>" },
         /* a reference and what stands beside it, by a name that is written with an escape */
         { "{\"$ref\":\"#/$defs/b%20c\",\"properties\":{\"z\":{\"type\":\"null\"}},\"$defs\":{\"b "
           "c\":{\"properties\":{\"a\":{"

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "support/api.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
 
@@ -26,17 +27,12 @@ typedef struct place {
 
 static place place_open(const char *directory)
 {
-    hearth_runtime_options options = hearth_runtime_options_default();
-    hearth_error err = { .message = "" };
+    hearth_runtime_options options = hth_test_runtime_options(directory);
     place p;
 
-    options.cache_directory = directory;
-    options.engine_directory = HTH_TEST_ENGINE_DIR;
     options.ram_bytes_max = 64 << 20;
-    options.disk_free_min = 0;
-    if (hearth_runtime_open(&options, &p.runtime, &err) != HEARTH_OK ||
-        hearth_model_load(p.runtime, TINY, NULL, &p.model, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    p.runtime = hth_test_runtime_open(&options);
+    p.model = hth_test_model_load(p.runtime, TINY, NULL);
     return p;
 }
 

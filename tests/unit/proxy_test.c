@@ -1172,6 +1172,29 @@ static void and_again_where_it_breaks(void **state)
     client_reply_deinit(&reply);
 }
 
+/* Its worker may have done it, and the next one knows nothing of what it was about. */
+static void unless_it_may_be_done_once_only(void **state)
+{
+    relay_stage *stage = *state;
+    client_reply reply = { .status = 0 };
+
+    stage->generates = false;
+    stage->is_once = true;
+    stage->supervisor.handler = answer_plainly;
+    for (size_t cut = 1; cut < sizeof(plain_reply) - 1; cut += 10) {
+        begin_with(stage, &stream);
+        stage->runs[0].cut = cut;
+        exchange_whole(stage, &reply);
+        assert_int_equal(stage->n_runs, 1);
+        assert_int_equal(reply.status, 500);
+        assert_non_null(strstr(hth_buffer_text(&reply.body), "not tried again"));
+    }
+    begin_with(stage, &stream);
+    exchange_whole(stage, &reply);
+    assert_int_equal(reply.status, 200);
+    client_reply_deinit(&reply);
+}
+
 static void large_exchange(relay_stage *stage, client_reply *reply)
 {
     hth_test_client client;
@@ -1329,6 +1352,7 @@ int main(void)
         STAGED(what_its_worker_refuses_then_is_told_in_an_event),
         STAGED(all_can_be_ended_at_once),
         STAGED(what_generates_nothing_is_passed_on_as_it_is),
+        STAGED(unless_it_may_be_done_once_only),
         STAGED(a_body_goes_with_post_only),
         STAGED(and_again_where_it_breaks),
         STAGED(a_large_reply_streams_and_a_part_of_it_is_seen_to_be_one),

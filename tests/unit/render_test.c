@@ -11,54 +11,11 @@
 
 #include "api/render.h"
 #include "support/api.h"
+#include "support/chat.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
 
 #define MODEL HTH_TEST_MODELS "/hearth-tiny.gguf"
-
-static int set_up(void **state)
-{
-    hth_test_stub *f = calloc(1, sizeof(*f));
-    hearth_runtime_options options;
-
-    f->directory = hth_test_directory_new();
-    options = hth_test_runtime_options(f->directory);
-    f->runtime = hth_test_runtime_open(&options);
-    *state = f;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    hth_test_stub *f = *state;
-
-    hearth_runtime_close(f->runtime);
-    hth_test_directory_remove(f->directory);
-    free(f);
-    return 0;
-}
-
-static char *file_text(const char *path)
-{
-    char *text = calloc(1, 1 << 20);
-    FILE *file = fopen(path, "r");
-
-    assert_non_null(file);
-    assert_true(fread(text, 1, (1 << 20) - 1, file) > 0);
-    (void)fclose(file);
-    return text;
-}
-
-static hearth_model *model_with(const hth_test_stub *f, const char *chat_template)
-{
-    hearth_model_options options = hearth_model_options_default();
-
-    options.chat_template = chat_template;
-    options.n_ctx = 512;
-    options.n_parallel = 1;
-    options.n_threads = 1;
-    return hth_test_model_load(f->runtime, MODEL, &options);
-}
 
 static const hearth_chat_call call = {
     .struct_size = sizeof(hearth_chat_call), .id = "call00001", .name = "look", .arguments = "{\"where\":\"here\"}"
@@ -137,8 +94,8 @@ static void any_template_takes_messages_of_the_system_between_others(void **stat
         if (!strstr(entry->d_name, ".jinja"))
             continue;
         (void)snprintf(path, sizeof(path), "%s/%s", HTH_TEST_TEMPLATES, entry->d_name);
-        text = file_text(path);
-        model = model_with(f, text);
+        text = hth_test_text(path);
+        model = hth_test_template_model(f->runtime, text);
         check_shown(entry->d_name, model, 3, false);
         check_shown(entry->d_name, model, 3, true);
         if (!has_no_results(entry->d_name))
@@ -163,8 +120,8 @@ static void a_conversation_that_grows_keeps_its_beginning(void **state)
     (void)snprintf(path, sizeof(path), "%s/Qwen3.5-4B.jinja", HTH_TEST_TEMPLATES);
     if (access(path, R_OK) != 0)
         skip();
-    text = file_text(path);
-    model = model_with(f, text);
+    text = hth_test_text(path);
+    model = hth_test_template_model(f->runtime, text);
     first.no_reply = true;
     assert_int_equal(hearth_conversation_render(model, &first, &a, &err),
                      HEARTH_ENGINE); /* it takes one at the beginning */
@@ -244,8 +201,8 @@ static void so_is_one_whose_schema_the_engine_cannot_read(void **state)
     (void)snprintf(path, sizeof(path), "%s/Qwen-Qwen2.5-7B-Instruct.jinja", HTH_TEST_TEMPLATES);
     if (access(path, R_OK) != 0)
         skip();
-    text = file_text(path);
-    model = model_with(f, text);
+    text = hth_test_text(path);
+    model = hth_test_template_model(f->runtime, text);
     c.tools = tools;
     c.n_tools = 2;
     if (hth_api_render(model, &c, &prompt, &notes, &err) != HEARTH_OK)
@@ -260,7 +217,7 @@ static void so_is_one_whose_schema_the_engine_cannot_read(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, hth_test_runtime_set_up, hth_test_stub_tear_down)
     const struct CMUnitTest tests[] = {
         TEST(any_template_takes_messages_of_the_system_between_others),
         TEST(a_conversation_that_grows_keeps_its_beginning),

@@ -15,6 +15,7 @@
 
 #include "cache/row_file.h"
 #include "hearth.h"
+#include "support/api.h"
 #include "support/cmocka_all.h"
 #include "support/devices.h"
 #include "support/support.h"
@@ -49,23 +50,19 @@ typedef struct place {
 
 static place open_place(const char *path, const char *directory)
 {
-    hearth_runtime_options options = hearth_runtime_options_default();
+    hearth_runtime_options options = hth_test_runtime_options(directory);
     hearth_model_options model_options = hearth_model_options_default();
-    hearth_error err;
     place p;
 
-    options.cache_directory = directory;
     options.cache_disabled = !directory;
     options.ram_bytes_max = 256 << 20;
-    options.disk_free_min = 0;
     options.log_level = HEARTH_LOG_ERROR;
     model_options.n_ctx = N_CTX;
     model_options.n_threads = 2;
     model_options.n_gpu_layers = hth_test_gpu_layers();
     model_options.rpc_servers = hth_test_rpc_servers();
-    if (hearth_runtime_open(&options, &p.runtime, &err) != HEARTH_OK ||
-        hearth_model_load(p.runtime, path, &model_options, &p.model, &err) != HEARTH_OK)
-        fail_msg("%s: %s", path, err.message);
+    p.runtime = hth_test_runtime_open(&options);
+    p.model = hth_test_model_load(p.runtime, path, &model_options);
     return p;
 }
 
