@@ -354,12 +354,11 @@ static hearth_status pin(hearth_model *model, const hth_keyspace *keyspace, cons
 hearth_status hth_prefix_pin(hearth_model *model, const char *cache_salt, const hearth_token *tokens, uint32_t n_tokens,
                              hth_key *key_out, uint32_t *n_pinned_out, hearth_error *err)
 {
-    hearth_status status = enter(model, "hth_prefix_pin", err);
     hth_keyspace keyspace;
+    hearth_status status = enter(model, "hth_prefix_pin", cache_salt, &keyspace, err);
 
     if (status != HEARTH_OK)
         return status;
-    keyspace = hth_model_keyspace(model, cache_salt);
     status = pin(model, &keyspace, tokens, n_tokens, key_out, n_pinned_out, err);
     hth_model_leave(model);
     return status;
@@ -393,13 +392,12 @@ static hearth_status unpin(hth_cache *cache, const hth_keyspace *keyspace, const
 hearth_status hth_prefix_unpin(hearth_model *model, const char *cache_salt, const hearth_token *tokens,
                                uint32_t n_tokens, uint32_t *n_pinned_out, hearth_error *err)
 {
-    hearth_status status = enter(model, "hth_prefix_unpin", err);
     hth_keyspace keyspace;
+    hearth_status status = enter(model, "hth_prefix_unpin", cache_salt, &keyspace, err);
     uint32_t n = 0;
 
     if (status != HEARTH_OK)
         return status;
-    keyspace = hth_model_keyspace(model, cache_salt);
     status = unpin(model->place.cache, &keyspace, tokens, n_tokens, &n, err);
     hth_model_leave(model);
     if (status == HEARTH_OK)
