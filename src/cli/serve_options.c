@@ -363,7 +363,7 @@ static const hth_option response_rows[] = {
 
 static const hth_option supervision_rows[] = {
     { "runtime-directory", 0, HTH_OPTION_TEXT, "DIR",
-      "directory directory for the workers' sockets, mode 0700 (default: one of its own below the temporary folder)",
+      "directory for the workers' sockets, mode 0700 (default: one of its own below the temporary folder)",
       .offset = AT(server.runtime_directory), .key = "runtime_directory", .is_path = true },
     { "healthy-ms", 0, HTH_OPTION_MS, "MS",
       "a worker that was ready for this time starts again at once when it dies, and its earlier deaths are cleared",
