@@ -99,8 +99,9 @@ static void look_at_disk(bench *b)
 static void run_turn(bench *b, size_t n_before, size_t n_after)
 {
     hearth_request request = hearth_request_default();
+    hearth_sampling sampling = hearth_sampling_default();
     hearth_error err = { .message = "" };
-    hearth_result result;
+    const hearth_result *result;
     size_t n_prompt = n_before + (n_after - n_before) * 3 / 4;
 
     for (size_t i = n_before; i < n_prompt; i++)
@@ -109,14 +110,15 @@ static void run_turn(bench *b, size_t n_before, size_t n_after)
     request.n_tokens = n_prompt;
     request.n_predict = (int32_t)(n_after - n_prompt);
     request.ignore_eos = true;
-    request.sampling.temperature = 0;
+    sampling.temperature = 0;
+    request.sampling = &sampling;
     hth_report_check(hearth_complete(b->model, &request, &result, &err), &err);
-    if (result.stats.completion_tokens != n_after - n_prompt)
-        hth_report_die("a reply of %u tokens, not %zu", result.stats.completion_tokens, n_after - n_prompt);
-    memcpy(b->tokens + n_prompt, result.tokens, (n_after - n_prompt) * sizeof(*b->tokens));
+    if (result->stats->completion_tokens != n_after - n_prompt)
+        hth_report_die("a reply of %u tokens, not %zu", result->stats->completion_tokens, n_after - n_prompt);
+    memcpy(b->tokens + n_prompt, result->tokens, (n_after - n_prompt) * sizeof(*b->tokens));
     hth_report_detail(&b->report, "prompt of %zu tokens: %u cached (%s), %.0f ms to the first token", n_prompt,
-                      result.stats.cached_tokens, hearth_hit_name(result.stats.hit), result.stats.ttft_ms);
-    hearth_result_free(&result);
+                      result->stats->cached_tokens, hearth_hit_name(result->stats->hit), result->stats->ttft_ms);
+    hearth_result_unref(result);
 }
 
 static void report(const bench *b, uint64_t bytes_written)

@@ -45,11 +45,11 @@ static void note_end(uint64_t id, const hearth_result *result, void *user_data)
     (void)id;
     if (result->status != HEARTH_OK && result->status != HEARTH_CANCELLED)
         hth_report_die("%s", result->error.message);
-    if (member->n_tokens != result->stats.completion_tokens)
-        hth_report_die("a reply of %u tokens told of %zu", result->stats.completion_tokens, member->n_tokens);
+    if (member->n_tokens != result->stats->completion_tokens)
+        hth_report_die("a reply of %u tokens told of %zu", result->stats->completion_tokens, member->n_tokens);
     pthread_mutex_lock(&member->crowd->lock);
     member->status = result->status;
-    member->stats = result->stats;
+    member->stats = *result->stats;
     member->is_done = true;
     pthread_cond_broadcast(&member->crowd->changed);
     pthread_mutex_unlock(&member->crowd->lock);

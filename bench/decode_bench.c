@@ -56,20 +56,22 @@ static void open_runtime(bench *b)
 static double reply(bench *b)
 {
     hearth_request request = hearth_request_default();
+    hearth_sampling sampling = hearth_sampling_default();
     hearth_error err = { .message = "" };
-    hearth_result result;
+    const hearth_result *result;
     double rate;
 
     request.tokens = b->tokens;
     request.n_tokens = HTH_BLOCK_TOKENS;
     request.n_predict = b->n_predict;
     request.ignore_eos = true;
-    request.sampling.temperature = 0;
+    sampling.temperature = 0;
+    request.sampling = &sampling;
     hth_report_check(hearth_complete(b->model, &request, &result, &err), &err);
-    if (result.stats.hit != HEARTH_HIT_EXACT)
+    if (result->stats->hit != HEARTH_HIT_EXACT)
         hth_report_die("the prompt was no exact hit");
-    rate = result.stats.decode_tps;
-    hearth_result_free(&result);
+    rate = result->stats->decode_tps;
+    hearth_result_unref(result);
     return rate;
 }
 

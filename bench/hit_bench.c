@@ -141,10 +141,11 @@ static void empty_context(bench *b)
 static hearth_stats hit(bench *b, unsigned n, hearth_tier tier, bool must_fit)
 {
     hearth_request request = hearth_request_default();
+    hearth_sampling sampling = hearth_sampling_default();
     uint64_t n_rows = b->n_tokens / HTH_BLOCK_TOKENS + 1;
     uint64_t n_read = rows_read(b);
     hearth_error err = { .message = "" };
-    hearth_result result;
+    const hearth_result *result;
     hearth_stats stats;
 
     use_prompt(b, n);
@@ -152,10 +153,11 @@ static hearth_stats hit(bench *b, unsigned n, hearth_tier tier, bool must_fit)
     request.n_tokens = b->n_tokens;
     request.n_predict = 1;
     request.ignore_eos = true;
-    request.sampling.temperature = 0;
+    sampling.temperature = 0;
+    request.sampling = &sampling;
     hth_report_check(hearth_complete(b->model, &request, &result, &err), &err);
-    stats = result.stats;
-    hearth_result_free(&result);
+    stats = *result->stats;
+    hearth_result_unref(result);
     n_read = rows_read(b) - n_read;
     if (stats.hit != HEARTH_HIT_EXACT || stats.cached_tokens != b->n_tokens)
         hth_report_die("prompt %u was no exact hit: %s, %u of %zu tokens", n, hearth_hit_name(stats.hit),

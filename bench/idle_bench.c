@@ -60,6 +60,7 @@ static double ask(bench *b, unsigned n, size_t n_tokens, int32_t n_predict, hear
                   double *tokens_a_second)
 {
     hearth_request request = hearth_request_default();
+    hearth_sampling sampling = hearth_sampling_default();
     hth_crowd crowd;
     hth_member *member;
     double ms;
@@ -70,7 +71,8 @@ static double ask(bench *b, unsigned n, size_t n_tokens, int32_t n_predict, hear
     request.n_tokens = n_tokens;
     request.n_predict = n_predict;
     request.ignore_eos = true;
-    request.sampling.temperature = 0;
+    sampling.temperature = 0;
+    request.sampling = &sampling;
     hth_crowd_init(&crowd);
     member = hth_crowd_submit(&crowd, b->model, &request);
     hth_crowd_wait(&crowd);

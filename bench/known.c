@@ -31,16 +31,18 @@ static hearth_token *tokens_of(unsigned n, size_t n_tokens)
 static hearth_status compute_block(hearth_model *model, const hearth_token *tokens, hearth_error *err)
 {
     hearth_request request = hearth_request_default();
-    hearth_result result;
+    hearth_sampling sampling = hearth_sampling_default();
+    const hearth_result *result;
     hearth_status status;
 
     request.tokens = tokens;
     request.n_tokens = HTH_BLOCK_TOKENS;
     request.n_predict = 1;
     request.ignore_eos = true;
-    request.sampling.temperature = 0;
+    sampling.temperature = 0;
+    request.sampling = &sampling;
     status = hearth_complete(model, &request, &result, err);
-    hearth_result_free(&result);
+    hearth_result_unref(result);
     return status;
 }
 

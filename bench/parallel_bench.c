@@ -55,6 +55,7 @@ static void open_runtime(bench *b)
 static void submit(bench *b, hth_crowd *crowd, unsigned prompt)
 {
     hearth_request request = hearth_request_default();
+    hearth_sampling sampling = hearth_sampling_default();
 
     for (size_t i = 0; i < b->n_tokens; i++)
         b->tokens[i] = hth_known_token(prompt, i);
@@ -62,7 +63,8 @@ static void submit(bench *b, hth_crowd *crowd, unsigned prompt)
     request.n_tokens = b->n_tokens;
     request.n_predict = b->n_predict;
     request.ignore_eos = true;
-    request.sampling.temperature = 0;
+    sampling.temperature = 0;
+    request.sampling = &sampling;
     (void)hth_crowd_submit(crowd, b->model, &request);
 }
 

@@ -30,7 +30,8 @@ typedef struct bench {
     hearth_runtime *runtime;
     hth_known known;
     hearth_token *tokens; /* [n_tokens] */
-    double alone_rate;    /* prompt tokens a second */
+    hearth_sampling greedy;
+    double alone_rate; /* prompt tokens a second */
     double chunk_ms;
 } bench;
 
@@ -71,7 +72,9 @@ static hearth_request new_prompt(bench *b, size_t n_tokens, int32_t n_predict)
     request.n_tokens = n_tokens;
     request.n_predict = n_predict;
     request.ignore_eos = true;
-    request.sampling.temperature = 0;
+    b->greedy = hearth_sampling_default();
+    b->greedy.temperature = 0;
+    request.sampling = &b->greedy;
     return request;
 }
 
@@ -130,14 +133,14 @@ static void measure_chunk(bench *b)
     size_t n_known = (b->n_tokens - N_CHUNKS * CHUNK) / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS;
     hearth_request request = new_prompt(b, b->n_tokens, 1);
     hearth_error err = { .message = "" };
-    hearth_result result;
+    const hearth_result *result;
 
     if (n_known > 0)
         hth_report_check(hth_known_add(hth_runtime_cache(b->runtime), &b->known, b->n_prompts, n_known, &err), &err);
     request.on_progress = note_chunk;
     request.user_data = &times;
     hth_report_check(hearth_complete(model, &request, &result, &err), &err);
-    hearth_result_free(&result);
+    hearth_result_unref(result);
     hearth_model_unref(model);
     if (times.ms.n == 0)
         (void)fprintf(stderr, "bench: no prompt was read in chunks of %d tokens; their time counts as 0\n", CHUNK);

@@ -79,12 +79,13 @@ static int measure(const char *phase, const char *path, size_t n_tokens, const c
     hearth_runtime_options runtime_options = hearth_runtime_options_default();
     hearth_model_options model_options = hearth_model_options_default();
     hearth_request request = hearth_request_default();
+    hearth_sampling sampling = hearth_sampling_default();
     hearth_token *tokens = malloc(n_tokens * sizeof(*tokens));
     hearth_runtime *runtime;
     hearth_model *model;
-    hearth_result result;
+    const hearth_result *result;
     hearth_error err = { .status = HEARTH_NO_MEMORY, .message = "no memory" };
-    const hearth_stats *stats = &result.stats;
+    const hearth_stats *stats = result->stats;
     double loaded_ms, submitted_ms;
     bool warm = strcmp(phase, "warm") == 0;
 
@@ -98,7 +99,8 @@ static int measure(const char *phase, const char *path, size_t n_tokens, const c
     request.n_tokens = n_tokens;
     request.n_predict = warm ? REPLY_TOKENS : 1; /* the first run keeps the prompt and no more */
     request.ignore_eos = true;
-    request.sampling.temperature = 0;
+    sampling.temperature = 0;
+    request.sampling = &sampling;
     request.on_progress = warm ? NULL : show_prefill;
     if (!tokens || hearth_runtime_open(&runtime_options, &runtime, &err) != HEARTH_OK ||
         hearth_model_load(runtime, path, &model_options, &model, &err) != HEARTH_OK) {
@@ -133,7 +135,7 @@ static int measure(const char *phase, const char *path, size_t n_tokens, const c
         (void)fprintf(stderr, "restore_bench: %s\n", err.message);
         return 1;
     }
-    hearth_result_free(&result);
+    hearth_result_unref(result);
     hearth_model_unref(model);
     hearth_runtime_close(runtime);
     free(tokens);

@@ -79,6 +79,7 @@ static void open_runtime(bench *b)
 static void run_round(bench *b, unsigned round, hth_samples *ms, hth_samples *computed)
 {
     hearth_request request = hearth_request_default();
+    hearth_sampling sampling = hearth_sampling_default();
     hearth_error err = { .message = "" };
     uint64_t begin = UINT64_MAX, end = 0;
     double n_computed = 0;
@@ -89,7 +90,8 @@ static void run_round(bench *b, unsigned round, hth_samples *ms, hth_samples *co
     request.n_tokens = b->n_shared + b->n_own;
     request.n_predict = 1;
     request.ignore_eos = true;
-    request.sampling.temperature = 0;
+    sampling.temperature = 0;
+    request.sampling = &sampling;
     hth_crowd_init(&crowd);
     for (unsigned i = 0; i < b->n_requests; i++) {
         use_prompt(b, round, i);

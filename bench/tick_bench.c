@@ -213,6 +213,7 @@ static void submit_waiting(hearth_model *model, unsigned i, crowd_end *end)
 static void submit(hearth_model *model, unsigned round, unsigned i, member *m)
 {
     hearth_request request = hearth_request_default();
+    hearth_sampling sampling = hearth_sampling_default();
     hearth_error err = { .message = "" };
     hearth_token tokens[N_PROMPT];
 
@@ -222,7 +223,8 @@ static void submit(hearth_model *model, unsigned round, unsigned i, member *m)
     request.n_tokens = N_PROMPT;
     request.n_predict = N_PREDICT;
     request.ignore_eos = true;
-    request.sampling.temperature = 0;
+    sampling.temperature = 0;
+    request.sampling = &sampling;
     request.on_token = m->watched || m->is_first ? note_token : NULL;
     request.on_done = note_end;
     request.user_data = m;

@@ -13,21 +13,21 @@ int main(int argc, char **argv)
 {
     static reply replies[PROMPTS_MAX];
     hearth_request request = hearth_request_default();
+    hearth_sampling sampling = hearth_sampling_default();
     hearth_runtime *runtime = NULL;
     hearth_model *model = NULL;
     hearth_events *queue = NULL;
     hearth_error err = { .status = HEARTH_OK };
     int n = argc - 2, n_running = 0;
 
-    if (n < 1 || n > PROMPTS_MAX) {
-        fprintf(stderr, "usage: streams MODEL PROMPT... (at most %d)\n", PROMPTS_MAX);
-        return 2;
-    }
+    if (n < 1 || n > PROMPTS_MAX)
+        return fprintf(stderr, "usage: streams MODEL PROMPT... (at most %d)\n", PROMPTS_MAX), 2;
     if (hearth_runtime_open(NULL, &runtime, &err) == HEARTH_OK &&
         hearth_model_load(runtime, argv[1], NULL, &model, &err) == HEARTH_OK)
         hearth_events_open(NULL, &queue, &err);
     request.n_predict = 40;
-    request.sampling.temperature = 0;
+    sampling.temperature = 0;
+    request.sampling = &sampling;
     request.events = queue;
     for (int i = 0; i < n && err.status == HEARTH_OK; i++) { /* from here on all of them are generated */
         request.prompt = argv[2 + i];

@@ -8,7 +8,7 @@
  *     hearth_runtime_options options = hearth_runtime_options_default();
  *     hearth_runtime *runtime;
  *     hearth_model *model;
- *     hearth_result result;
+ *     const hearth_result *result;
  *     hearth_error err;
  *
  *     hearth_runtime_open(&options, &runtime, &err);
@@ -16,15 +16,23 @@
  *     hearth_request request = hearth_request_default();
  *     request.prompt = "Once upon a time";
  *     hearth_complete(model, &request, &result, &err);
- *     puts(result.text);
- *     hearth_result_free(&result);
+ *     puts(result->text);
+ *     hearth_result_unref(result);
  *     hearth_model_unref(model);
  *     hearth_runtime_close(runtime);
  *
  * Conventions, which hold unless a declaration says otherwise:
  *
- *   Options    Structs whose first field is struct_size are made by their default function, which is inline so that the
- *              size is the caller's. The library reads no further than that, and new fields are added at the end.
+ *   Structs    grow at their end only, and begin with struct_size, the size that their maker knows. So a program and a
+ *              library of different versions of this header work together. Exceptions are marked "frozen".
+ *              The caller makes options, requests and conversations, with the struct's _init function (or _default, its
+ *              inline form in C). The library reads no further than struct_size; fields behind it have their defaults.
+ *              The caller sets struct_size and zeros the rest of a turn, call, tool or trigger, and of a struct that a
+ *              function fills. In an array, the first element's struct_size is the distance from each element to the next.
+ *              If struct_size is larger than this library's struct, the bytes that the library does not know must be
+ *              zero, else the call fails with HEARTH_UNSUPPORTED.
+ *              The library makes results, statistics, rows, events and deltas, and hands out pointers to constants. Read
+ *              a field only if it lies within struct_size: a library that is older than the header has it not.
  *   Errors     Functions return a hearth_status. Those that take a hearth_error write one sentence for a human into it
  *              on failure: the thing, the cause and the remedy. err may be NULL. Outputs are written on success only.
  *   Ownership  _open/_close and _load/_unref make and release. Pointers handed to a function or a callback are borrowed
@@ -41,7 +49,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 #if defined(__GNUC__)
 #define HEARTH_API __attribute__((visibility("default")))
@@ -139,20 +146,12 @@ typedef struct hearth_runtime_options {
     void *log_user_data;
 } hearth_runtime_options;
 
+HEARTH_API void hearth_runtime_options_init(hearth_runtime_options *options, size_t struct_size);
 static inline hearth_runtime_options hearth_runtime_options_default(void)
 {
     hearth_runtime_options options;
 
-    memset(&options, 0, sizeof(options));
-    options.struct_size = sizeof(options);
-    options.ram_memory_fd = -1;
-    options.ram_file_free_min = UINT64_C(16) << 20;
-    options.disk_free_min = UINT64_C(1) << 30;
-    options.n_writer_threads = 2;
-    options.write_queue_rows_max = 65536;
-    options.write_queue_bytes_max = UINT64_C(1) << 30;
-    options.session_resume_wait_ms = 500;
-    options.log_level = HEARTH_LOG_WARNING;
+    hearth_runtime_options_init(&options, sizeof(options));
     return options;
 }
 
@@ -247,6 +246,7 @@ HEARTH_API hearth_status hearth_runtime_times(hearth_runtime *runtime, hearth_pa
 
 /* A row as hearth_runtime_rows shows it. */
 typedef struct hearth_row {
+    size_t struct_size;
     uint8_t key[32];  /* of the prefix that the row ends */
     const char *kind; /* "block", "tail", "snapshot", "state", "logits" */
     uint32_t first_position;
@@ -324,17 +324,12 @@ typedef struct hearth_cache_policy {
     int64_t snapshot_interval;     /* state rows of recurrent models, a multiple of 256; default 1024 */
 } hearth_cache_policy;
 
+HEARTH_API void hearth_cache_policy_init(hearth_cache_policy *policy, size_t struct_size);
 static inline hearth_cache_policy hearth_cache_policy_default(void)
 {
     hearth_cache_policy policy;
 
-    memset(&policy, 0, sizeof(policy));
-    policy.struct_size = sizeof(policy);
-    policy.min_tokens = 32;
-    policy.cold_min_tokens = 32;
-    policy.continued_interval = 256;
-    policy.boundary_align_tokens = 256;
-    policy.snapshot_interval = 1024;
+    hearth_cache_policy_init(&policy, sizeof(policy));
     return policy;
 }
 
@@ -348,6 +343,7 @@ typedef enum hearth_work_kind {
 } hearth_work_kind;
 
 typedef struct hearth_work {
+    size_t struct_size;
     hearth_work_kind kind;
     const uint8_t (*keys)
         [32]; /* [n_keys], of HEARTH_WORK_ROWS_BEGIN: names of prefixes, as hearth_runtime_quarantine takes them */
@@ -409,32 +405,30 @@ typedef struct hearth_model_options {
     const char *rpc_servers;
 } hearth_model_options;
 
+HEARTH_API void hearth_model_options_init(hearth_model_options *options, size_t struct_size);
 static inline hearth_model_options hearth_model_options_default(void)
 {
     hearth_model_options options;
 
-    memset(&options, 0, sizeof(options));
-    options.struct_size = sizeof(options);
-    options.n_batch = 512;
-    options.n_gpu_layers = -1;
-    options.n_parallel = 8;
-    options.queue_max = 1024;
-    options.prefill_chunk = 256;
-    options.max_tick_ms = 250;
-    options.session_idle_ms = 300000;
-    options.stalled_ms = 30000;
-    options.aging_ms = 10000;
+    hearth_model_options_init(&options, sizeof(options));
     return options;
 }
 
 /* ---- batch strategies -------------------------------------------------------------------------------------------- */
 
-/* What a strategy sees of one running request. */
+/* What a strategy sees of one running request. In arrays: see hearth_plan_item_at. */
 typedef struct hearth_plan_item {
+    size_t struct_size;
     bool is_decode;    /* its next token is to be evaluated for its reply; otherwise it reads its prompt */
     uint32_t n_ready;  /* tokens that could be evaluated: 1, or what is left of the prompt */
     uint32_t position; /* of the first of them */
 } hearth_plan_item;
+
+/* Item i of an array that this library made. It may be of a newer version, whose items are longer. */
+static inline const hearth_plan_item *hearth_plan_item_at(const hearth_plan_item *items, size_t i)
+{
+    return (const hearth_plan_item *)(const void *)((const char *)items + i * items->struct_size);
+}
 
 /*
  * Fill a batch: how many tokens of each item are evaluated now, n_tokens_out[n], zeros to begin with. A pure function:
@@ -765,6 +759,7 @@ HEARTH_API const char *hearth_tier_name(hearth_tier tier);
 HEARTH_API const char *hearth_finish_reason_name(hearth_finish_reason reason);
 HEARTH_API const char *hearth_miss_name(hearth_miss miss);
 
+/* Frozen: it never grows, so that arrays of it can be indexed. */
 typedef struct hearth_logit_bias {
     hearth_token token;
     float bias; /* added to its logit; -INFINITY: never, +INFINITY: nothing else, where the grammar allows */
@@ -778,6 +773,7 @@ typedef enum hearth_trigger_kind {
 } hearth_trigger_kind;
 
 typedef struct hearth_trigger {
+    size_t struct_size;
     hearth_trigger_kind kind;
     const char *text; /* the word or the pattern; NULL for a token */
     hearth_token token;
@@ -788,6 +784,7 @@ typedef struct hearth_trigger {
  * typical_p, top_p, min_p, XTC, temperature, draw. The draw, and XTC's, are functions of (seed, position) only.
  */
 typedef struct hearth_sampling {
+    size_t struct_size;
     float temperature;       /* 0: the likeliest token, always (default 0.8) */
     int32_t top_k;           /* keep the k likeliest; 0: all (default 40) */
     float top_p;             /* keep the likeliest that sum to p; 1: all (default 0.95) */
@@ -817,29 +814,21 @@ typedef struct hearth_sampling {
     /* Control tokens that stand for their names: in the reply's text, to stops, to the grammar; [n_shown_tokens]. */
     const hearth_token *shown_tokens;
     size_t n_shown_tokens; /* at most 64 */
-    uint64_t reserved[5];  /* zeros */
 } hearth_sampling;
 
+HEARTH_API void hearth_sampling_init(hearth_sampling *sampling, size_t struct_size);
 static inline hearth_sampling hearth_sampling_default(void)
 {
     hearth_sampling sampling;
 
-    memset(&sampling, 0, sizeof(sampling));
-    sampling.temperature = 0.8f;
-    sampling.top_k = 40;
-    sampling.top_p = 0.95f;
-    sampling.min_p = 0.05f;
-    sampling.repeat_penalty = 1.0f;
-    sampling.repeat_last_n = 64;
-    sampling.typical_p = 1.0f;
-    sampling.dry_base = 1.75f;
-    sampling.dry_allowed_length = 2;
-    sampling.dry_last_n = 1024;
-    sampling.xtc_threshold = 0.1f;
+    hearth_sampling_init(&sampling, sizeof(sampling));
     return sampling;
 }
 
-/* Natural logarithm of a token's probability, of the model's own distribution before sampling changed it. */
+/*
+ * Natural logarithm of a token's probability, of the model's own distribution before sampling changed it. Frozen: it never
+ * grows, so that arrays of it can be indexed.
+ */
 typedef struct hearth_logprob {
     hearth_token token;
     float logprob;
@@ -847,6 +836,7 @@ typedef struct hearth_logprob {
 
 /* What a request did. Times in milliseconds, monotonic clock. */
 typedef struct hearth_stats {
+    size_t struct_size;
     uint32_t prompt_tokens;
     uint32_t cached_tokens; /* leading prompt tokens that needed no prefill; all of them on an exact hit */
     uint32_t completion_tokens;
@@ -872,33 +862,43 @@ typedef struct hearth_stats {
     char left_text[64];     /* text of the prompt's token there, whole characters; "" where left_at is prompt_tokens */
     uint32_t shared_tokens; /* of cached_tokens, those whose cells were in the context */
     uint32_t n_preempted;   /* times that it made room for another request and went on later */
-    uint64_t reserved[8];
 } hearth_stats;
 
+/*
+ * How a request ended, and its reply. The library makes it and never changes it afterwards: any thread may read it.
+ * Everything in it belongs to it and is released with its last reference.
+ */
 typedef struct hearth_result {
+    size_t struct_size;
     hearth_status status; /* HEARTH_OK, or why the request failed */
     hearth_finish_reason finish_reason;
-    char *text; /* the reply, terminated */
+    const char *text; /* the reply, terminated */
     size_t n_bytes;
-    hearth_token *tokens; /* the reply's tokens, [stats.completion_tokens] */
-    hearth_stats stats;
+    const hearth_token *tokens; /* the reply's tokens, [stats->completion_tokens] */
+    const hearth_stats *stats;
     hearth_error error; /* message where status is not HEARTH_OK */
     /*
-     * Where the request asked: for each token of the reply 1 + n_top_logprobs of them, the token itself and then the
+     * If the request asked for logprobs: 1 + n_top_logprobs for each token of the reply, first the token itself, then the
      * likeliest ones in order. NULL otherwise.
      */
-    hearth_logprob *logprobs;
+    const hearth_logprob *logprobs;
     uint32_t n_top_logprobs;
     uint32_t stop_number; /* one more than the index of the request's stop text that ended the reply; 0: none did */
     /*
-     * Where the request asked for prompt_logprobs: the same of the prompt's tokens, [stats.prompt_tokens]. The first token's, which
-     * nothing comes before, are NaN. NULL otherwise, and where the request ended before its prompt was read.
+     * If the request asked for prompt_logprobs: the same for the prompt's tokens, [stats->prompt_tokens]. Those of the
+     * first token, which has no predecessor, are NaN. NULL otherwise, and if the request ended before its prompt was read.
      */
-    hearth_logprob *prompt_logprobs;
-    /* The prompt's tokens, [stats.prompt_tokens], borrowed: in on_done only, NULL elsewhere. */
-    const hearth_token *prompt;
-    void *reserved[4];
+    const hearth_logprob *prompt_logprobs;
+    const hearth_token *prompt; /* the prompt's tokens, [stats->prompt_tokens] */
 } hearth_result;
+
+/*
+ * Take another reference, for example in on_done to keep the result. Costs one atomic addition, copies nothing. Returns
+ * result. Only for results that this library handed out.
+ */
+HEARTH_API const hearth_result *hearth_result_ref(const hearth_result *result);
+/* Give a reference back; the last one frees the result. Accepts NULL. */
+HEARTH_API void hearth_result_unref(const hearth_result *result);
 
 /* A queue of events: see hearth_events_open. */
 typedef struct hearth_events hearth_events;
@@ -909,6 +909,7 @@ typedef enum hearth_phase { HEARTH_PHASE_RESTORE = 0, HEARTH_PHASE_PREFILL = 1 }
 typedef bool (*hearth_text_fn)(uint64_t request_id, const char *text, size_t n_bytes, void *user_data);
 /* A token of the reply, as it was drawn. */
 typedef struct hearth_token_event {
+    size_t struct_size;
     hearth_token token;
     uint32_t index;   /* in the reply, from 0 */
     const char *text; /* what it released of the text, whole characters, terminated; "" where it is held back */
@@ -931,7 +932,7 @@ typedef bool (*hearth_token_fn)(uint64_t request_id, const hearth_token_event *e
  */
 typedef void (*hearth_progress_fn)(uint64_t request_id, hearth_phase phase, uint32_t n_done, uint32_t n_total,
                                    void *user_data);
-/* The request has ended. result is borrowed for the call. Called exactly once a submitted request; scheduler thread. */
+/* The request has ended. result is borrowed for the call; hearth_result_ref keeps it. Called exactly once a submitted request; scheduler thread. */
 typedef void (*hearth_done_fn)(uint64_t request_id, const hearth_result *result, void *user_data);
 
 typedef struct hearth_request {
@@ -939,12 +940,12 @@ typedef struct hearth_request {
     const char *prompt;         /* text, terminated; or NULL with tokens */
     const hearth_token *tokens; /* token ids, [n_tokens]; or NULL with prompt */
     size_t n_tokens;
-    unsigned tokenize_flags; /* for prompt; default HEARTH_TOKENIZE_BOS */
-    int32_t n_predict;       /* most tokens of the reply; -1: until the context is full (default) */
-    bool ignore_eos;         /* go on after the model ended its reply */
-    bool no_cache_read;      /* compute the prompt anew, but keep what comes of it */
-    hearth_sampling sampling;
-    const char *const *stop; /* texts that end the reply and are not part of it; [n_stop]; may be NULL */
+    unsigned tokenize_flags;         /* for prompt; default HEARTH_TOKENIZE_BOS */
+    int32_t n_predict;               /* most tokens of the reply; -1: until the context is full (default) */
+    bool ignore_eos;                 /* go on after the model ended its reply */
+    bool no_cache_read;              /* compute the prompt anew, but keep what comes of it */
+    const hearth_sampling *sampling; /* NULL: the defaults */
+    const char *const *stop;         /* texts that end the reply and are not part of it; [n_stop]; may be NULL */
     size_t n_stop;
     const uint8_t *parent_key;      /* finish_key of an earlier request to go on from, 32 bytes, or NULL */
     const char *cache_salt;         /* share rows and cells only with requests of the same salt; NULL: the model's */
@@ -995,16 +996,12 @@ typedef struct hearth_request {
     unsigned event_flags; /* further events: a set of HEARTH_EVENTS_... */
 } hearth_request;
 
+HEARTH_API void hearth_request_init(hearth_request *request, size_t struct_size);
 static inline hearth_request hearth_request_default(void)
 {
     hearth_request request;
 
-    memset(&request, 0, sizeof(request));
-    request.struct_size = sizeof(request);
-    request.tokenize_flags = HEARTH_TOKENIZE_BOS;
-    request.n_predict = -1;
-    request.n = 1;
-    request.sampling = hearth_sampling_default();
+    hearth_request_init(&request, sizeof(request));
     return request;
 }
 
@@ -1029,15 +1026,12 @@ HEARTH_API hearth_status hearth_submit(hearth_model *model, const hearth_request
                                        hearth_error *err);
 
 /*
- * Run a request and wait for it. results, [request->n], are filled also when the request fails after it was accepted
- * (the first status that is not HEARTH_OK is the return value, the text what came before), and zeros when it was not
- * (of an n that is out of range, the first one). Release each with hearth_result_free.
+ * Run a request and wait for it. results, [request->n], receives references, to be given back with hearth_result_unref;
+ * each is NULL if the request was not accepted (of an n that is out of range, the first one). A request that fails after
+ * it was accepted has results, too: the first status that is not HEARTH_OK is returned, and the text is the reply so far.
  */
-HEARTH_API hearth_status hearth_complete(hearth_model *model, const hearth_request *request, hearth_result *results,
-                                         hearth_error *err);
-
-/* Free what a result holds and clear it. Accepts NULL and a result of zeros. */
-HEARTH_API void hearth_result_free(hearth_result *result);
+HEARTH_API hearth_status hearth_complete(hearth_model *model, const hearth_request *request,
+                                         const hearth_result **results, hearth_error *err);
 
 /* End a request, waiting or running, at the next evaluation. HEARTH_NOT_FOUND when it is not there (any more). */
 HEARTH_API hearth_status hearth_cancel(hearth_model *model, uint64_t request_id, hearth_error *err);
@@ -1184,6 +1178,7 @@ HEARTH_API hearth_status hearth_prompt_warm(hearth_model *model, const hearth_re
 
 /* A call of a tool, as a model wrote it. */
 typedef struct hearth_chat_call {
+    size_t struct_size;
     const char *id; /* NULL: none */
     const char *name;
     const char *arguments; /* a JSON object as text */
@@ -1191,6 +1186,7 @@ typedef struct hearth_chat_call {
 
 /* One message of a conversation. */
 typedef struct hearth_chat_turn {
+    size_t struct_size;
     const char *role;         /* "system", "developer", "user", "assistant", "tool", or what the template knows */
     const char *content;      /* NULL: none, or parts */
     const char *const *parts; /* [n_parts], pieces of text; where content is NULL */
@@ -1204,6 +1200,7 @@ typedef struct hearth_chat_turn {
 
 /* A function that the model may call. */
 typedef struct hearth_chat_tool {
+    size_t struct_size;
     const char *name;        /* 1 to 128 letters, digits, '_' and '-' */
     const char *description; /* NULL: none */
     const char *parameters;  /* JSON schema of an object; NULL: it takes none. At most 256 KiB */
@@ -1236,13 +1233,12 @@ typedef struct hearth_conversation {
     bool any_parameters; /* a tool whose parameters make no grammar may be called with any; else it is HEARTH_MISUSE */
 } hearth_conversation;
 
+HEARTH_API void hearth_conversation_init(hearth_conversation *conversation, size_t struct_size);
 static inline hearth_conversation hearth_conversation_default(void)
 {
     hearth_conversation conversation;
 
-    memset(&conversation, 0, sizeof(conversation));
-    conversation.struct_size = sizeof(conversation);
-    conversation.parallel_calls = true;
+    hearth_conversation_init(&conversation, sizeof(conversation));
     return conversation;
 }
 
@@ -1286,12 +1282,19 @@ typedef enum hearth_chat_delta_kind {
 } hearth_chat_delta_kind;
 
 typedef struct hearth_chat_delta {
+    size_t struct_size;
     hearth_chat_delta_kind kind;
     uint32_t call;    /* which call, from 0 */
     const char *text; /* terminated, n_bytes long, NUL bytes perhaps among them; the name of a call */
     size_t n_bytes;
     const char *id; /* of a call; "" where the model gave none, or gives it behind the arguments */
 } hearth_chat_delta;
+
+/* Delta i of an array that this library made. It may be of a newer version, whose deltas are longer. */
+static inline const hearth_chat_delta *hearth_chat_delta_at(const hearth_chat_delta *deltas, size_t i)
+{
+    return (const hearth_chat_delta *)(const void *)((const char *)deltas + i * deltas->struct_size);
+}
 
 typedef struct hearth_chat_parser hearth_chat_parser;
 
@@ -1404,7 +1407,7 @@ typedef struct hearth_event {
 
     /* DONE */
     const hearth_result *result; /* with the status HEARTH_NO_MEMORY perhaps NULL */
-    const hearth_token *prompt;  /* [result->stats.prompt_tokens]; NULL without HEARTH_EVENTS_PROMPT */
+    const hearth_token *prompt;  /* [result->stats->prompt_tokens]; NULL without HEARTH_EVENTS_PROMPT */
 
     /* LOADED */
     hearth_model *model; /* with HEARTH_OK: a reference, which is the taker's from now on */
@@ -1416,14 +1419,12 @@ typedef struct hearth_events_options {
     size_t n_bytes_max;  /* of memory that they take; default 16 MiB */
 } hearth_events_options;
 
+HEARTH_API void hearth_events_options_init(hearth_events_options *options, size_t struct_size);
 static inline hearth_events_options hearth_events_options_default(void)
 {
     hearth_events_options options;
 
-    memset(&options, 0, sizeof(options));
-    options.struct_size = sizeof(options);
-    options.n_events_max = 65536;
-    options.n_bytes_max = (size_t)16 << 20;
+    hearth_events_options_init(&options, sizeof(options));
     return options;
 }
 

@@ -236,11 +236,13 @@ void hth_api_props_write(const hearth_model_info *info, const char *file, const 
                          hth_buffer *out)
 {
     hearth_request request = hearth_request_default();
+    hearth_sampling sampling = hearth_sampling_default();
     const char *slash = file ? strrchr(file, '/') : NULL;
     json_t *base = json_string(slash ? slash + 1 : file ? file : info->name); /* NULL: no UTF-8 */
 
     if (defaults)
-        hth_api_defaults_fill(defaults, &request);
+        hth_api_defaults_fill(defaults, &request, &sampling);
+    request.sampling = &sampling;
     hth_buffer_add_json_take(
         out, json_pack("{s:{s:I, s:o}, s:I, s:I, s:s, s:o, s:s, s:s}", "default_generation_settings", "n_ctx",
                        (json_int_t)info->n_ctx, "params", hth_api_native_settings(&request), "n_ctx_train",

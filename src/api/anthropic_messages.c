@@ -148,7 +148,7 @@ static void parse_assistant(hth_api_parse *parse, const char *path, json_t *arra
 {
     hearth_chat_turn *turn = &out->turns[out->n++];
     size_t n = json_array_size(array), n_calls = 0, n_parts = 0;
-    hearth_chat_call *calls = hth_api_allocate(parse, n, sizeof(*calls));
+    hearth_chat_call *calls = hth_api_allocate_structs(parse, n, sizeof(*calls));
     const char **parts = hth_api_allocate(parse, n, sizeof(*parts));
     hth_api_joined reasoning = { .text = NULL };
 
@@ -272,7 +272,7 @@ static void parse_message(hth_api_parse *parse, const hth_fields *fields, bool i
     } else if (json_is_array(content) && json_array_size(content) > 0 && *role == 'u') {
         parse_user(parse, path, content, is_last, out);
     } else { /* a reply may have had no block, and comes back in the history */
-        out->turns[out->n] = (hearth_chat_turn){ .role = role };
+        out->turns[out->n] = (hearth_chat_turn){ .struct_size = sizeof(hearth_chat_turn), .role = role };
         parse_texts(parse, path, content, &out->turns[out->n++]);
     }
 }
@@ -335,7 +335,7 @@ hearth_chat_turn *hth_anthropic_messages(hth_api_parse *parse)
     if (count_turns(array) > BLOCKS_MAX)
         hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "messages", "'messages' has more than %d blocks", BLOCKS_MAX);
     if (parse->error->kind == HTH_API_NO_ERROR)
-        turns.turns = hth_api_allocate(parse, count_turns(array), sizeof(*turns.turns));
+        turns.turns = hth_api_allocate_structs(parse, count_turns(array), sizeof(*turns.turns));
     if (!turns.turns)
         return NULL;
     if (system && !(json_is_array(system) && json_array_size(system) == 0)) {

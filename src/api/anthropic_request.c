@@ -122,7 +122,7 @@ void hth_api_parse_messages(hth_api_parse *parse)
                                          "inference_geo", "speed", "diagnostics", "user_profile_id", "workspace_id",
                                          "betas", NULL };
     hth_api_request *request = parse->request;
-    hearth_sampling *sampling = &request->options.sampling;
+    hearth_sampling *sampling = &request->sampling;
     json_int_t n_tokens = request->options.n_predict, top_k = sampling->top_k;
     hearth_chat_turn *turns;
 

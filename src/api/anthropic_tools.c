@@ -157,7 +157,7 @@ static void parse_tool_choice(hth_api_parse *parse)
 void hth_anthropic_tools(hth_api_parse *parse)
 {
     json_t *array = hth_fields_array(&parse->body, "tools", TOOLS_SENT_MAX);
-    hearth_chat_tool *tools = array ? hth_api_allocate(parse, json_array_size(array), sizeof(*tools)) : NULL;
+    hearth_chat_tool *tools = array ? hth_api_allocate_structs(parse, json_array_size(array), sizeof(*tools)) : NULL;
     size_t n = 0;
 
     for (size_t i = 0; tools && i < json_array_size(array) && parse->error->kind == HTH_API_NO_ERROR; i++) {

@@ -245,7 +245,7 @@ void hth_api_parse_seed(hth_api_parse *parse, json_int_t low)
         return;
     hth_fields_integer(&parse->body, "seed", low, INT64_MAX, &seed);
     parse->request->has_seed = low < -1 || seed >= 0;
-    parse->request->options.sampling.seed = (uint64_t)seed;
+    parse->request->sampling.seed = (uint64_t)seed;
 }
 
 void hth_api_parse_openai_common(hth_api_parse *parse)

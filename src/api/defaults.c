@@ -150,18 +150,18 @@ static void put(const struct number *row, double value, hearth_sampling *out)
     }
 }
 
-void hth_api_defaults_fill(const hth_api_defaults *defaults, hearth_request *out)
+void hth_api_defaults_fill(const hth_api_defaults *defaults, hearth_request *out, hearth_sampling *sampling)
 {
     for (size_t i = 0; i < N_NUMBERS; i++) {
         const double value = number_at(defaults, numbers[i].from);
 
         if (!isnan(value))
-            put(&numbers[i], value, &out->sampling);
+            put(&numbers[i], value, sampling);
     }
     if (!isnan(defaults->n_predict))
         out->n_predict = defaults->n_predict > 0 ? (int32_t)defaults->n_predict : -1;
     if (!isnan(defaults->seed))
-        out->sampling.seed = (uint64_t)defaults->seed;
+        sampling->seed = (uint64_t)defaults->seed;
     if (defaults->n_stop > 0) {
         out->stop = defaults->stop;
         out->n_stop = defaults->n_stop;

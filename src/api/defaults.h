@@ -68,7 +68,7 @@ hth_api_defaults hth_api_defaults_of_config(const char *text, size_t n_bytes);
  * Write all but system prompt, reasoning and template values into *out, which has the values of those that are missing;
  * what it points to afterwards is the defaults'.
  */
-void hth_api_defaults_fill(const hth_api_defaults *defaults, hearth_request *out);
+void hth_api_defaults_fill(const hth_api_defaults *defaults, hearth_request *out, hearth_sampling *sampling);
 
 /* A JSON object of variables for a template, none of which is the server's to give? False with a message. */
 bool hth_api_template_values_check(const char *text, hearth_error *err);

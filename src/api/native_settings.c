@@ -18,7 +18,7 @@ static json_t *window(uint32_t n)
 
 json_t *hth_api_native_settings(const hearth_request *request)
 {
-    const hearth_sampling *s = &request->sampling;
+    const hearth_sampling *s = request->sampling;
     json_t *settings = json_object(), *stop = json_array();
 
     json_object_set_new(settings, "seed", json_integer((json_int_t)s->seed));

@@ -105,7 +105,7 @@ void hth_api_normalize(hth_api_parse *parse)
         conversation->n_turns--;
         return;
     }
-    turns = hth_api_allocate(parse, conversation->n_turns, sizeof(*turns));
+    turns = hth_api_allocate_structs(parse, conversation->n_turns, sizeof(*turns));
     if (!turns)
         return; /* which is said */
     memcpy(turns, conversation->turns, conversation->n_turns * sizeof(*turns));

@@ -140,8 +140,10 @@ void hth_api_ollama_load_write(const hearth_model_info *info, const hth_api_requ
 /* What the model's tokens and its template can do; the template is used to find out. */
 static json_t *capabilities_json(hearth_model *model)
 {
-    static const hearth_chat_turn turn = { .role = "user", .content = "Hi" };
-    static const hearth_chat_tool tool = { .name = "look", .parameters = "{\"type\":\"object\",\"properties\":{}}" };
+    static const hearth_chat_turn turn = { .struct_size = sizeof(hearth_chat_turn), .role = "user", .content = "Hi" };
+    static const hearth_chat_tool tool = { .struct_size = sizeof(hearth_chat_tool),
+                                           .name = "look",
+                                           .parameters = "{\"type\":\"object\",\"properties\":{}}" };
     hearth_conversation conversation = hearth_conversation_default();
     hearth_chat_prompt prompt = { .text = NULL };
     json_t *capabilities = json_pack("[s]", "completion");

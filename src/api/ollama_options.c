@@ -126,7 +126,7 @@ static void parse_format(hth_api_parse *parse)
     if (parse->request->is_chat)
         parse->request->conversation.json_schema = schema;
     else
-        parse->request->options.sampling.json_schema = schema;
+        parse->request->sampling.json_schema = schema;
 }
 
 static void parse_logprobs(hth_api_parse *parse)

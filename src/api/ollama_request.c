@@ -99,7 +99,7 @@ typedef struct open_calls {
 static bool open_calls_of(hth_api_parse *parse, hearth_chat_turn *turn, open_calls *open)
 {
     size_t n = turn->n_calls;
-    hearth_chat_call *calls = hth_api_allocate(parse, n, sizeof(*calls));
+    hearth_chat_call *calls = hth_api_allocate_structs(parse, n, sizeof(*calls));
     bool *has_result = hth_api_allocate(parse, n, sizeof(*has_result));
 
     if (!calls || !has_result)
@@ -170,7 +170,7 @@ static void parse_messages(hth_api_parse *parse)
         parse->request->is_load = true;
         return;
     }
-    turns = hth_api_allocate(parse, n, sizeof(*turns));
+    turns = hth_api_allocate_structs(parse, n, sizeof(*turns));
     for (size_t i = 0; turns && i < n && parse->error->kind == HTH_API_NO_ERROR; i++) {
         char path[HTH_PATH_BYTES];
         hth_fields fields;
@@ -218,7 +218,7 @@ static void parse_raw(hth_api_parse *parse, const char *prompt)
 static void parse_question(hth_api_parse *parse, const char *prompt)
 {
     hth_api_request *request = parse->request;
-    hearth_chat_turn *turns = hth_api_allocate(parse, 2, sizeof(*turns));
+    hearth_chat_turn *turns = hth_api_allocate_structs(parse, 2, sizeof(*turns));
     json_t *context = hth_fields_array(&parse->body, "context", CONTEXT_TOKENS_MAX);
     const char *system = NULL;
     size_t n = 0;
@@ -227,8 +227,8 @@ static void parse_question(hth_api_parse *parse, const char *prompt)
         return;
     hth_fields_string(&parse->body, "system", TEXT_BYTES_MAX, &system);
     if (system && *system)
-        turns[n++] = (hearth_chat_turn){ .role = "system", .content = system };
-    turns[n++] = (hearth_chat_turn){ .role = "user", .content = prompt };
+        turns[n++] = (hearth_chat_turn){ .struct_size = sizeof(hearth_chat_turn), .role = "system", .content = system };
+    turns[n++] = (hearth_chat_turn){ .struct_size = sizeof(hearth_chat_turn), .role = "user", .content = prompt };
     request->is_chat = true;
     request->wants_context = true;
     request->conversation.turns = turns;

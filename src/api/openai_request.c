@@ -146,7 +146,7 @@ void hth_api_parse_calls(hth_api_parse *parse, const hth_fields *fields, hearth_
 
     if (!array)
         return;
-    calls = hth_api_allocate(parse, json_array_size(array), sizeof(*calls));
+    calls = hth_api_allocate_structs(parse, json_array_size(array), sizeof(*calls));
     for (size_t i = 0; calls && i < json_array_size(array) && parse->error->kind == HTH_API_NO_ERROR; i++) {
         char path[HTH_PATH_BYTES];
         hth_fields call = hth_fields_inside(&parse->body, json_array_get(array, i), path);
@@ -219,7 +219,7 @@ static void parse_messages(hth_api_parse *parse)
         return;
     if (json_array_size(array) == 0)
         hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "messages", "'messages' is empty; give at least one message");
-    turns = hth_api_allocate(parse, json_array_size(array), sizeof(*turns));
+    turns = hth_api_allocate_structs(parse, json_array_size(array), sizeof(*turns));
     for (size_t i = 0; turns && i < json_array_size(array) && parse->error->kind == HTH_API_NO_ERROR; i++) {
         char path[HTH_PATH_BYTES];
         hth_fields fields;
@@ -372,7 +372,7 @@ void hth_api_parse_tools(hth_api_parse *parse)
     if (is_old)
         array = hth_fields_array(&parse->body, name, TOOLS_MAX);
     if (array) {
-        tools = hth_api_allocate(parse, json_array_size(array), sizeof(*tools));
+        tools = hth_api_allocate_structs(parse, json_array_size(array), sizeof(*tools));
         for (size_t i = 0; tools && i < json_array_size(array) && parse->error->kind == HTH_API_NO_ERROR; i++) {
             char path[HTH_PATH_BYTES];
             hth_fields fields;

@@ -18,6 +18,7 @@ void hth_api_prepared_deinit(hth_api_prepared *prepared)
     free(prepared->biases);
     free(prepared->stop);
     free(prepared->requests);
+    free(prepared->samplings);
     *prepared = (hth_api_prepared){ .n_requests = 0 };
 }
 
@@ -87,10 +88,8 @@ static bool render(hearth_model *model, const hth_api_request *request, hearth_c
     return render_once(model, &request->conversation, out, notes, error);
 }
 
-static void put_chat(const hth_api_request *from, const hearth_chat_prompt *chat, hearth_request *to)
+static void put_chat(const hth_api_request *from, const hearth_chat_prompt *chat, hearth_sampling *sampling)
 {
-    hearth_sampling *sampling = &to->sampling;
-
     sampling->shown_tokens = chat->shown_tokens;
     sampling->n_shown_tokens = chat->n_shown_tokens;
     if (chat->grammar) {
@@ -255,8 +254,9 @@ static bool make_prompts(hearth_model *model, uint32_t n_ctx, const hth_api_requ
     size_t n = request->is_chat ? 1 : request->n_prompts;
 
     prepared->requests = calloc(n, sizeof(*prepared->requests));
+    prepared->samplings = calloc(n, sizeof(*prepared->samplings));
     prepared->prompts = calloc(n, sizeof(*prepared->prompts));
-    if (!prepared->requests || !prepared->prompts)
+    if (!prepared->requests || !prepared->samplings || !prepared->prompts)
         return no_memory(error);
     prepared->n_requests = n;
     for (size_t i = 0; i < n; i++) {
@@ -301,7 +301,7 @@ static void cut_length(uint32_t n_ctx, hearth_request *request)
 static bool check_options(const hearth_model_info *info, const hth_api_request *request, const hth_api_prompt *prompt,
                           hth_api_error *error)
 {
-    const hearth_sampling *sampling = &request->options.sampling;
+    const hearth_sampling *sampling = &request->sampling;
     const char *param = request->is_chat ? "messages" : "prompt";
 
     for (size_t i = 0; i < sampling->n_logit_bias; i++)
@@ -352,7 +352,7 @@ static bool add_text_bias(hearth_model *model, const hth_api_text_bias *of, hear
 static bool join_biases(hearth_model *model, const hth_api_request *request, hth_api_prepared *prepared,
                         hth_api_error *error)
 {
-    const hearth_sampling *sampling = &request->options.sampling;
+    const hearth_sampling *sampling = &request->sampling;
     size_t n = sampling->n_logit_bias;
 
     if (request->n_text_biases == 0)
@@ -367,8 +367,8 @@ static bool join_biases(hearth_model *model, const hth_api_request *request, hth
             !add_text_bias(model, &request->text_biases[i], prepared->biases, &n, error))
             return false;
     for (size_t i = 0; i < prepared->n_requests; i++) {
-        prepared->requests[i].sampling.logit_bias = prepared->biases;
-        prepared->requests[i].sampling.n_logit_bias = n;
+        prepared->samplings[i].logit_bias = prepared->biases;
+        prepared->samplings[i].n_logit_bias = n;
     }
     return true;
 }
@@ -386,21 +386,24 @@ static bool make_requests(const hearth_model_info *info, const hth_api_request *
     for (size_t i = 0; i < prepared->n_requests; i++) {
         const hth_api_prompt *prompt = prepared->prompts[i];
         hearth_request *one = &prepared->requests[i];
+        hearth_sampling *sampling = &prepared->samplings[i];
 
         if (!check_options(info, request, prompt, error))
             return false;
         *one = request->options;
+        *sampling = request->sampling;
+        one->sampling = sampling;
         one->stop = prepared->stop;
         one->n_stop = request->options.n_stop + prepared->chat.n_stop;
         if (!request->has_seed)
-            one->sampling.seed = seed;
-        one->sampling.seed += i * one->n; /* each reply its own */
+            sampling->seed = seed;
+        sampling->seed += i * one->n; /* each reply its own */
         if (request->is_chat)
-            put_chat(request, &prepared->chat, one);
+            put_chat(request, &prepared->chat, sampling);
         one->tokens = prompt->tokens;
         one->n_tokens = prompt->n_tokens;
-        cut_window(info->n_ctx, &one->sampling.repeat_last_n);
-        cut_window(info->n_ctx, &one->sampling.dry_last_n);
+        cut_window(info->n_ctx, &sampling->repeat_last_n);
+        cut_window(info->n_ctx, &sampling->dry_last_n);
         cut_length(info->n_ctx, one);
     }
     return true;

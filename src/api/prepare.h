@@ -10,8 +10,9 @@
 #include "api/prompt.h"
 
 typedef struct hth_api_prepared {
-    hearth_chat_prompt chat;  /* of a conversation; a prompt's, which owns it */
-    hearth_request *requests; /* [n_requests], one a prompt, each with options.n replies */
+    hearth_chat_prompt chat;    /* of a conversation; a prompt's, which owns it */
+    hearth_request *requests;   /* [n_requests], one a prompt, each with options.n replies */
+    hearth_sampling *samplings; /* [n_requests], theirs */
     size_t n_requests;
     hearth_logit_bias *biases; /* with those of texts; NULL: the request has none of these */
     const char **stop;         /* what requests point to, like these */

@@ -109,7 +109,7 @@ static bool is_last(const folded *f, const char *role)
  */
 static bool fold(const hearth_conversation *conversation, folded *f)
 {
-    static const hearth_chat_turn user = { .role = "user" };
+    static const hearth_chat_turn user = { .struct_size = sizeof(hearth_chat_turn), .role = "user" };
     size_t n_parts = 0, capacity = 0;
 
     for (size_t i = 0; i < conversation->n_turns; i++)
@@ -157,7 +157,7 @@ char *hth_api_described_parameters(const char *description, const char *paramete
 static bool goes_through(hearth_model *model, const hearth_conversation *conversation, const hearth_chat_tool *tools,
                          size_t n_tools)
 {
-    static const hearth_chat_turn hello = { .role = "user", .content = "x" };
+    static const hearth_chat_turn hello = { .struct_size = sizeof(hearth_chat_turn), .role = "user", .content = "x" };
     hearth_conversation probe = *conversation;
     hearth_chat_prompt prompt = { .text = NULL };
     hearth_status status;

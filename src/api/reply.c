@@ -471,11 +471,11 @@ void hth_api_reply_done(hth_api_reply *reply, size_t i, const hearth_result *res
         hth_api_reply_fail(reply, &error, out);
         return;
     }
-    choice->stats = result->stats;
+    choice->stats = *result->stats;
     choice->finish = result->finish_reason;
     choice->stop_text = stop_text(reply, result);
-    choice->n_prompt = result->stats.prompt_tokens;
-    choice->n_restored = result->stats.cached_tokens;
+    choice->n_prompt = result->stats->prompt_tokens;
+    choice->n_restored = result->stats->cached_tokens;
     /* What was not told piece by piece. */
     if (result->n_bytes > choice->n_text)
         feed(reply, choice, result->text + choice->n_text, result->n_bytes - choice->n_text, false, out);

@@ -72,6 +72,15 @@ void *hth_api_allocate(hth_api_parse *parse, size_t n, size_t size)
     return memory->bytes;
 }
 
+void *hth_api_allocate_structs(hth_api_parse *parse, size_t n, size_t size)
+{
+    char *structs = hth_api_allocate(parse, n, size);
+
+    for (size_t i = 0; structs && i < n; i++)
+        memcpy(structs + i * size, &size, sizeof(size));
+    return structs;
+}
+
 const char *hth_api_json_text(hth_api_parse *parse, const json_t *value)
 {
     size_t n = json_dumpb(value, NULL, 0, JSON_COMPACT | JSON_ENCODE_ANY);
@@ -371,6 +380,7 @@ hth_api_request *hth_api_request_parse_with(hth_api_kind kind, const char *body,
     }
     request->kind = kind;
     request->options = hearth_request_default();
+    request->sampling = hearth_sampling_default();
     request->conversation = hearth_conversation_default();
     request->slot = -1;
     if ((kind == HTH_API_OLLAMA_SHOW || kind == HTH_API_SLOT) && n_bytes == 0) { /* GET, and a slot to be erased */

@@ -97,7 +97,8 @@ typedef struct hth_api_request {
     const hth_api_text_prompt *prompts; /* [n_prompts] */
     size_t n_prompts;
     const char *suffix;     /* the prompt is followed by this text, and the reply is to stand between; NULL: none */
-    hearth_request options; /* everything but the prompt and callbacks; what it points to is the request's */
+    hearth_request options; /* everything but the prompt, sampling and callbacks; what it points to is the request's */
+    hearth_sampling sampling;
     bool has_seed;
     bool stream;
     bool include_usage;       /* OpenAI: a last chunk with it */
@@ -114,9 +115,9 @@ typedef struct hth_api_request {
     bool wants_context;          /* Ollama: prompt and reply as tokens, at the reply's end */
     const hearth_token *context; /* [n_context], what came before the conversation */
     size_t n_context;
-    bool is_json; /* the content is to be JSON by options.sampling.json_schema, "any object" where it says so */
+    bool is_json; /* the content is to be JSON by sampling.json_schema, "any object" where it says so */
 
-    const hth_api_text_bias *text_biases; /* [n_text_biases], besides those of options.sampling */
+    const hth_api_text_bias *text_biases; /* [n_text_biases], besides those of sampling */
     size_t n_text_biases;
     json_int_t slot; /* id_slot, the number that the client wants to find its tokens under; -1: any */
 

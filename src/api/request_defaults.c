@@ -27,7 +27,7 @@ void hth_api_defaults_begin(hth_api_parse *parse)
 
     if (!parse->defaults)
         return;
-    hth_api_defaults_fill(parse->defaults, &request->options);
+    hth_api_defaults_fill(parse->defaults, &request->options, &request->sampling);
     request->has_seed = !isnan(parse->defaults->seed);
     parse->reasoning = reasoning_of(parse->defaults);
     request->conversation.no_thinking = parse->reasoning == HTH_API_REASONING_OFF;
@@ -44,7 +44,7 @@ static bool has_system(const hearth_conversation *conversation)
 static void add_system(hth_api_parse *parse)
 {
     hearth_conversation *conversation = &parse->request->conversation;
-    hearth_chat_turn *turns = hth_api_allocate(parse, conversation->n_turns + 1, sizeof(*turns));
+    hearth_chat_turn *turns = hth_api_allocate_structs(parse, conversation->n_turns + 1, sizeof(*turns));
 
     if (!turns)
         return;

@@ -22,6 +22,8 @@ typedef struct hth_api_parse {
 
 /* Zeroed memory for n items of a size, which lives as long as the request. NULL, with the error filled, without memory. */
 void *hth_api_allocate(hth_api_parse *parse, size_t n, size_t size);
+/* The same for structs of the library, which begin with their size: that is set. */
+void *hth_api_allocate_structs(hth_api_parse *parse, size_t n, size_t size);
 /* A copy of JSON text of value, terminated. */
 const char *hth_api_json_text(hth_api_parse *parse, const json_t *value);
 /* The same of a schema, within its limit; NULL, with the error filled, beyond it. */

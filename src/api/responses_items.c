@@ -103,7 +103,7 @@ static void add_call(hth_api_parse *parse, hth_api_turns *turns, const hearth_ch
 
     /* Room for a power of two, doubled when it is full. */
     if ((turn->n_calls & (turn->n_calls - 1)) == 0) {
-        calls = hth_api_allocate(parse, turn->n_calls ? 2 * turn->n_calls : 1, sizeof(*calls));
+        calls = hth_api_allocate_structs(parse, turn->n_calls ? 2 * turn->n_calls : 1, sizeof(*calls));
         if (!calls)
             return;
         if (turn->n_calls > 0)
@@ -130,7 +130,7 @@ static void parse_call_head(hth_api_parse *parse, const hth_fields *fields, hear
 static void parse_call(hth_api_parse *parse, const hth_fields *fields, hth_api_turns *turns)
 {
     static const char *const known[] = { "type", "id", "call_id", "name", "namespace", "arguments", "status", NULL };
-    hearth_chat_call call = { .arguments = "" };
+    hearth_chat_call call = { .struct_size = sizeof(hearth_chat_call), .arguments = "" };
 
     hth_fields_rest(fields, known);
     parse_call_head(parse, fields, &call);
@@ -146,7 +146,7 @@ static void parse_custom_call(hth_api_parse *parse, const hth_fields *fields, ht
 {
     static const char *const known[] = { "type", "id", "call_id", "name", "namespace", "input", "status", NULL };
     const char *input = "";
-    hearth_chat_call call = { .name = NULL };
+    hearth_chat_call call = { .struct_size = sizeof(hearth_chat_call), .name = NULL };
     json_t *arguments;
 
     hth_fields_rest(fields, known);
@@ -162,7 +162,7 @@ static void parse_custom_call(hth_api_parse *parse, const hth_fields *fields, ht
 /* The texts of an array of parts, one behind the other; NULL: none. */
 static const char *joined(hth_api_parse *parse, const hth_fields *fields, const char *name)
 {
-    hearth_chat_turn texts = { .content = NULL };
+    hearth_chat_turn texts = { .struct_size = sizeof(hearth_chat_turn), .content = NULL };
     hth_api_joined all = { .text = NULL };
 
     if (!json_is_array(hth_fields_any(fields, name)))
@@ -204,7 +204,7 @@ static void parse_message(hth_api_parse *parse, const hth_fields *fields, bool i
 {
     static const char *const roles[] = { "system", "developer", "user", "assistant", NULL };
     static const char *const known[] = { "type", "id", "role", "content", "status", "phase", "name", NULL };
-    hearth_chat_turn turn = { .role = NULL }, *into;
+    hearth_chat_turn turn = { .struct_size = sizeof(hearth_chat_turn), .role = NULL }, *into;
     char path[HTH_PATH_BYTES];
 
     hth_fields_rest(fields, known);
@@ -233,7 +233,7 @@ static void parse_message(hth_api_parse *parse, const hth_fields *fields, bool i
 static void parse_output(hth_api_parse *parse, const hth_fields *fields, hth_api_turns *turns)
 {
     static const char *const known[] = { "type", "id", "call_id", "output", "status", "name", NULL };
-    hearth_chat_turn turn = { .role = "tool" };
+    hearth_chat_turn turn = { .struct_size = sizeof(hearth_chat_turn), .role = "tool" };
 
     hth_fields_rest(fields, known);
     hth_fields_require(fields, "call_id");
@@ -270,7 +270,8 @@ static void parse_item(hth_api_parse *parse, const hth_fields *fields, bool is_l
 
 void hth_api_turns_add(hth_api_turns *turns, const char *role, const char *text)
 {
-    turns->turns[turns->n++] = (hearth_chat_turn){ .role = role, .content = text };
+    turns->turns[turns->n++] =
+        (hearth_chat_turn){ .struct_size = sizeof(hearth_chat_turn), .role = role, .content = text };
     turns->is_open = false;
 }
 

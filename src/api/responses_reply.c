@@ -236,12 +236,12 @@ json_t *hth_api_responses_object(const hth_api_reply *reply, const char *status,
     json_object_set_new(object, "safety_identifier", given(reply, "safety_identifier", json_null()));
     json_object_set_new(object, "service_tier", json_string("default"));
     json_object_set_new(object, "store", json_boolean(reply->request->responses->is_kept));
-    json_object_set_new(object, "temperature", rounded(options->sampling.temperature));
+    json_object_set_new(object, "temperature", rounded(reply->request->sampling.temperature));
     json_object_set_new(object, "text", text_asked(reply));
     json_object_set_new(object, "tool_choice", given(reply, "tool_choice", json_string("auto")));
     json_object_set_new(object, "tools", given(reply, "tools", json_array()));
     json_object_set_new(object, "top_logprobs", json_integer(options->n_top_logprobs));
-    json_object_set_new(object, "top_p", rounded(options->sampling.top_p));
+    json_object_set_new(object, "top_p", rounded(reply->request->sampling.top_p));
     json_object_set_new(object, "truncation", json_string("disabled"));
     json_object_set_new(object, "usage", json_null());
     json_object_set_new(object, "user", given(reply, "user", json_null()));

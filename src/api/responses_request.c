@@ -112,7 +112,7 @@ static void parse_input(hth_api_parse *parse, hth_api_responses *responses)
     items = read_input(parse, json_array_size(before));
     if (parse->error->kind == HTH_API_NO_ERROR)
         turns.turns =
-            hth_api_allocate(parse, json_array_size(before) + json_array_size(items) + 1, sizeof(*turns.turns));
+            hth_api_allocate_structs(parse, json_array_size(before) + json_array_size(items) + 1, sizeof(*turns.turns));
     if (turns.turns) {
         if (instructions && *instructions)
             hth_api_turns_add(&turns, "system", instructions);

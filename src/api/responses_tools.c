@@ -175,7 +175,7 @@ static bool is_named(const hth_api_responses_tool *tool, const json_t *named)
 static void narrow(hth_api_parse *parse, const hth_api_responses *responses, const json_t *names)
 {
     hearth_conversation *conversation = &parse->request->conversation;
-    hearth_chat_tool *some = hth_api_allocate(parse, conversation->n_tools, sizeof(*some));
+    hearth_chat_tool *some = hth_api_allocate_structs(parse, conversation->n_tools, sizeof(*some));
     size_t n = 0;
 
     for (size_t i = 0; some && responses->tools && i < conversation->n_tools; i++)
@@ -274,7 +274,7 @@ void hth_api_parse_responses_tools(hth_api_parse *parse, hth_api_responses *resp
     if (parse->error->kind != HTH_API_NO_ERROR)
         return;
     if (n > 0) {
-        tools.offered = hth_api_allocate(parse, n, sizeof(*tools.offered));
+        tools.offered = hth_api_allocate_structs(parse, n, sizeof(*tools.offered));
         tools.names = tools.offered ? hth_api_allocate(parse, n, sizeof(*tools.names)) : NULL;
         tools.n_max = n;
     }

@@ -30,7 +30,7 @@ static void parse_window(const hth_fields *body, const char *name, uint32_t *out
 
 static void parse_breakers(hth_api_parse *parse)
 {
-    hearth_sampling *sampling = &parse->request->options.sampling;
+    hearth_sampling *sampling = &parse->request->sampling;
     json_t *value = hth_fields_any(&parse->body, "dry_sequence_breakers"), *array = value;
     const char **breakers;
     size_t n;
@@ -62,7 +62,7 @@ static void parse_breakers(hth_api_parse *parse)
 
 void hth_api_parse_chain(hth_api_parse *parse, double temperature_max)
 {
-    hearth_sampling *s = &parse->request->options.sampling;
+    hearth_sampling *s = &parse->request->sampling;
     const hth_fields *body = &parse->body;
     json_int_t top_k = s->top_k, mirostat = 0;
 
@@ -222,8 +222,8 @@ void hth_api_parse_logit_bias(hth_api_parse *parse, double limit)
         if (!add_member(&b, name, value))
             return;
     }
-    request->options.sampling.logit_bias = b.tokens;
-    request->options.sampling.n_logit_bias = b.n_tokens;
+    request->sampling.logit_bias = b.tokens;
+    request->sampling.n_logit_bias = b.n_tokens;
     request->text_biases = b.texts;
     request->n_text_biases = b.n_texts;
 }
@@ -232,9 +232,10 @@ void hth_api_parse_logit_bias(hth_api_parse *parse, double limit)
 
 static void parse_triggers(hth_api_parse *parse)
 {
-    hearth_sampling *sampling = &parse->request->options.sampling;
+    hearth_sampling *sampling = &parse->request->sampling;
     json_t *array = hth_fields_array(&parse->body, "grammar_triggers", TRIGGERS_MAX);
-    hearth_trigger *triggers = array ? hth_api_allocate(parse, json_array_size(array), sizeof(*triggers)) : NULL;
+    hearth_trigger *triggers =
+        array ? hth_api_allocate_structs(parse, json_array_size(array), sizeof(*triggers)) : NULL;
 
     for (size_t i = 0; triggers && i < json_array_size(array); i++) {
         hth_fields fields = hth_fields_inside(&parse->body, json_array_get(array, i), "grammar_triggers.");
@@ -280,7 +281,7 @@ const char *hth_api_parse_schema(hth_api_parse *parse, const hth_fields *fields,
 
 void hth_api_parse_grammar(hth_api_parse *parse)
 {
-    hearth_sampling *sampling = &parse->request->options.sampling;
+    hearth_sampling *sampling = &parse->request->sampling;
     const char *schema = hth_api_parse_schema(parse, &parse->body, "json_schema");
 
     if (!schema)

@@ -6,6 +6,7 @@
  * the file and reserve a slab; bring the bytes; check them and make the row visible.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/os.h"
 #include "cache/cache_inside.h"

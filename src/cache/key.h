@@ -8,6 +8,8 @@
 #ifndef HTH_CACHE_KEY_H
 #define HTH_CACHE_KEY_H
 
+#include <string.h>
+
 #include "base/hash.h"
 
 #define HTH_KEY_BYTES 32

@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     CANDIDATES_MAX = 128, /* children of one prefix that a tier compares token by token */

@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { BUCKETS_MIN = 64, ROWS_A_BUCKET = 2 };
 

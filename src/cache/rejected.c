@@ -3,6 +3,8 @@
  */
 #include "cache/rejected.h"
 
+#include <string.h>
+
 void hth_rejected_init(hth_rejected *rejected)
 {
     pthread_mutex_init(&rejected->lock, NULL);

@@ -10,12 +10,16 @@ static char *render_thinking(hearth_model *model, const hth_api_defaults *how, c
                              size_t n, hearth_error *err)
 {
     hearth_conversation conversation = hearth_conversation_default();
-    hearth_chat_turn turns[2] = { { .role = messages[0].role, .content = messages[0].content } };
+    hearth_chat_turn turns[2] = {
+        { .struct_size = sizeof(hearth_chat_turn), .role = messages[0].role, .content = messages[0].content }
+    };
     hearth_chat_prompt prompt;
     char *text;
 
     if (n > 1)
-        turns[1] = (hearth_chat_turn){ .role = messages[1].role, .content = messages[1].content };
+        turns[1] = (hearth_chat_turn){ .struct_size = sizeof(hearth_chat_turn),
+                                       .role = messages[1].role,
+                                       .content = messages[1].content };
     conversation.turns = turns;
     conversation.n_turns = n;
     conversation.no_thinking = how->reasoning == HTH_API_REASONING_OFF;

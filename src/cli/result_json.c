@@ -44,7 +44,7 @@ static json_t *logprobs_json(const hearth_result *result, hearth_model *model)
     const hearth_logprob *logprob = result->logprobs;
     json_t *list = json_array();
 
-    for (uint32_t i = 0; i < result->stats.completion_tokens; i++) {
+    for (uint32_t i = 0; i < result->stats->completion_tokens; i++) {
         json_t *object = logprob_json(logprob++, model);
         json_t *top = json_array();
 
@@ -58,7 +58,7 @@ static json_t *logprobs_json(const hearth_result *result, hearth_model *model)
 
 json_t *hth_result_json(const hearth_result *result, hearth_model *model, uint64_t seed)
 {
-    const hearth_stats *stats = &result->stats;
+    const hearth_stats *stats = result->stats;
     json_t *object = json_object();
 
     json_object_set_new(object, "text", json_stringn(result->text ? result->text : "", result->n_bytes));

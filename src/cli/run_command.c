@@ -80,11 +80,11 @@ static bool read_grammar_files(hth_run *run)
 
     if (options->grammar_file) {
         run->grammar = hth_text_file_read(options->grammar_file);
-        options->request.sampling.grammar = run->grammar;
+        options->sampling.grammar = run->grammar;
     }
     if (options->json_schema_file) {
         run->json_schema = hth_text_file_read(options->json_schema_file);
-        options->request.sampling.json_schema = run->json_schema;
+        options->sampling.json_schema = run->json_schema;
     }
     return !run->grammar == !options->grammar_file && !run->json_schema == !options->json_schema_file;
 }
@@ -127,7 +127,7 @@ static bool open_and_load(hth_run *run)
 
 static void choose_seed(hth_run *run)
 {
-    uint64_t *seed = &run->options.request.sampling.seed;
+    uint64_t *seed = &run->options.sampling.seed;
 
     if (run->options.has_seed)
         return;

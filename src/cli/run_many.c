@@ -27,7 +27,6 @@
 #include "cli/result_json.h"
 #include "cli/prompt_render.h"
 #include "cli/run.h"
-#include "models/result_copy.h"
 
 enum {
     WINDOW_FACTOR = 8,    /* prompts that are read and not written, for each that runs */
@@ -40,7 +39,7 @@ typedef struct many many;
 
 typedef struct reply {
     uint64_t request_id;
-    hearth_result result; /* a copy */
+    const hearth_result *result; /* a reference */
 } reply;
 
 /* A prompt between its line and its results. */
@@ -114,7 +113,7 @@ static void take_result(uint64_t id, const hearth_result *result, void *user_dat
     pthread_mutex_lock(&m->lock);
     r = &it->replies[it->n_done++];
     r->request_id = id;
-    hth_result_copy(&r->result, result);
+    r->result = hearth_result_ref(result);
     if (it->n_done == it->n)
         m->n_in_flight--;
     /* Under the lock: who finds the last result without being woken ends, and closes the pipe. */
@@ -214,7 +213,7 @@ static void begin(many *m, const char *text, size_t n, uint64_t number)
     }
     it->id = json_incref(m->line.id);
     it->n = m->line.options.request.n;
-    it->seed = m->line.options.request.sampling.seed;
+    it->seed = m->line.options.sampling.seed;
     it->replies = calloc(it->n, sizeof(*it->replies));
     m->tokenize_flags = m->line.options.request.tokenize_flags;
     if (it->replies)
@@ -290,9 +289,9 @@ static bool write_reply(many *m, const item *it, uint32_t index, const hearth_re
 {
     char where[WHERE_BYTES];
 
-    m->prompt_tokens += result->stats.prompt_tokens;
-    m->cached_tokens += result->stats.cached_tokens;
-    m->completion_tokens += result->stats.completion_tokens;
+    m->prompt_tokens += result->stats->prompt_tokens;
+    m->cached_tokens += result->stats->cached_tokens;
+    m->completion_tokens += result->stats->completion_tokens;
     if (result->status != HEARTH_OK && result->status != HEARTH_CANCELLED) {
         where_of(m, it, where);
         (void)fprintf(stderr, "hearth: %s: %s\n", where, result->error.message); /* nowhere else to say it */
@@ -307,7 +306,7 @@ static void count(many *m, const item *it)
     bool whole = true, failed = it->failure.status != HEARTH_OK, said = false;
 
     for (uint32_t i = 0; i < it->n && !failed; i++) {
-        const hearth_result *result = &it->replies[i].result;
+        const hearth_result *result = it->replies[i].result;
 
         whole = whole && is_whole(result);
         failed = result->status != HEARTH_OK && result->status != HEARTH_CANCELLED;
@@ -342,8 +341,8 @@ static void write_item(many *m, item *it)
         written = it->failure.status == HEARTH_OK || write_failure(m, it);
     for (uint32_t i = 0; it->failure.status == HEARTH_OK && i < it->n; i++) {
         if (!m->output_failed)
-            written = write_reply(m, it, i, &it->replies[i].result) && written;
-        hearth_result_free(&it->replies[i].result);
+            written = write_reply(m, it, i, it->replies[i].result) && written;
+        hearth_result_unref(it->replies[i].result);
     }
     if (!written) {
         (void)fprintf(stderr, "hearth: cannot write to standard output: %s\n", strerror(errno));

@@ -17,11 +17,10 @@
 #include "cli/prompt_render.h"
 #include "cli/run.h"
 #include "cli/text_file.h"
-#include "models/result_copy.h"
 
 typedef struct reply {
     bool done;
-    hearth_result result; /* a copy */
+    const hearth_result *result; /* a reference */
 } reply;
 
 typedef struct one {
@@ -76,7 +75,7 @@ static void take_result(uint64_t id, const hearth_result *result, void *user_dat
 
     pthread_mutex_lock(&o->lock); /* free once the id is known */
     r = &o->replies[id - o->request_id];
-    hth_result_copy(&r->result, result);
+    r->result = hearth_result_ref(result);
     r->done = true;
     pthread_cond_signal(&o->changed);
     pthread_mutex_unlock(&o->lock);
@@ -96,7 +95,7 @@ static void cancel(void *user_data)
 
 static void print_statistics(const hearth_result *result)
 {
-    const hearth_stats *stats = &result->stats;
+    const hearth_stats *stats = result->stats;
     char key[65];
     char from[48] = "";
 
@@ -120,7 +119,7 @@ static bool has_outcome(const hearth_result *result)
 static bool write_json(const one *o, uint32_t index, const hearth_result *result)
 {
     uint64_t first_ns = o->first_text_ns ? o->first_text_ns : hth_os_monotonic_ns();
-    json_t *object = hth_result_json(result, o->run->model, o->run->options.request.sampling.seed + index);
+    json_t *object = hth_result_json(result, o->run->model, o->run->options.sampling.seed + index);
 
     json_object_set_new(object, "since_start_ms", hth_milliseconds_json((double)(first_ns - o->run->begin_ns) / 1e6));
     json_object_set_new(object, "load_ms", hth_milliseconds_json(o->run->load_ms));
@@ -135,7 +134,7 @@ static bool write_text(const one *o, uint32_t index, const hearth_result *result
 
     if (o->n > 1) {
         (void)fprintf(stderr, "--- reply %" PRIu32 " of %" PRIu32 ", seed %" PRIu64 " ---\n", index + 1, o->n,
-                      o->run->options.request.sampling.seed + index); /* only a display */
+                      o->run->options.sampling.seed + index); /* only a display */
         written = result->n_bytes == 0 || fwrite(result->text, 1, result->n_bytes, stdout) == result->n_bytes;
     }
     if (result->n_bytes > 0 && result->text[result->n_bytes - 1] != '\n')
@@ -161,7 +160,7 @@ static bool conclude(const one *o, uint32_t index, const hearth_result *result)
         (void)fprintf(stderr, "hearth: %s\n", result->error.message);
     if (!has_outcome(result))
         return false;
-    if (options->has_parent_key && result->stats.hit != HEARTH_HIT_RESUME && !options->quiet && index == 0)
+    if (options->has_parent_key && result->stats->hit != HEARTH_HIT_RESUME && !options->quiet && index == 0)
         (void)fputs(
             "hearth: warning: the prompt does not go on where --parent-key ends, or nothing is kept under it; the "
             "longest known prefix was used\n",
@@ -217,8 +216,8 @@ static bool write_replies(one *o)
             pthread_cond_wait(&o->changed, &o->lock);
         pthread_mutex_unlock(&o->lock);
         hth_progress_end(&o->run->progress);
-        ok = conclude(o, i, &o->replies[i].result) && ok;
-        hearth_result_free(&o->replies[i].result);
+        ok = conclude(o, i, o->replies[i].result) && ok;
+        hearth_result_unref(o->replies[i].result);
     }
     return ok;
 }

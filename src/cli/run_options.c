@@ -28,7 +28,7 @@ static bool read_seed(void *options, const char *shown, const char *value, heart
 
     if (!hth_value_integer(shown, value, 0, (long long)HTH_RUN_SEED_MAX, &number, err))
         return false;
-    out->request.sampling.seed = (uint64_t)number;
+    out->sampling.seed = (uint64_t)number;
     out->has_seed = true;
     return true;
 }
@@ -44,8 +44,8 @@ static bool add_breaker(void *options, const char *shown, const char *value, hea
 {
     hth_run_options *out = options;
 
-    return hth_value_add_text(out->dry_breakers, &out->request.sampling.n_dry_breakers, HTH_RUN_BREAKERS_MAX, shown,
-                              value, err);
+    return hth_value_add_text(out->dry_breakers, &out->sampling.n_dry_breakers, HTH_RUN_BREAKERS_MAX, shown, value,
+                              err);
 }
 
 static bool add_stop_token(void *options, const char *shown, const char *value, hearth_error *err)
@@ -71,7 +71,7 @@ static bool add_logit_bias(void *options, const char *shown, const char *value, 
     static const char expected[] = "TOKEN=BIAS, a token's number and what is added to its logit, such as 15=-1.5, "
                                    "15=+inf or 15=-inf";
     hth_run_options *out = options;
-    size_t *n = &out->request.sampling.n_logit_bias;
+    size_t *n = &out->sampling.n_logit_bias;
     char *end;
     long token;
     double bias;
@@ -96,7 +96,7 @@ static bool add_logit_bias(void *options, const char *shown, const char *value, 
 /* The next free trigger; NULL when there is none. */
 static hearth_trigger *next_trigger(hth_run_options *out, const char *shown, const char *value, hearth_error *err)
 {
-    size_t n = out->request.sampling.n_triggers;
+    size_t n = out->sampling.n_triggers;
 
     if (n == HTH_RUN_TRIGGERS_MAX) {
         (void)hth_value_too_many(shown, value, HTH_RUN_TRIGGERS_MAX, err);
@@ -114,8 +114,8 @@ static bool add_text_trigger(hth_run_options *out, hearth_trigger_kind kind, con
         return false;
     if (!*value)
         return hth_value_wrong(shown, value, "a text of at least one character", err);
-    *trigger = (hearth_trigger){ .kind = kind, .text = value };
-    out->request.sampling.n_triggers++;
+    *trigger = (hearth_trigger){ .struct_size = sizeof(*trigger), .kind = kind, .text = value };
+    out->sampling.n_triggers++;
     return true;
 }
 
@@ -124,10 +124,10 @@ static bool clear_triggers(hth_run_options *out, hearth_trigger_kind kind)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < out->request.sampling.n_triggers; i++)
+    for (size_t i = 0; i < out->sampling.n_triggers; i++)
         if (out->triggers[i].kind != kind)
             out->triggers[n++] = out->triggers[i];
-    out->request.sampling.n_triggers = n;
+    out->sampling.n_triggers = n;
     return true;
 }
 
@@ -153,8 +153,8 @@ static bool add_trigger_token(void *options, const char *shown, const char *valu
         return clear_triggers(out, HEARTH_TRIGGER_TOKEN);
     if (!trigger || !hth_value_i32(shown, value, 0, INT32_MAX, &token, err))
         return false;
-    *trigger = (hearth_trigger){ .kind = HEARTH_TRIGGER_TOKEN, .token = token };
-    out->request.sampling.n_triggers++;
+    *trigger = (hearth_trigger){ .struct_size = sizeof(*trigger), .kind = HEARTH_TRIGGER_TOKEN, .token = token };
+    out->sampling.n_triggers++;
     return true;
 }
 
@@ -236,56 +236,56 @@ static const hth_option rows[] = {
               "temperature, draw" },
     { "temp", 0, HTH_OPTION_FLOAT, "T",
       "temperature; 0 takes the likeliest token, always (default: the model's, or 0.8)",
-      .offset = AT(request.sampling.temperature), .low = 0, .high = 1000, .key = "temperature", .is_common = true },
+      .offset = AT(sampling.temperature), .low = 0, .high = 1000, .key = "temperature", .is_common = true },
     { "seed", 0, HTH_OPTION_OWN, "S", "draws depend on S and the position only (default: a new one each run)",
       .read = read_seed, .key = "seed", .is_common = true },
     { "top-k", 0, HTH_OPTION_I32, "K", "keep the K likeliest tokens; 0 keeps all (default: the model's, or 40)",
-      .offset = AT(request.sampling.top_k), .low = 0, .high = INT32_MAX, .key = "top_k", .is_common = true },
+      .offset = AT(sampling.top_k), .low = 0, .high = INT32_MAX, .key = "top_k", .is_common = true },
     { "top-p", 0, HTH_OPTION_FLOAT, "P", "keep the likeliest tokens that sum to P (default: the model's, or 0.95)",
-      .offset = AT(request.sampling.top_p), .low = 0, .high = 1, .key = "top_p", .is_common = true },
+      .offset = AT(sampling.top_p), .low = 0, .high = 1, .key = "top_p", .is_common = true },
     { "min-p", 0, HTH_OPTION_FLOAT, "P",
       "keep tokens at least P times as likely as the likeliest (default: the model's, or 0.05)",
-      .offset = AT(request.sampling.min_p), .low = 0, .high = 1, .key = "min_p" },
+      .offset = AT(sampling.min_p), .low = 0, .high = 1, .key = "min_p" },
     { "typical-p", 0, HTH_OPTION_FLOAT, "P", "keep the locally typical tokens that sum to P (default 1: all)",
-      .offset = AT(request.sampling.typical_p), .low = 0, .high = 1, .key = "typical_p" },
+      .offset = AT(sampling.typical_p), .low = 0, .high = 1, .key = "typical_p" },
     { "repeat-penalty", 0, HTH_OPTION_FLOAT, "X", "divide the logits of recent tokens by X (default 1: off)",
-      .offset = AT(request.sampling.repeat_penalty), .low = 0.01, .high = 1000, .key = "repeat_penalty" },
+      .offset = AT(sampling.repeat_penalty), .low = 0.01, .high = 1000, .key = "repeat_penalty" },
     { "repeat-last-n", 0, HTH_OPTION_U32, "N", "how many tokens are recent, for the three penalties (default 64)",
-      .offset = AT(request.sampling.repeat_last_n), .low = 0, .high = 65536, .key = "repeat_last_n" },
+      .offset = AT(sampling.repeat_last_n), .low = 0, .high = 65536, .key = "repeat_last_n" },
     { "frequency-penalty", 0, HTH_OPTION_FLOAT, "X",
       "subtract X for each time that a token is among the recent ones, -2 to 2 (default 0: off)",
-      .offset = AT(request.sampling.frequency_penalty), .low = -2, .high = 2, .key = "frequency_penalty" },
+      .offset = AT(sampling.frequency_penalty), .low = -2, .high = 2, .key = "frequency_penalty" },
     { "presence-penalty", 0, HTH_OPTION_FLOAT, "X",
       "subtract X once for a token among the recent ones, -2 to 2 (default 0: off)",
-      .offset = AT(request.sampling.presence_penalty), .low = -2, .high = 2, .key = "presence_penalty" },
+      .offset = AT(sampling.presence_penalty), .low = -2, .high = 2, .key = "presence_penalty" },
     { "dry-multiplier", 0, HTH_OPTION_FLOAT, "X", "DRY, against repeated phrases: how strongly (default 0: off)",
-      .offset = AT(request.sampling.dry_multiplier), .low = 0, .high = 1000, .key = "dry_multiplier" },
+      .offset = AT(sampling.dry_multiplier), .low = 0, .high = 1000, .key = "dry_multiplier" },
     { "dry-base", 0, HTH_OPTION_FLOAT, "X", "DRY: how fast the penalty grows with the phrase, from 1 on (default 1.75)",
-      .offset = AT(request.sampling.dry_base), .low = 1, .high = 1000, .key = "dry_base" },
+      .offset = AT(sampling.dry_base), .low = 1, .high = 1000, .key = "dry_base" },
     { "dry-allowed-length", 0, HTH_OPTION_U32, "N", "DRY: repetitions up to N tokens are free (default 2)",
-      .offset = AT(request.sampling.dry_allowed_length), .low = 0, .high = INT32_MAX, .key = "dry_allowed_length" },
+      .offset = AT(sampling.dry_allowed_length), .low = 0, .high = INT32_MAX, .key = "dry_allowed_length" },
     { "dry-last-n", 0, HTH_OPTION_U32, "N", "DRY: tokens to look back (default 1024)",
-      .offset = AT(request.sampling.dry_last_n), .low = 0, .high = 65536, .key = "dry_last_n" },
+      .offset = AT(sampling.dry_last_n), .low = 0, .high = 65536, .key = "dry_last_n" },
     { "dry-breaker", 0, HTH_OPTION_OWN, "TEXT",
       "DRY: TEXT ends a phrase; may be repeated (default: newline, colon, quote, asterisk)", .read = add_breaker,
       .repeats = true, .key = "dry_breakers" },
     { "xtc-probability", 0, HTH_OPTION_FLOAT, "P", "XTC, exclude top choices: how often (default 0: off)",
-      .offset = AT(request.sampling.xtc_probability), .low = 0, .high = 1, .key = "xtc_probability" },
+      .offset = AT(sampling.xtc_probability), .low = 0, .high = 1, .key = "xtc_probability" },
     { "xtc-threshold", 0, HTH_OPTION_FLOAT, "P",
       "XTC: of the tokens at least so likely, all but the least likely go (default 0.1)",
-      .offset = AT(request.sampling.xtc_threshold), .low = 0, .high = 1, .key = "xtc_threshold" },
+      .offset = AT(sampling.xtc_threshold), .low = 0, .high = 1, .key = "xtc_threshold" },
     { "logit-bias", 0, HTH_OPTION_OWN, "TOKEN=BIAS",
       "add BIAS to a token's logit; +inf: nothing else, -inf: never; may be repeated", .read = add_logit_bias,
       .repeats = true, .key = "logit_bias" },
     { .kind = HTH_OPTION_HEADING, .help = "Grammar" },
-    { "grammar", 0, HTH_OPTION_TEXT, "TEXT", "GBNF that the reply must follow", .offset = AT(request.sampling.grammar),
+    { "grammar", 0, HTH_OPTION_TEXT, "TEXT", "GBNF that the reply must follow", .offset = AT(sampling.grammar),
       .key = "grammar" },
     { "grammar-file", 0, HTH_OPTION_TEXT, "FILE", "likewise, from a file", .offset = AT(grammar_file) },
     { "json-schema", 0, HTH_OPTION_TEXT, "TEXT", "JSON schema that the reply must follow",
-      .offset = AT(request.sampling.json_schema), .key = "json_schema" },
+      .offset = AT(sampling.json_schema), .key = "json_schema" },
     { "json-schema-file", 0, HTH_OPTION_TEXT, "FILE", "likewise, from a file", .offset = AT(json_schema_file) },
     { "grammar-lazy", 0, HTH_OPTION_FLAG, NULL, "the grammar or schema binds from a trigger on",
-      .offset = AT(request.sampling.grammar_is_lazy), .key = "grammar_is_lazy" },
+      .offset = AT(sampling.grammar_is_lazy), .key = "grammar_is_lazy" },
     { "trigger-word", 0, HTH_OPTION_OWN, "TEXT", "from where the reply contains TEXT; may be repeated",
       .read = add_trigger_word, .repeats = true, .key = "trigger_words" },
     { "trigger-token", 0, HTH_OPTION_OWN, "TOKEN", "from where the token of this number was drawn; may be repeated",
@@ -384,7 +384,7 @@ static bool check_prompt(hth_run_options *out)
 
 static bool check_grammar(const hth_run_options *out)
 {
-    const hearth_sampling *sampling = &out->request.sampling;
+    const hearth_sampling *sampling = &out->sampling;
     int n_grammars = !!sampling->grammar + !!sampling->json_schema + !!out->grammar_file + !!out->json_schema_file;
 
     if (n_grammars > 1)
@@ -419,31 +419,32 @@ static void init(hth_run_options *out)
     memset(out, 0, sizeof(*out));
     hth_model_setup_init(&out->setup);
     out->request = hearth_request_default();
+    out->sampling = hearth_sampling_default();
 }
 
 void hth_run_options_recommend(int argc, char **argv, const hth_api_defaults *recommended, uint32_t n_ctx,
                                hth_run_options *options)
 {
     hth_run_options *again = malloc(sizeof(*again));
-    hearth_sampling *to = &options->request.sampling;
+    hearth_sampling *to = &options->sampling;
 
     if (!again)
         return; /* the usual values are as good */
     init(again);
-    hth_api_defaults_fill(recommended, &again->request);
-    if (again->request.sampling.repeat_last_n > HTH_API_LAST_N_MAX) /* all of the context */
-        again->request.sampling.repeat_last_n = n_ctx < HTH_API_LAST_N_MAX ? n_ctx : HTH_API_LAST_N_MAX;
+    hth_api_defaults_fill(recommended, &again->request, &again->sampling);
+    if (again->sampling.repeat_last_n > HTH_API_LAST_N_MAX) /* all of the context */
+        again->sampling.repeat_last_n = n_ctx < HTH_API_LAST_N_MAX ? n_ctx : HTH_API_LAST_N_MAX;
     /* It was read before, so it has no fault; what it says, it says over what is recommended. */
     (void)hth_option_table_parse(&table, "hearth run", argc, argv, again);
-    to->temperature = again->request.sampling.temperature;
-    to->top_k = again->request.sampling.top_k;
-    to->top_p = again->request.sampling.top_p;
-    to->min_p = again->request.sampling.min_p;
-    to->typical_p = again->request.sampling.typical_p;
-    to->repeat_penalty = again->request.sampling.repeat_penalty;
-    to->repeat_last_n = again->request.sampling.repeat_last_n;
-    to->xtc_probability = again->request.sampling.xtc_probability;
-    to->xtc_threshold = again->request.sampling.xtc_threshold;
+    to->temperature = again->sampling.temperature;
+    to->top_k = again->sampling.top_k;
+    to->top_p = again->sampling.top_p;
+    to->min_p = again->sampling.min_p;
+    to->typical_p = again->sampling.typical_p;
+    to->repeat_penalty = again->sampling.repeat_penalty;
+    to->repeat_last_n = again->sampling.repeat_last_n;
+    to->xtc_probability = again->sampling.xtc_probability;
+    to->xtc_threshold = again->sampling.xtc_threshold;
     free(again);
 }
 
@@ -473,15 +474,17 @@ bool hth_run_options_parse(int argc, char **argv, hth_run_options *out, int *exi
     return true;
 }
 
-hearth_request hth_run_options_request(const hth_run_options *options)
+hearth_request hth_run_options_request(hth_run_options *options)
 {
+    hearth_sampling *sampling = &options->sampling;
     hearth_request request = options->request;
 
     request.stop = options->stop;
     request.stop_tokens = options->stop_tokens;
     request.parent_key = options->has_parent_key ? options->parent_key : NULL;
-    request.sampling.triggers = options->triggers;
-    request.sampling.logit_bias = options->logit_bias;
-    request.sampling.dry_breakers = request.sampling.n_dry_breakers ? options->dry_breakers : NULL;
+    sampling->triggers = options->triggers;
+    sampling->logit_bias = options->logit_bias;
+    sampling->dry_breakers = sampling->n_dry_breakers ? options->dry_breakers : NULL;
+    request.sampling = sampling;
     return request;
 }

@@ -45,7 +45,8 @@ typedef struct hth_run_options {
     const char *dry_breakers[HTH_RUN_BREAKERS_MAX];
     hearth_logit_bias logit_bias[HTH_RUN_BIASES_MAX];
     hth_model_setup setup;
-    hearth_request request; /* counts of arrays, but not the arrays; without prompt and callbacks */
+    hearth_sampling sampling; /* likewise */
+    hearth_request request;   /* counts of arrays, but not the arrays; without prompt and callbacks */
 } hth_run_options;
 
 /* True when options are complete; otherwise *exit_out is the exit code and what is to be said was said. */
@@ -64,7 +65,7 @@ void hth_run_options_recommend(int argc, char **argv, const hth_api_defaults *re
  */
 const hth_option *hth_run_option_of_request(const char *key);
 
-/* The request that options describe, with pointers into them. */
-hearth_request hth_run_options_request(const hth_run_options *options);
+/* The request that options describe, with pointers into them; those in options->sampling are set. */
+hearth_request hth_run_options_request(hth_run_options *options);
 
 #endif

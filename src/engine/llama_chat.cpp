@@ -148,6 +148,7 @@ bool write_triggers(const llama_vocab *vocab, const common_chat_params &params, 
     out->triggers = array_of<hearth_trigger>(params.grammar_triggers.size());
     for (const common_grammar_trigger &from : params.grammar_triggers) {
         hearth_trigger &to = out->triggers[out->n_triggers];
+        to.struct_size = sizeof(to);
         hearth_token token = -1;
 
         if (from.type == COMMON_GRAMMAR_TRIGGER_TYPE_TOKEN)

@@ -6,15 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "models/given.h"
 #include "models/model_inside.h"
 
 enum {
-    TURNS_MAX = 16384,
-    TOOLS_MAX = 128,
     TOOL_NAME_BYTES_MAX = 128,
     NAME_BYTES_MAX = 256,
-    CALLS_MAX = 128, /* in one turn */
-    PARTS_MAX = 16384,
 };
 
 static hearth_status check(const char *what, const char *text, hearth_error *err)
@@ -35,10 +32,6 @@ static hearth_status check_turn(const hearth_chat_turn *turn, size_t i, hearth_e
 
     if (!turn->role || !*turn->role)
         return hth_fail(err, HEARTH_MISUSE, "turn %zu of the conversation has no role", i);
-    if ((!turn->parts && turn->n_parts > 0) || (!turn->calls && turn->n_calls > 0) || turn->n_calls > CALLS_MAX ||
-        turn->n_parts > PARTS_MAX)
-        return hth_fail(err, HEARTH_MISUSE, "turn %zu has more than %d calls or %d parts, or an array that is NULL", i,
-                        CALLS_MAX, PARTS_MAX);
     status = check_name("a role", turn->role, err);
     if (status == HEARTH_OK)
         status = check("a turn's content", turn->content, err);
@@ -84,10 +77,6 @@ static hearth_status check_conversation(const hearth_conversation *c, hearth_err
 {
     hearth_status status = HEARTH_OK;
 
-    if (!c->turns || c->n_turns == 0 || c->n_turns > TURNS_MAX)
-        return hth_fail(err, HEARTH_MISUSE, "a conversation has 1 to %d turns, not %zu", TURNS_MAX, c->n_turns);
-    if ((!c->tools && c->n_tools > 0) || c->n_tools > TOOLS_MAX)
-        return hth_fail(err, HEARTH_MISUSE, "a conversation has at most %d tools, not %zu", TOOLS_MAX, c->n_tools);
     if (c->tool_choice != HEARTH_TOOL_AUTO && c->tool_choice != HEARTH_TOOL_NONE &&
         c->tool_choice != HEARTH_TOOL_REQUIRED)
         return hth_fail(err, HEARTH_MISUSE, "tool_choice is %d, which means nothing", (int)c->tool_choice);
@@ -136,25 +125,25 @@ static hearth_status add_stops(const hth_chat_template *of, hearth_chat_prompt *
 hearth_status hearth_conversation_render(hearth_model *model, const hearth_conversation *conversation,
                                          hearth_chat_prompt *out, hearth_error *err)
 {
-    hearth_conversation given = hearth_conversation_default();
+    hth_given_conversation given;
     hearth_chat_prompt prompt = { .text = NULL };
     hearth_status status;
 
     if (!conversation || !out)
         return hth_fail(err, HEARTH_MISUSE, "hearth_conversation_render: conversation or out is NULL");
-    if (conversation->struct_size < sizeof(size_t) || conversation->struct_size > sizeof(given))
-        return hth_fail(err, HEARTH_MISUSE,
-                        "hearth_conversation.struct_size is %zu; make the struct with its default function, compiled "
-                        "against this version of hearth.h",
-                        conversation->struct_size);
-    memcpy(&given, conversation, conversation->struct_size);
-    status = check_conversation(&given, err);
-    if (status == HEARTH_OK)
-        status = hth_model_enter(model, "hearth_conversation_render", err);
+    status = hth_given_conversation_read(conversation, &given, err);
     if (status != HEARTH_OK)
         return status;
-    status = model->backend->chat_prompt(model->engine_model, &given, &prompt, err);
+    status = check_conversation(&given.conversation, err);
+    if (status == HEARTH_OK)
+        status = hth_model_enter(model, "hearth_conversation_render", err);
+    if (status != HEARTH_OK) {
+        hth_given_conversation_free(&given);
+        return status;
+    }
+    status = model->backend->chat_prompt(model->engine_model, &given.conversation, &prompt, err);
     hth_model_leave(model);
+    hth_given_conversation_free(&given);
     hth_model_warn_of_template(model);
     if (status == HEARTH_OK && model->chat_template)
         status = add_stops(model->chat_template, &prompt, err);

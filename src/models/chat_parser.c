@@ -128,6 +128,7 @@ static bool add_delta(hearth_chat_parser *parser, hearth_chat_delta delta)
         parser->deltas = grown;
         parser->deltas_capacity = capacity;
     }
+    delta.struct_size = sizeof(delta);
     parser->deltas[parser->n_deltas++] = delta;
     return true;
 }

@@ -17,7 +17,6 @@
 
 #include "models/events_inside.h"
 #include "models/model_inside.h"
-#include "models/result_copy.h"
 
 /* ---- making and freeing ---- */
 
@@ -204,8 +203,8 @@ static void on_done(uint64_t id, const hearth_result *result, void *user_data)
     event.prompt = source->flags & HEARTH_EVENTS_PROMPT ? result->prompt : NULL;
     pthread_mutex_lock(&queue->lock);
     if (!queue->is_closed) {
-        event.result = hth_result_copy_new(result);
-        (void)hth_events_put_locked(source, &event, result->stats.prompt_tokens, &reply->reserve); /* has memory */
+        event.result = hearth_result_ref(result);
+        (void)hth_events_put_locked(source, &event, result->stats->prompt_tokens, &reply->reserve); /* has memory */
     }
     if (reply->is_paused)
         DL_DELETE2(queue->paused, reply, prev_paused, next_paused);

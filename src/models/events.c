@@ -21,9 +21,9 @@
 #include <utlist.h>
 
 #include "base/deadline.h"
+#include "base/structs.h"
 #include "models/events_inside.h"
 #include "models/model_inside.h"
-#include "models/result_copy.h"
 
 enum {
     BLOCK_BYTES = 16 << 10,
@@ -196,12 +196,10 @@ static hearth_status read_options(const hearth_events_options *options, hearth_e
 {
     *out = hearth_events_options_default();
     if (options) {
-        if (options->struct_size < sizeof(size_t) || options->struct_size > sizeof(*out))
-            return hth_fail(err, HEARTH_MISUSE,
-                            "hearth_events_options.struct_size is %zu; make the struct with its default function, "
-                            "compiled against this version of hearth.h",
-                            options->struct_size);
-        memcpy(out, options, options->struct_size);
+        hearth_status status = hth_struct_read(out, sizeof(*out), options, "hearth_events_options", err);
+
+        if (status != HEARTH_OK)
+            return status;
     }
     if (out->n_events_max < 1 || out->n_bytes_max < 1)
         return hth_fail(err, HEARTH_MISUSE, "n_events_max and n_bytes_max of a queue must be at least 1");
@@ -265,7 +263,7 @@ static void free_blocks(hth_event_block *blocks)
             hth_event_record *record = (hth_event_record *)(void *)(block->bytes + block->n_read);
 
             block->n_read += record->n_bytes;
-            hth_result_copy_free(record->event.result);
+            hearth_result_unref(record->event.result);
             hearth_model_unref(record->event.model);
         }
         free(block);
@@ -276,7 +274,7 @@ static void free_given(hth_event_record *given)
 {
     for (hth_event_record *record = given, *next; record; record = next) {
         next = record->next_given;
-        hth_result_copy_free(record->event.result);
+        hearth_result_unref(record->event.result);
     }
 }
 

@@ -9,9 +9,11 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/changing_text.h"
+#include "base/structs.h"
 #include "cache/why.h"
 #include "models/model_inside.h"
 #include "sched/prompt_lookup.h"
@@ -199,7 +201,6 @@ hearth_status hearth_explain(hearth_model *model, const hearth_request *request,
     hearth_explanation filled = { .struct_size = sizeof(filled) };
     hth_model_prompt prompt;
     hearth_status status;
-    size_t n_bytes;
 
     if (!model || !explanation || explanation->struct_size < sizeof(size_t))
         return hth_fail(err, HEARTH_MISUSE,
@@ -211,8 +212,6 @@ hearth_status hearth_explain(hearth_model *model, const hearth_request *request,
     hth_model_prompt_give_back(model, &prompt);
     if (status != HEARTH_OK)
         return status;
-    n_bytes = explanation->struct_size < sizeof(filled) ? explanation->struct_size : sizeof(filled);
-    filled.struct_size = explanation->struct_size;
-    memcpy(explanation, &filled, n_bytes);
+    hth_struct_write(explanation, &filled, sizeof(filled));
     return HEARTH_OK;
 }

@@ -34,7 +34,7 @@ struct hth_fingerprinting {
 
 static void note(const hth_fingerprinting *f, hearth_work_kind kind)
 {
-    const hearth_work work = { .kind = kind };
+    const hearth_work work = { .struct_size = sizeof(work), .kind = kind };
 
     if (f->on_work)
         f->on_work(&work, f->work_user_data);

@@ -13,6 +13,7 @@
 
 #include "base/hash.h"
 #include "base/os.h"
+#include "base/structs.h"
 #include "engine/rpc_address.h"
 #include "models/default_context.h"
 #include "models/model_inside.h"
@@ -32,9 +33,8 @@ static hth_policy policy_of(const hearth_cache_policy *given, uint32_t n_ctx)
 {
     hearth_cache_policy policy = hearth_cache_policy_default();
 
-    if (!given)
-        return hth_policy_default(n_ctx);
-    memcpy(&policy, given, given->struct_size); /* checked when the options were read */
+    if (!given || hth_struct_read(&policy, sizeof(policy), given, "hearth_cache_policy", NULL) != HEARTH_OK)
+        return hth_policy_default(n_ctx); /* a bad one was refused when the options were read */
     return (hth_policy){
         .min_tokens = policy.min_tokens,
         .cold_min_tokens = policy.cold_min_tokens,
@@ -48,14 +48,12 @@ static hth_policy policy_of(const hearth_cache_policy *given, uint32_t n_ctx)
 
 static hearth_status check_policy(const hearth_cache_policy *given, hearth_error *err)
 {
+    hearth_cache_policy read = hearth_cache_policy_default();
     hth_policy policy;
-    hearth_status status;
+    hearth_status status = given ? hth_struct_read(&read, sizeof(read), given, "hearth_cache_policy", err) : HEARTH_OK;
 
-    if (given && (given->struct_size < sizeof(size_t) || given->struct_size > sizeof(*given)))
-        return hth_fail(err, HEARTH_MISUSE,
-                        "hearth_cache_policy.struct_size is %zu; make the struct with its default function, compiled "
-                        "against this version of hearth.h",
-                        given->struct_size);
+    if (status != HEARTH_OK)
+        return status;
     policy = policy_of(given, UINT32_MAX);
     status = hth_policy_validate(&policy, err);
     if (status != HEARTH_OK)
@@ -67,13 +65,10 @@ hearth_status hth_model_read_options(const hearth_model_options *options, hearth
 {
     *out = hearth_model_options_default();
     if (options) {
-        if (options->struct_size < sizeof(size_t) || options->struct_size > sizeof(*out))
-            return hth_fail(
-                err, HEARTH_MISUSE,
-                "hearth_model_options.struct_size is %zu; make the struct with its default function, compiled "
-                "against this version of hearth.h",
-                options->struct_size);
-        memcpy(out, options, options->struct_size);
+        hearth_status status = hth_struct_read(out, sizeof(*out), options, "hearth_model_options", err);
+
+        if (status != HEARTH_OK)
+            return status;
     }
     if (out->n_ctx > N_CTX_MAX)
         return hth_fail(err, HEARTH_MISUSE, "n_ctx is %u; it must be at most %d", out->n_ctx, N_CTX_MAX);

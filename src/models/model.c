@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/os.h"
+#include "base/structs.h"
 #include "models/model_inside.h"
 
 /* ---- users of the engine part ---- */
@@ -243,7 +244,6 @@ static void copy_text(char *to, size_t capacity, const char *from)
 hearth_status hearth_model_info_get(hearth_model *model, hearth_model_info *info, hearth_error *err)
 {
     hearth_model_info filled = { .struct_size = sizeof(filled) };
-    size_t n_bytes;
 
     if (!model || !info || info->struct_size < sizeof(size_t))
         return hth_fail(err, HEARTH_MISUSE,
@@ -290,8 +290,6 @@ hearth_status hearth_model_info_get(hearth_model *model, hearth_model_info *info
         filled.n_ticks = status.n_ticks;
         filled.n_preempted = status.n_preempted;
     }
-    n_bytes = info->struct_size < sizeof(filled) ? info->struct_size : sizeof(filled);
-    filled.struct_size = info->struct_size;
-    memcpy(info, &filled, n_bytes);
+    hth_struct_write(info, &filled, sizeof(filled));
     return HEARTH_OK;
 }

@@ -72,8 +72,6 @@ hearth_status hth_check_text(const char *what, const char *text, size_t n_bytes,
 hearth_status hth_model_tokenize(hearth_model *model, const char *text, size_t n_bytes, unsigned flags,
                                  hearth_token **tokens_out, size_t *n_out, hearth_error *err);
 
-/* The request as it is used: checked for its size, newer fields as their defaults. */
-hearth_status hth_read_request(const hearth_request *request, hearth_request *out, hearth_error *err);
 /* A new array of its prompt's tokens, at least one, at most the context's. The model is entered. */
 hearth_status hth_model_prompt_tokens(hearth_model *model, const hearth_request *request, hearth_token **out,
                                       size_t *n_out, hearth_error *err);

@@ -8,6 +8,7 @@
 
 #include "cache/chain.h"
 #include "engine/row_transfer.h"
+#include "models/given.h"
 #include "models/model_inside.h"
 #include "models/prefix.h"
 
@@ -198,13 +199,13 @@ hearth_status hearth_runtime_warm(hearth_runtime *runtime, const uint8_t key[32]
 static hearth_status take_prompt(hearth_model *model, const hearth_request *request, const char *function,
                                  const char **salt_out, hth_model_prompt *out, hearth_error *err)
 {
-    hearth_request given;
-    hearth_status status = hth_read_request(request, &given, err);
+    hth_given_request given;
+    hearth_status status = hth_given_request_read(request, &given, err);
 
     if (status == HEARTH_OK)
         status = hth_model_prompt_take(model, request, function, out, err);
     if (status == HEARTH_OK)
-        *salt_out = given.cache_salt;
+        *salt_out = given.request.cache_salt;
     return status;
 }
 

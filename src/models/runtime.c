@@ -15,8 +15,10 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/os.h"
+#include "base/structs.h"
 #include "cache/directory.h"
 #include "models/model_inside.h"
 
@@ -190,12 +192,10 @@ static hearth_status read_options(const hearth_runtime_options *options, hearth_
 {
     *out = hearth_runtime_options_default();
     if (options) {
-        if (options->struct_size < sizeof(size_t) || options->struct_size > sizeof(*out))
-            return hth_fail(err, HEARTH_MISUSE,
-                            "hearth_runtime_options.struct_size is %zu; make the struct with its default function, "
-                            "compiled against this version of hearth.h",
-                            options->struct_size);
-        memcpy(out, options, options->struct_size);
+        hearth_status status = hth_struct_read(out, sizeof(*out), options, "hearth_runtime_options", err);
+
+        if (status != HEARTH_OK)
+            return status;
     }
     if (out->n_writer_threads < 1 || out->n_writer_threads > HTH_WRITER_THREADS_MAX)
         return hth_fail(err, HEARTH_MISUSE, "n_writer_threads is %u; it must be 1 to %d", out->n_writer_threads,

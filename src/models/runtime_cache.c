@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/structs.h"
 #include "models/runtime.h"
 
 static_assert(HEARTH_PATHS == (int)HTH_PATHS, "the public paths are the counted ones");
@@ -15,13 +16,6 @@ static_assert(HEARTH_PATHS == (int)HTH_PATHS, "the public paths are the counted 
 const char *hearth_path_name(hearth_path path)
 {
     return hth_path_name((hth_path)path);
-}
-
-/* Copy a struct of ours to a caller's, who may have been compiled against an older, shorter one. */
-static void copy_out(void *to, const void *from, size_t struct_size, size_t n_bytes)
-{
-    memcpy(to, from, struct_size < n_bytes ? struct_size : n_bytes);
-    memcpy(to, &struct_size, sizeof(struct_size));
 }
 
 /* ---- counters ---- */
@@ -64,7 +58,7 @@ hearth_status hearth_runtime_counters(hearth_runtime *runtime, hearth_counters *
     free(snapshot);
     if (hth_runtime_cache(runtime))
         hth_cache_counters(hth_runtime_cache(runtime), &counters);
-    copy_out(out, &counters, out->struct_size, sizeof(counters));
+    hth_struct_write(out, &counters, sizeof(counters));
     return HEARTH_OK;
 }
 
@@ -99,7 +93,7 @@ hearth_status hearth_runtime_times(hearth_runtime *runtime, hearth_path path, he
     times.p90_ns = hth_histogram_percentile(histogram, 0.9);
     times.p99_ns = hth_histogram_percentile(histogram, 0.99);
     free(snapshot);
-    copy_out(out, &times, out->struct_size, sizeof(times));
+    hth_struct_write(out, &times, sizeof(times));
     return HEARTH_OK;
 }
 
@@ -115,6 +109,7 @@ static bool show_row(const hth_cache_row *row, void *user_data)
 {
     listing *l = user_data;
     hearth_row shown = {
+        .struct_size = sizeof(shown),
         .kind = hth_row_kind_name(row->meta.id.kind),
         .first_position = row->meta.first_position,
         .n_tokens = row->meta.n_tokens,

@@ -8,27 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "models/given.h"
 #include "models/model_inside.h"
-#include "models/result_copy.h"
-
-hearth_status hth_read_request(const hearth_request *request, hearth_request *out, hearth_error *err)
-{
-    *out = hearth_request_default();
-    if (!request)
-        return hth_fail(err, HEARTH_MISUSE, "the request is NULL");
-    if (request->struct_size < sizeof(size_t) || request->struct_size > sizeof(*out))
-        return hth_fail(
-            err, HEARTH_MISUSE,
-            "hearth_request.struct_size is %zu; make the struct with its default function, compiled against "
-            "this version of hearth.h",
-            request->struct_size);
-    memcpy(out, request, request->struct_size);
-    if (!out->prompt == !out->tokens)
-        return hth_fail(err, HEARTH_MISUSE, "a request needs either prompt or tokens, and not both");
-    if (out->n < 1 || out->n > HTH_REPLIES_MAX)
-        return hth_fail(err, HEARTH_MISUSE, "n is %u; it must be 1 to %d", out->n, HTH_REPLIES_MAX);
-    return HEARTH_OK;
-}
 
 hearth_status hth_model_prompt_tokens(hearth_model *model, const hearth_request *request, hearth_token **out,
                                       size_t *n_out, hearth_error *err)
@@ -140,6 +121,7 @@ static hearth_status make_slot(hearth_model *model, const hearth_request *given,
                                size_t n_tokens, uint64_t first_id, uint32_t i, hth_slot **slots, hearth_error *err)
 {
     const hth_slot *first = i > 0 ? slots[0] : NULL;
+    hearth_sampling sampling = *given->sampling;
     hearth_request one = *given;
     hth_request *request;
     hearth_token *copied = malloc(n_tokens * sizeof(*copied));
@@ -149,7 +131,8 @@ static hearth_status make_slot(hearth_model *model, const hearth_request *given,
     if (!copied)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a prompt of %zu tokens", n_tokens);
     memcpy(copied, tokens, n_tokens * sizeof(*copied));
-    one.sampling.seed += i;
+    sampling.seed += i;
+    one.sampling = &sampling;
     status = hth_request_new(&one, copied, n_tokens, first_id + i, &request, err);
     if (status != HEARTH_OK)
         return status;
@@ -160,7 +143,7 @@ static hearth_status make_slot(hearth_model *model, const hearth_request *given,
     else if (status == HEARTH_OK)
         status = find_parent(request, err);
     if (status == HEARTH_OK)
-        status = hth_slot_new(hth_scheduler_workplace(model->scheduler), request, &one.sampling, first, &slots[i], err);
+        status = hth_slot_new(hth_scheduler_workplace(model->scheduler), request, &sampling, first, &slots[i], err);
     if (status != HEARTH_OK)
         hth_request_free(request);
     return status;
@@ -170,20 +153,20 @@ hearth_status hth_model_prompt_take(hearth_model *model, const hearth_request *r
                                     hth_model_prompt *out, hearth_error *err)
 {
     hth_model_prompt prompt = { .tokens = NULL };
-    hearth_request given;
-    hearth_status status = hth_read_request(request, &given, err);
+    hth_given_request given;
+    hearth_status status = hth_given_request_read(request, &given, err);
 
     if (status == HEARTH_OK)
         status = hth_model_enter(model, function, err);
     if (status != HEARTH_OK)
         return status;
-    status = hth_model_prompt_tokens(model, &given, &prompt.tokens, &prompt.n_tokens, err);
+    status = hth_model_prompt_tokens(model, &given.request, &prompt.tokens, &prompt.n_tokens, err);
     if (status != HEARTH_OK) {
         hth_model_leave(model);
         return status;
     }
-    prompt.keyspace = hth_model_keyspace(model, given.cache_salt);
-    prompt.no_cache_read = given.no_cache_read;
+    prompt.keyspace = hth_model_keyspace(model, given.request.cache_salt);
+    prompt.no_cache_read = given.request.no_cache_read;
     *out = prompt;
     return HEARTH_OK;
 }
@@ -215,28 +198,28 @@ static hearth_status make_slots(hearth_model *model, const hearth_request *given
 static hearth_status submit(hearth_model *model, const hearth_request *request, uint64_t *id_out,
                             hth_event_source **source_out, hearth_error *err)
 {
-    hearth_request given;
+    hth_given_request given;
     hth_slot *slots[HTH_REPLIES_MAX] = { NULL };
     hth_event_source *source = NULL;
     uint64_t id = 0;
-    hearth_status status = hth_read_request(request, &given, err);
+    hearth_status status = hth_given_request_read(request, &given, err);
 
     if (status == HEARTH_OK)
         status = hth_model_enter(model, "hearth_submit", err);
     if (status != HEARTH_OK)
         return status;
-    if (given.events)
-        status = hth_events_connect(model, &given, source_out != NULL, &source, err);
+    if (given.request.events)
+        status = hth_events_connect(model, &given.request, source_out != NULL, &source, err);
     if (status == HEARTH_OK)
-        status = make_slots(model, &given, slots, &id, err);
+        status = make_slots(model, &given.request, slots, &id, err);
     if (status == HEARTH_OK && id_out)
         *id_out = id; /* before callbacks run, which may look for it there */
     if (status == HEARTH_OK && source)
         hth_events_begin(source, id);
     if (status == HEARTH_OK)
-        status = hth_scheduler_submit(model->scheduler, slots, given.n, err);
+        status = hth_scheduler_submit(model->scheduler, slots, given.request.n, err);
     if (status != HEARTH_OK) {
-        for (uint32_t i = 0; i < given.n; i++)
+        for (uint32_t i = 0; i < given.request.n; i++)
             hth_slot_free(slots[i]);
         hth_events_drop(source);
     } else if (source_out) {
@@ -260,7 +243,7 @@ hearth_status hth_submit_held(hearth_model *model, const hearth_request *request
 /* The blocking form waits for on_done, passing the caller's callbacks through. */
 typedef struct completion {
     const hearth_request *request;
-    hearth_result *results; /* [request->n] */
+    const hearth_result **results; /* [request->n] */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     uint64_t first_id; /* of the requests; 0 until it is known */
@@ -298,34 +281,35 @@ static void take_result(uint64_t id, const hearth_result *result, void *user_dat
     pthread_mutex_lock(&c->lock);
     while (c->first_id == 0)
         pthread_cond_wait(&c->changed, &c->lock); /* submitting is about to return */
-    hth_result_copy(&c->results[id - c->first_id], result);
+    c->results[id - c->first_id] = hearth_result_ref(result);
     c->n_done++;
     pthread_cond_signal(&c->changed);
     pthread_mutex_unlock(&c->lock);
 }
 
-hearth_status hearth_complete(hearth_model *model, const hearth_request *request, hearth_result *results,
+hearth_status hearth_complete(hearth_model *model, const hearth_request *request, const hearth_result **results,
                               hearth_error *err)
 {
     completion c = { .results = results };
-    hearth_request given;
+    hth_given_request given;
     hearth_request inner;
     uint64_t id;
     hearth_status status;
 
     if (!results)
         return hth_fail(err, HEARTH_MISUSE, "hearth_complete: results is NULL");
-    status = hth_read_request(request, &given, err);
-    memset(results, 0, (given.n >= 1 && given.n <= HTH_REPLIES_MAX ? given.n : 1) * sizeof(*results));
+    status = hth_given_request_read(request, &given, err);
+    results[0] = NULL; /* at least, of a request that cannot be read */
     if (status != HEARTH_OK)
         return status;
-    if (given.events)
+    for (uint32_t i = 0; i < given.request.n; i++)
+        results[i] = NULL;
+    if (given.request.events)
         return hth_fail(err, HEARTH_MISUSE,
                         "hearth_complete waits for the reply itself; set events to NULL, or use "
                         "hearth_submit");
-    c.request = &given;
-    inner = given;
-    inner.struct_size = sizeof(inner);
+    c.request = &given.request;
+    inner = given.request;
     inner.on_text = pass_text;
     inner.on_token = pass_token;
     inner.on_progress = pass_progress;
@@ -338,13 +322,13 @@ hearth_status hearth_complete(hearth_model *model, const hearth_request *request
         pthread_mutex_lock(&c.lock);
         c.first_id = id;
         pthread_cond_broadcast(&c.changed);
-        while (c.n_done < given.n)
+        while (c.n_done < given.request.n)
             pthread_cond_wait(&c.changed, &c.lock);
         pthread_mutex_unlock(&c.lock);
-        for (uint32_t i = 0; i < given.n && status == HEARTH_OK; i++) {
-            status = results[i].status;
+        for (uint32_t i = 0; i < given.request.n && status == HEARTH_OK; i++) {
+            status = results[i]->status;
             if (status != HEARTH_OK && err)
-                *err = results[i].error;
+                *err = results[i]->error;
         }
     }
     pthread_cond_destroy(&c.changed);

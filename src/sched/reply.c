@@ -21,7 +21,7 @@ enum {
 
 struct hth_reply {
     const hth_workplace *place;
-    const hth_request *request;
+    hth_request *request;
     hth_engine_sampler *sampler;
     hth_text_stream *text;
     uint32_t n_max;
@@ -44,20 +44,29 @@ struct hth_reply {
     size_t text_capacity;
     size_t tokens_capacity;
     size_t logprobs_capacity;
-    hearth_result result;
+    hth_counted_result *result;
 };
+
+/* Free it, and leave the request as it was. */
+static void discard(hth_reply *reply)
+{
+    if (reply->sampler)
+        reply->place->backend->sampler_free(reply->sampler);
+    hth_text_stream_free(reply->text);
+    hth_text_stream_free(reply->echo);
+    if (reply->result)
+        hearth_result_unref(&reply->result->shown);
+    free(reply->pieces);
+    free(reply);
+}
 
 void hth_reply_free(hth_reply *reply)
 {
     if (!reply)
         return;
-    if (reply->sampler)
-        reply->place->backend->sampler_free(reply->sampler);
-    hth_text_stream_free(reply->text);
-    hth_text_stream_free(reply->echo);
-    hearth_result_free(&reply->result);
-    free(reply->pieces);
-    free(reply);
+    reply->result->prompt = reply->request->prompt;
+    reply->request->prompt = NULL;
+    discard(reply);
 }
 
 uint32_t hth_reply_n_max(const hth_reply *reply)
@@ -67,7 +76,7 @@ uint32_t hth_reply_n_max(const hth_reply *reply)
 
 uint32_t hth_reply_n_tokens(const hth_reply *reply)
 {
-    return reply->result.stats.completion_tokens;
+    return reply->result->stats.completion_tokens;
 }
 
 uint64_t hth_reply_first_token_ns(const hth_reply *reply)
@@ -77,7 +86,7 @@ uint64_t hth_reply_first_token_ns(const hth_reply *reply)
 
 hearth_token hth_reply_token(const hth_reply *reply, uint32_t i)
 {
-    return reply->result.tokens[i];
+    return reply->result->tokens[i];
 }
 
 bool hth_reply_has_ended(const hth_reply *reply)
@@ -85,9 +94,9 @@ bool hth_reply_has_ended(const hth_reply *reply)
     return reply->ended;
 }
 
-hearth_result *hth_reply_result(hth_reply *reply)
+hth_counted_result *hth_reply_result(hth_reply *reply)
 {
-    return &reply->result;
+    return reply->result;
 }
 
 /* ---- growing ---- */
@@ -112,24 +121,25 @@ static bool grow(void **array, size_t *capacity, size_t needed, size_t size)
 
 static bool grow_text(hth_reply *reply, size_t needed)
 {
-    void *text = reply->result.text;
+    hth_counted_result *result = reply->result;
+    void *text = result->text;
     bool grown = grow(&text, &reply->text_capacity, needed, 1);
 
-    reply->result.text = text;
+    result->shown.text = result->text = text;
     return grown;
 }
 
 static bool grow_tokens(hth_reply *reply, size_t needed)
 {
-    hearth_result *result = &reply->result;
-    size_t n_each = 1 + result->n_top_logprobs;
+    hth_counted_result *result = reply->result;
+    size_t n_each = 1 + result->shown.n_top_logprobs;
     void *tokens = result->tokens, *logprobs = result->logprobs;
     bool grown = grow(&tokens, &reply->tokens_capacity, needed, sizeof(*result->tokens)) &&
                  (!reply->request->logprobs ||
                   grow(&logprobs, &reply->logprobs_capacity, needed * n_each, sizeof(*result->logprobs)));
 
-    result->tokens = tokens;
-    result->logprobs = logprobs;
+    result->shown.tokens = result->tokens = tokens;
+    result->shown.logprobs = result->logprobs = logprobs;
     return grown;
 }
 
@@ -145,13 +155,13 @@ void hth_reply_reserve(hth_reply *reply, uint32_t n)
 
 static bool append_text(hth_reply *reply, const char *text, size_t n)
 {
-    hearth_result *result = &reply->result;
+    hth_counted_result *result = reply->result;
 
-    if (!grow_text(reply, result->n_bytes + n + 1))
+    if (!grow_text(reply, result->shown.n_bytes + n + 1))
         return false;
-    memcpy(result->text + result->n_bytes, text, n);
-    result->n_bytes += n;
-    result->text[result->n_bytes] = '\0';
+    memcpy(result->text + result->shown.n_bytes, text, n);
+    result->shown.n_bytes += n;
+    result->text[result->shown.n_bytes] = '\0';
     return true;
 }
 
@@ -162,21 +172,21 @@ void hth_reply_end(hth_reply *reply, hearth_status status, hearth_finish_reason 
     if (reply->ended)
         return;
     reply->ended = true;
-    reply->result.status = status;
-    reply->result.error.status = status;
-    reply->result.finish_reason = reason;
+    reply->result->shown.status = status;
+    reply->result->shown.error.status = status;
+    reply->result->shown.finish_reason = reason;
 }
 
 static void end_without_memory(hth_reply *reply)
 {
-    (void)hth_fail(&reply->result.error, HEARTH_NO_MEMORY, "no memory for the reply");
+    (void)hth_fail(&reply->result->shown.error, HEARTH_NO_MEMORY, "no memory for the reply");
     hth_reply_end(reply, HEARTH_NO_MEMORY, HEARTH_FINISH_NONE);
 }
 
 static void end_refused(hth_reply *reply)
 {
     reply->refused = true;
-    (void)hth_fail(&reply->result.error, HEARTH_CANCELLED, "the request was cancelled by its reader");
+    (void)hth_fail(&reply->result->shown.error, HEARTH_CANCELLED, "the request was cancelled by its reader");
     hth_reply_end(reply, HEARTH_CANCELLED, HEARTH_FINISH_CANCELLED);
 }
 
@@ -206,7 +216,7 @@ void hth_reply_flush(hth_reply *reply)
     if (hth_text_stream_finish(reply->text, &text, &n) && (n == 0 || append_text(reply, text, n))) {
         if (n > 0 && request->on_text)
             (void)request->on_text(request->id, text, n, request->user_data); /* it has ended anyway */
-    } else if (reply->result.status == HEARTH_OK) {
+    } else if (reply->result->shown.status == HEARTH_OK) {
         reply->ended = false; /* ended well so far */
         end_without_memory(reply);
     }
@@ -224,9 +234,9 @@ static bool is_among(hearth_token token, const hearth_token *tokens, size_t n)
 
 static bool append_token(hth_reply *reply, hearth_token token, const float *logits)
 {
-    hearth_result *result = &reply->result;
+    hth_counted_result *result = reply->result;
     uint32_t n = result->stats.completion_tokens;
-    size_t n_each = 1 + result->n_top_logprobs;
+    size_t n_each = 1 + result->shown.n_top_logprobs;
 
     if (!grow_tokens(reply, (size_t)n + 1)) {
         end_without_memory(reply);
@@ -234,7 +244,7 @@ static bool append_token(hth_reply *reply, hearth_token token, const float *logi
     }
     result->tokens[n] = token;
     if (reply->request->logprobs && logits)
-        hth_logprobs(logits, reply->place->n_vocab, token, result->n_top_logprobs, result->logprobs + n * n_each);
+        hth_logprobs(logits, reply->place->n_vocab, token, result->shown.n_top_logprobs, result->logprobs + n * n_each);
     else if (reply->request->logprobs)
         for (size_t i = 0; i < n_each; i++) /* a replayed token's are not known */
             result->logprobs[n * n_each + i] = (hearth_logprob){ .token = i == 0 ? token : -1, .logprob = NAN };
@@ -247,19 +257,20 @@ static bool announce(hth_reply *reply, uint32_t index, bool is_replayed, const c
 {
     const hth_request *request = reply->request;
     hearth_token_event event = {
-        .token = reply->result.tokens[index],
+        .struct_size = sizeof(event),
+        .token = reply->result->tokens[index],
         .index = index,
         .text = n_text > 0 ? text : "",
         .n_bytes = n_text,
-        .n_top_logprobs = reply->result.n_top_logprobs,
+        .n_top_logprobs = reply->result->shown.n_top_logprobs,
         .is_replayed = is_replayed,
-        .stats = &reply->result.stats,
+        .stats = &reply->result->stats,
     };
 
     if (!request->on_token)
         return true;
     if (request->logprobs)
-        event.logprobs = reply->result.logprobs + (size_t)index * (1 + event.n_top_logprobs);
+        event.logprobs = reply->result->logprobs + (size_t)index * (1 + event.n_top_logprobs);
     if (request->on_token(request->id, &event, request->user_data))
         return true;
     end_refused(reply);
@@ -273,7 +284,7 @@ static bool feed(hth_reply *reply, hearth_token token, const char **text_out, si
     size_t n_piece = 0;
     bool is_shown = is_among(token, reply->request->shown_tokens, reply->request->n_shown_tokens);
     hearth_status status = reply->place->backend->piece(reply->place->engine_model, token, is_shown, piece,
-                                                        sizeof(piece), &n_piece, &reply->result.error);
+                                                        sizeof(piece), &n_piece, &reply->result->shown.error);
 
     if (status != HEARTH_OK)
         hth_reply_end(reply, status, HEARTH_FINISH_NONE);
@@ -290,7 +301,7 @@ static double ms_between(uint64_t begin_ns, uint64_t end_ns)
 /* Stamp the times of the first two tokens that are drawn, and of the last one so far. */
 static void note_token_time(hth_reply *reply)
 {
-    hearth_stats *stats = &reply->result.stats;
+    hearth_stats *stats = &reply->result->stats;
     uint64_t now = hth_workplace_now(reply->place);
 
     if (!reply->first_token_ns) {
@@ -318,15 +329,15 @@ static bool take_token(hth_reply *reply, hearth_token token, const float *logits
         note_token_time(reply);
     if (reply->pieces && reply->is_silent)
         reply->pieces[reply->n_pieces++] = (uint32_t)n_text;
-    if (!reply->is_silent && !announce(reply, reply->result.stats.completion_tokens - 1, false, text, n_text))
+    if (!reply->is_silent && !announce(reply, reply->result->stats.completion_tokens - 1, false, text, n_text))
         return false;
     if (!emit(reply, text, n_text))
         return false;
     if (stopped)
-        reply->result.stop_number = (uint32_t)hth_text_stream_stop(reply->text) + 1; /* there are few */
+        reply->result->shown.stop_number = (uint32_t)hth_text_stream_stop(reply->text) + 1; /* there are few */
     if (ends || stopped)
         hth_reply_end(reply, HEARTH_OK, HEARTH_FINISH_STOP);
-    else if (reply->result.stats.completion_tokens >= reply->n_max)
+    else if (reply->result->stats.completion_tokens >= reply->n_max)
         hth_reply_end(reply, HEARTH_OK, HEARTH_FINISH_LENGTH);
     return !reply->ended;
 }
@@ -335,17 +346,17 @@ bool hth_reply_draw(hth_reply *reply, const float *logits)
 {
     const hth_backend *backend = reply->place->backend;
     const hth_request *request = reply->request;
-    uint32_t n = reply->result.stats.completion_tokens;
+    uint32_t n = reply->result->stats.completion_tokens;
     hth_sample_at at = { .position = (uint64_t)request->n_prompt + n, .forbids_end = n < request->min_tokens };
     const hth_candidate *candidates;
     size_t n_candidates;
     hearth_token token = 0;
     hearth_status status =
-        backend->sampler_apply(reply->sampler, logits, &at, &candidates, &n_candidates, &reply->result.error);
+        backend->sampler_apply(reply->sampler, logits, &at, &candidates, &n_candidates, &reply->result->shown.error);
 
     if (status == HEARTH_OK) {
         token = hth_draw_token(candidates, n_candidates, request->sampling.seed, at.position);
-        status = backend->sampler_accept(reply->sampler, token, true, &reply->result.error);
+        status = backend->sampler_accept(reply->sampler, token, true, &reply->result->shown.error);
     }
     if (status != HEARTH_OK) {
         hth_reply_end(reply, status, HEARTH_FINISH_NONE);
@@ -413,7 +424,7 @@ static uint32_t tell_some(hth_reply *reply, uint32_t n)
 
     while (!reply->refused && reply->n_pieces_told < reply->n_pieces && reply->n_pieces_told - n_before < n) {
         uint32_t i = reply->n_pieces_told++, n_bytes = reply->pieces[i];
-        char *text = reply->result.text + reply->n_bytes_told;
+        char *text = reply->result->text + reply->n_bytes_told;
         char after = text[n_bytes];
 
         text[n_bytes] = '\0'; /* while it is told: pieces are terminated */
@@ -500,16 +511,17 @@ static hearth_status replay(hth_reply *reply, hearth_error *err)
             return status;
         if (take_token(reply, token, NULL))
             continue;
-        reply->was_whole = request->tell_replayed && i + 1 == request->n_replayed && reply->result.status == HEARTH_OK;
+        reply->was_whole =
+            request->tell_replayed && i + 1 == request->n_replayed && reply->result->shown.status == HEARTH_OK;
         if (!reply->was_whole)
-            return hth_fail(err, reply->result.status == HEARTH_OK ? HEARTH_MISUSE : reply->result.status,
+            return hth_fail(err, reply->result->shown.status == HEARTH_OK ? HEARTH_MISUSE : reply->result->shown.status,
                             "the reply has ended with replayed token %u; there is nothing to go on with", i);
     }
     reply->is_silent = false;
     return HEARTH_OK;
 }
 
-hearth_status hth_reply_new(const hth_workplace *workplace, const hth_request *request, const hearth_sampling *sampling,
+hearth_status hth_reply_new(const hth_workplace *workplace, hth_request *request, const hearth_sampling *sampling,
                             const hth_reply *like, hth_reply **out, hearth_error *err)
 {
     hth_reply *reply = calloc(1, sizeof(*reply));
@@ -517,25 +529,26 @@ hearth_status hth_reply_new(const hth_workplace *workplace, const hth_request *r
     hearth_status status;
 
     assert(request->n_prompt <= workplace->n_ctx);
-    if (reply) {
-        reply->place = workplace;
-        reply->request = request;
-        reply->n_max =
-            request->n_predict < 0 || (uint32_t)request->n_predict > room ? room : (uint32_t)request->n_predict;
-        reply->result.n_top_logprobs = request->n_top_logprobs;
-        reply->result.stats.prompt_tokens = request->n_prompt;
-        reply->result.prompt = request->prompt;
-        reply->text = hth_text_stream_new((const char *const *)request->stop, request->n_stop);
+    if (!reply || !(reply->result = hth_counted_result_new())) {
+        free(reply);
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to run a request");
     }
-    if (!reply || !reply->text || !append_text(reply, "", 0)) { /* an empty reply is an empty text, not a missing one */
-        hth_reply_free(reply);
+    reply->place = workplace;
+    reply->request = request;
+    reply->n_max = request->n_predict < 0 || (uint32_t)request->n_predict > room ? room : (uint32_t)request->n_predict;
+    reply->result->shown.n_top_logprobs = request->n_top_logprobs;
+    reply->result->stats.prompt_tokens = request->n_prompt;
+    reply->result->shown.prompt = request->prompt;
+    reply->text = hth_text_stream_new((const char *const *)request->stop, request->n_stop);
+    if (!reply->text || !append_text(reply, "", 0)) { /* an empty reply is an empty text, not a missing one */
+        discard(reply);
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to run a request");
     }
     status = make_sampler(reply, sampling, like, err);
     if (status == HEARTH_OK)
         status = replay(reply, err);
     if (status != HEARTH_OK) {
-        hth_reply_free(reply);
+        discard(reply);
         return status;
     }
     *out = reply;

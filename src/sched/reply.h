@@ -9,6 +9,7 @@
 #define HTH_SCHED_REPLY_H
 
 #include "sched/request.h"
+#include "sched/result.h"
 #include "sched/sequence.h"
 
 typedef struct hth_reply hth_reply; /* one thread at a time */
@@ -18,9 +19,10 @@ typedef struct hth_reply hth_reply; /* one thread at a time */
  * May take long where there is a grammar, unless like, which nobody uses meanwhile, is a reply with the same sampling but
  * for the seed (NULL: there is none). HEARTH_MISUSE naming the option; HEARTH_NO_MEMORY.
  */
-hearth_status hth_reply_new(const hth_workplace *workplace, const hth_request *request, const hearth_sampling *sampling,
+hearth_status hth_reply_new(const hth_workplace *workplace, hth_request *request, const hearth_sampling *sampling,
                             const hth_reply *like, hth_reply **out, hearth_error *err);
-void hth_reply_free(hth_reply *reply); /* accepts NULL */
+/* Accepts NULL. The request's prompt becomes the result's, which others may have kept; so the request is freed after it. */
+void hth_reply_free(hth_reply *reply);
 
 /* Most tokens it can have: n_predict, or what the context has room for. */
 uint32_t hth_reply_n_max(const hth_reply *reply);
@@ -54,6 +56,6 @@ bool hth_reply_has_ended(const hth_reply *reply);
 void hth_reply_flush(hth_reply *reply);
 
 /* The statistics are the scheduler's to fill. Borrowed until hth_reply_free. */
-hearth_result *hth_reply_result(hth_reply *reply);
+hth_counted_result *hth_reply_result(hth_reply *reply);
 
 #endif

@@ -33,11 +33,11 @@ static hearth_status check_numbers(const hearth_request *from, hearth_error *err
     if (from->n_stop_tokens > STOP_TOKENS_MAX)
         return hth_fail(err, HEARTH_MISUSE, "stop_tokens has %zu tokens; at most %d are allowed", from->n_stop_tokens,
                         STOP_TOKENS_MAX);
-    if (from->sampling.n_shown_tokens > SHOWN_TOKENS_MAX)
+    if (from->sampling->n_shown_tokens > SHOWN_TOKENS_MAX)
         return hth_fail(err, HEARTH_MISUSE, "shown_tokens has %zu tokens; at most %d are allowed",
-                        from->sampling.n_shown_tokens, SHOWN_TOKENS_MAX);
+                        from->sampling->n_shown_tokens, SHOWN_TOKENS_MAX);
     if ((!from->stop_tokens && from->n_stop_tokens > 0) || (!from->replayed && from->n_replayed > 0) ||
-        (!from->sampling.shown_tokens && from->sampling.n_shown_tokens > 0))
+        (!from->sampling->shown_tokens && from->sampling->n_shown_tokens > 0))
         return hth_fail(err, HEARTH_MISUSE,
                         "stop_tokens, shown_tokens or replayed is NULL although its count is not 0");
     if (from->session_id &&
@@ -89,11 +89,11 @@ static bool copy_tokens(const hearth_token *tokens, size_t n, hearth_token **out
 static hearth_status copy_lists(hth_request *request, const hearth_request *from, hearth_error *err)
 {
     if (!copy_tokens(from->stop_tokens, from->n_stop_tokens, &request->stop_tokens) ||
-        !copy_tokens(from->sampling.shown_tokens, from->sampling.n_shown_tokens, &request->shown_tokens) ||
+        !copy_tokens(from->sampling->shown_tokens, from->sampling->n_shown_tokens, &request->shown_tokens) ||
         !copy_tokens(from->replayed, from->n_replayed, &request->replayed))
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a request");
     request->n_stop_tokens = from->n_stop_tokens;
-    request->n_shown_tokens = from->sampling.n_shown_tokens;
+    request->n_shown_tokens = from->sampling->n_shown_tokens;
     request->n_replayed = (uint32_t)from->n_replayed;
     if (from->session_id) {
         request->session = strdup(from->session_id);
@@ -128,7 +128,7 @@ hearth_status hth_request_new(const hearth_request *from, hearth_token *tokens_t
         .tell_replayed = from->tell_replayed,
         .is_resumed = from->is_resumed || from->n_replayed > 0,
         .priority = from->priority,
-        .sampling = from->sampling,
+        .sampling = *from->sampling,
         .has_parent_key = from->parent_key != NULL,
         .queue_timeout_ms = from->queue_timeout_ms,
         .run_timeout_ms = from->run_timeout_ms,
@@ -147,7 +147,7 @@ hearth_status hth_request_new(const hearth_request *from, hearth_token *tokens_t
         memcpy(request->parent_key, from->parent_key, sizeof(request->parent_key));
     status = check_numbers(from, err);
     if (status == HEARTH_OK)
-        status = hth_sampling_check(&from->sampling, err);
+        status = hth_sampling_check(from->sampling, err);
     if (status == HEARTH_OK)
         status = copy_lists(request, from, err);
     if (status != HEARTH_OK) {

@@ -75,7 +75,7 @@ struct hth_request {
 };
 
 /*
- * Copy a public request with these tokens (taken over, also on failure). HEARTH_MISUSE naming an option out of range;
+ * Copy a public request, whose sampling is not NULL, with these tokens (taken over, also on failure). HEARTH_MISUSE naming an option out of range;
  * HEARTH_NO_MEMORY. keyspace and n_parent are the caller's to set.
  */
 hearth_status hth_request_new(const hearth_request *from, hearth_token *tokens_take, size_t n_tokens, uint64_t id,

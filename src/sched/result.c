@@ -1,19 +1,56 @@
 /*
- * result.c - the public names of what a request did, and the release of its result
+ * result.c - see result.h; and the public names of what a request did
  */
+#include "sched/result.h"
+
 #include <stdlib.h>
 
-#include "hearth.h"
+#include "base/status.h"
 
-void hearth_result_free(hearth_result *result)
+hth_counted_result *hth_counted_result_new(void)
 {
+    hth_counted_result *result = calloc(1, sizeof(*result));
+
     if (!result)
+        return NULL;
+    atomic_init(&result->references, 1);
+    result->stats.struct_size = sizeof(result->stats);
+    result->shown.struct_size = sizeof(result->shown);
+    result->shown.stats = &result->stats;
+    return result;
+}
+
+/* The whole of which a public result is the first member; the library made it, and not as a constant. */
+static hth_counted_result *whole_of(const hearth_result *result)
+{
+    return (hth_counted_result *)result;
+}
+
+void hth_counted_result_fail(const hearth_result *result, hearth_status status, const char *message)
+{
+    hearth_result *shown = &whole_of(result)->shown;
+
+    shown->status = hth_fail(&shown->error, status, "%s", message);
+}
+
+const hearth_result *hearth_result_ref(const hearth_result *result)
+{
+    atomic_fetch_add_explicit(&whole_of(result)->references, 1, memory_order_relaxed);
+    return result;
+}
+
+void hearth_result_unref(const hearth_result *result)
+{
+    hth_counted_result *whole = whole_of(result);
+
+    if (!whole || atomic_fetch_sub_explicit(&whole->references, 1, memory_order_acq_rel) > 1)
         return;
-    free(result->text);
-    free(result->tokens);
-    free(result->logprobs);
-    free(result->prompt_logprobs);
-    memset(result, 0, sizeof(*result));
+    free(whole->text);
+    free(whole->tokens);
+    free(whole->logprobs);
+    free(whole->prompt_logprobs);
+    free(whole->prompt);
+    free(whole);
 }
 
 const char *hearth_hit_name(hearth_hit hit)

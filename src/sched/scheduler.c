@@ -85,7 +85,7 @@ struct hth_scheduler {
 
 static void count_result(hth_scheduler *scheduler, const hth_request *request, const hearth_result *result)
 {
-    const hearth_stats *stats = &result->stats;
+    const hearth_stats *stats = result->stats;
 
     hth_count(scheduler->counters, HTH_COUNT_REQUESTS, 1);
     hth_count_hit(scheduler->counters, stats->hit, stats->tier);
@@ -101,7 +101,7 @@ static void request_ended(hth_slot *slot, void *user_data)
 {
     hth_scheduler *scheduler = user_data;
     hth_request *request = slot->request;
-    const hearth_result *result = hth_reply_result(slot->reply);
+    const hearth_result *result = &hth_reply_result(slot->reply)->shown;
     uint64_t spent_ms = (hth_workplace_now(slot->place) - request->submitted_ns) / 1000000u;
 
     count_result(scheduler, request, result);

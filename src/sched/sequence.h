@@ -49,7 +49,7 @@ typedef struct hth_workplace {
 static inline void hth_workplace_note(const hth_workplace *workplace, hearth_work_kind kind,
                                       const uint8_t (*keys)[HTH_KEY_BYTES], size_t n_keys)
 {
-    const hearth_work work = { .kind = kind, .keys = keys, .n_keys = n_keys };
+    const hearth_work work = { .struct_size = sizeof(work), .kind = kind, .keys = keys, .n_keys = n_keys };
 
     if (workplace->on_work)
         workplace->on_work(&work, workplace->work_user_data);

@@ -151,18 +151,18 @@ uint32_t hth_slot_n_expected(const hth_slot *slot)
 /* Those of a prompt that was not read to its end would be handed out half filled. */
 static void drop_prompt_logprobs(hth_slot *slot)
 {
-    hearth_result *result = hth_reply_result(slot->reply);
+    hth_counted_result *result = hth_reply_result(slot->reply);
 
     free(result->prompt_logprobs);
-    result->prompt_logprobs = NULL;
+    result->shown.prompt_logprobs = result->prompt_logprobs = NULL;
 }
 
 void hth_slot_stop(hth_slot *slot, hearth_status status, hearth_finish_reason reason, const char *message)
 {
-    hearth_result *result = hth_reply_result(slot->reply);
+    hth_counted_result *result = hth_reply_result(slot->reply);
 
     if (!hth_reply_has_ended(slot->reply) && message)
-        (void)hth_fail(&result->error, status, "%s", message);
+        (void)hth_fail(&result->shown.error, status, "%s", message);
     if (status != HEARTH_OK && !slot->was_prefilled) /* also while the last of the prompt's logits are read */
         drop_prompt_logprobs(slot);
     hth_reply_end(slot->reply, status, reason);
@@ -319,7 +319,7 @@ static uint32_t without_last_chunk(const hth_slot *slot, uint32_t n_known)
 static hearth_status attempt(hth_slot *slot, hth_restore_result *result)
 {
     hth_sequence *sequence = slot->seat->sequence;
-    hearth_result *reply = hth_reply_result(slot->reply);
+    hth_counted_result *reply = hth_reply_result(slot->reply);
     uint64_t begin = hth_workplace_now(slot->place);
     bool reads = hth_slot_may_read(slot);
     uint32_t live = hth_sequence_n_tokens(sequence);
@@ -330,8 +330,8 @@ static hearth_status attempt(hth_slot *slot, hth_restore_result *result)
         slot->restored = (hth_restored){ .tier = HEARTH_TIER_NONE };
     *result = HTH_RESTORE_DONE;
     hth_lookup_deinit(&slot->lookup);
-    status =
-        hth_sequence_lookup(sequence, slot->tokens, slot->n_tokens, slot->n_limit, reads, &slot->lookup, &reply->error);
+    status = hth_sequence_lookup(sequence, slot->tokens, slot->n_tokens, slot->n_limit, reads, &slot->lookup,
+                                 &reply->shown.error);
     if (status != HEARTH_OK) {
         slot->lookup = (hth_lookup){ .n_tokens = 0 };
         (void)hth_sequence_shorten(sequence, 0); /* what lives there is another request's, its keys too */
@@ -498,18 +498,18 @@ bool hth_slot_tell(hth_slot *slot, uint32_t *n_tokens)
 
 void hth_slot_begin(hth_slot *slot, hth_pool *pool)
 {
-    hearth_result *result = hth_reply_result(slot->reply);
+    hth_counted_result *result = hth_reply_result(slot->reply);
     hth_guest guest;
     hearth_status status;
 
     if (!gather_tokens(slot)) {
-        (void)hth_fail(&result->error, HEARTH_NO_MEMORY, "no memory for %u tokens", hth_slot_n_expected(slot));
+        (void)hth_fail(&result->shown.error, HEARTH_NO_MEMORY, "no memory for %u tokens", hth_slot_n_expected(slot));
         fail(slot, HEARTH_NO_MEMORY);
         return;
     }
     slot->n_room = hth_slot_n_expected(slot);
     guest = hth_slot_guest(slot);
-    status = hth_pool_seat(pool, &guest, &slot->seat, &slot->n_shared, &result->error);
+    status = hth_pool_seat(pool, &guest, &slot->seat, &slot->n_shared, &result->shown.error);
     if (status != HEARTH_OK) {
         fail(slot, status);
         return;
@@ -569,6 +569,7 @@ hearth_plan_item hth_slot_plan_item(const hth_slot *slot)
     if (hth_slot_wants_prompt_logprobs(slot) && n_ready > HTH_CHUNK_MIN - n_known % HTH_CHUNK_MIN)
         n_ready = HTH_CHUNK_MIN - n_known % HTH_CHUNK_MIN;
     return (hearth_plan_item){
+        .struct_size = sizeof(hearth_plan_item),
         .is_decode = is_decode,
         .n_ready = n_ready,
         .position = n_known,
@@ -590,20 +591,21 @@ bool hth_slot_wants_prompt_logprobs(const hth_slot *slot)
 }
 
 /* Memory for them; the first token's are known: none. False without memory. */
-static bool begin_prompt_logprobs(const hth_slot *slot, hearth_result *result)
+static bool begin_prompt_logprobs(const hth_slot *slot, hth_counted_result *result)
 {
-    size_t n_each = 1 + (size_t)result->n_top_logprobs;
+    size_t n_each = 1 + (size_t)result->shown.n_top_logprobs;
 
     result->prompt_logprobs = calloc(slot->request->n_prompt * n_each, sizeof(*result->prompt_logprobs));
     for (size_t i = 0; result->prompt_logprobs && i < n_each; i++)
         result->prompt_logprobs[i] =
             (hearth_logprob){ .token = i == 0 ? slot->request->prompt[0] : -1, .logprob = NAN };
+    result->shown.prompt_logprobs = result->prompt_logprobs;
     return result->prompt_logprobs != NULL;
 }
 
 void hth_slot_note_prompt_logits(hth_slot *slot, uint32_t i, const float *logits)
 {
-    hearth_result *result = hth_reply_result(slot->reply);
+    hth_counted_result *result = hth_reply_result(slot->reply);
     uint32_t next = hth_sequence_n_tokens(slot->seat->sequence) + i + 1;
 
     if (!logits) {
@@ -616,8 +618,8 @@ void hth_slot_note_prompt_logits(hth_slot *slot, uint32_t i, const float *logits
         return;
     }
     if (next < slot->request->n_prompt)
-        hth_logprobs(logits, slot->place->n_vocab, slot->request->prompt[next], result->n_top_logprobs,
-                     result->prompt_logprobs + next * (1 + (size_t)result->n_top_logprobs));
+        hth_logprobs(logits, slot->place->n_vocab, slot->request->prompt[next], result->shown.n_top_logprobs,
+                     result->prompt_logprobs + next * (1 + (size_t)result->shown.n_top_logprobs));
 }
 
 void hth_slot_note_evaluated(hth_slot *slot, uint32_t n, const float *logits, uint64_t begin_ns, uint64_t end_ns)

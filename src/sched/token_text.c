@@ -4,6 +4,7 @@
 #include "sched/token_text.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "sched/text_stream.h"
 

@@ -266,7 +266,7 @@ static void take_cached(hth_job *job, const hth_news *news)
     if (news->kind == HTH_NEWS_PROGRESS && !reply->has_cached)
         reply->n_cached = news->n_done;
     if (news->kind == HTH_NEWS_DONE && !reply->has_cached)
-        reply->n_cached = news->result->stats.cached_tokens;
+        reply->n_cached = news->result->stats->cached_tokens;
     if (news->kind == HTH_NEWS_PROGRESS || news->kind == HTH_NEWS_PREFILL || reply->has_cached || reply->is_cached_told)
         return;
     reply->is_cached_told = true;
@@ -309,46 +309,42 @@ static hth_frame_outcome outcome_of(const hearth_result *result)
     hth_frame_outcome outcome = {
         .finish = result->finish_reason,
         .stop_number = result->stop_number,
-        .n_finish_tokens = result->stats.finish_tokens,
-        .figures = figures_of(&result->stats),
+        .n_finish_tokens = result->stats->finish_tokens,
+        .figures = figures_of(result->stats),
     };
 
-    static_assert(sizeof(outcome.finish_key) == sizeof(result->stats.finish_key), "a key is a key");
-    memcpy(outcome.finish_key, result->stats.finish_key, sizeof(outcome.finish_key));
+    static_assert(sizeof(outcome.finish_key) == sizeof(result->stats->finish_key), "a key is a key");
+    memcpy(outcome.finish_key, result->stats->finish_key, sizeof(outcome.finish_key));
     return outcome;
 }
 
-/* What the API's writers need of a result. */
-static hearth_result result_of(const hth_frame_outcome *outcome)
+/* Of a result's statistics what the API's writers need. */
+static hearth_stats stats_of(const hth_frame_outcome *outcome)
 {
     const hth_frame_figures *figures = &outcome->figures;
-    hearth_result result = {
-        .status = HEARTH_OK,
-        .finish_reason = (hearth_finish_reason)outcome->finish,
-        .stop_number = outcome->stop_number,
-        .stats = {
-            .prompt_tokens = figures->n_prompt_tokens,
-            .cached_tokens = figures->n_cached_tokens,
-            .completion_tokens = figures->n_reply_tokens,
-            .hit = (hearth_hit)figures->hit,
-            .tier = (hearth_tier)figures->tier,
-            .miss = (hearth_miss)figures->miss,
-            .finish_tokens = outcome->n_finish_tokens,
-            .queue_ms = figures->queue_ms,
-            .restore_ms = figures->restore_ms,
-            .prefill_ms = figures->prefill_ms,
-            .ttft_ms = figures->ttft_ms,
-            .decode_ms = figures->decode_ms,
-        },
+    hearth_stats stats = {
+        .struct_size = sizeof(stats),
+        .prompt_tokens = figures->n_prompt_tokens,
+        .cached_tokens = figures->n_cached_tokens,
+        .completion_tokens = figures->n_reply_tokens,
+        .hit = (hearth_hit)figures->hit,
+        .tier = (hearth_tier)figures->tier,
+        .miss = (hearth_miss)figures->miss,
+        .finish_tokens = outcome->n_finish_tokens,
+        .queue_ms = figures->queue_ms,
+        .restore_ms = figures->restore_ms,
+        .prefill_ms = figures->prefill_ms,
+        .ttft_ms = figures->ttft_ms,
+        .decode_ms = figures->decode_ms,
     };
 
-    memcpy(result.stats.finish_key, outcome->finish_key, sizeof(outcome->finish_key));
-    return result;
+    memcpy(stats.finish_key, outcome->finish_key, sizeof(outcome->finish_key));
+    return stats;
 }
 
 static void add_to_summary(hth_job *job, uint32_t reply, const hearth_result *result)
 {
-    hth_frame_figures figures = figures_of(&result->stats), *sum = &job->summary.figures;
+    hth_frame_figures figures = figures_of(result->stats), *sum = &job->summary.figures;
 
     sum->n_reply_tokens += figures.n_reply_tokens;
     if (reply % job->task.request->options.n == 0) {
@@ -369,14 +365,18 @@ static void take_end(hth_job *job, const hth_news *news)
     const hth_known *known = &job->task.known;
     const hth_frame_outcome *outcome = hth_known_outcome(known, news->reply);
     hearth_result result = *news->result; /* borrows what it holds */
+    hearth_stats stats = *news->result->stats;
     hth_frame_outcome told;
 
-    result.stats.cached_tokens = job->replies[news->reply].n_cached;
+    result.stats = &stats;
+    stats.cached_tokens = job->replies[news->reply].n_cached;
     /* It had ended before, and all that came of it is here. */
-    if (outcome && job->replies[news->reply].n_tokens == hth_known_n(known, news->reply))
-        result = result_of(outcome);
-    result.prompt_logprobs = news->result->prompt_logprobs;
-    result.n_top_logprobs = news->result->n_top_logprobs;
+    if (outcome && job->replies[news->reply].n_tokens == hth_known_n(known, news->reply)) {
+        stats = stats_of(outcome);
+        result.status = HEARTH_OK;
+        result.finish_reason = (hearth_finish_reason)outcome->finish;
+        result.stop_number = outcome->stop_number;
+    }
     add_to_summary(job, news->reply, &result);
     hth_api_reply_done(job->task.reply, news->reply, &result, &job->jobs->piece);
     if (!job->is_framed || hth_known_has_ended(known, news->reply) || hth_api_reply_failure(job->task.reply) != 0)

@@ -23,7 +23,8 @@ typedef struct box_reply {
     bool is_text_read;
     uint32_t n_done; /* of a restore, not read yet; 0: nothing new */
     uint32_t n_restored;
-    hearth_result result; /* as it was read; borrows from the event */
+    hearth_result result; /* as it was read; borrows from the event, but for its statistics */
+    hearth_stats stats;
 } box_reply;
 
 struct hth_box {
@@ -216,7 +217,7 @@ hth_box *hth_post_take(hth_post *post)
 /* Prompt and reply as far as they were evaluated: of a reply that ended in order, all but its last token. */
 static void note_slot(const hth_box *box, const hearth_event *event)
 {
-    const hearth_stats *stats = &event->result->stats;
+    const hearth_stats *stats = event->result->stats;
     uint32_t n_prompt = stats->finish_tokens < stats->prompt_tokens ? stats->finish_tokens : stats->prompt_tokens;
     uint32_t n_reply = stats->finish_tokens - n_prompt;
 
@@ -280,8 +281,11 @@ static hth_news end_news(hth_box *box, const hearth_event *event, uint32_t reply
 {
     hearth_result *told = &box->replies[reply].result;
 
-    if (event->result)
+    if (event->result) {
         *told = *event->result; /* borrows what it holds */
+        box->replies[reply].stats = *event->result->stats;
+    }
+    told->stats = &box->replies[reply].stats;
     told->status = event->status;
     if (event->error)
         told->error = *event->error;

@@ -66,7 +66,7 @@ bool hth_task_is_complicated(const hth_task *task)
 
     return task->kind == HTH_TASK_EXPLAIN || task->known.n_replies > 0 || request->n_text_biases > 0 ||
            request->conversation.n_tools > 0 || request->conversation.json_schema ||
-           request->conversation.template_values || options->sampling.grammar || options->sampling.json_schema ||
+           request->conversation.template_values || request->sampling.grammar || request->sampling.json_schema ||
            options->parent_key || n_replies > REPLIES_QUICK_MAX;
 }
 
@@ -129,8 +129,8 @@ static bool prepare(hth_task *task)
 
 /* ---- submitting ---- */
 
-/* One of the library's requests: all replies to a prompt, or one of them that goes on. */
-static hearth_request request_of(hth_task *task, uint32_t part)
+/* One of the library's requests: all replies to a prompt, or one of them that goes on, whose sampling is put there. */
+static hearth_request request_of(hth_task *task, uint32_t part, hearth_sampling *sampling)
 {
     uint32_t n = task->request->options.n;
     bool is_known = task->known.n_replies > 0;
@@ -141,7 +141,9 @@ static hearth_request request_of(hth_task *task, uint32_t part)
     if (!is_known)
         return request;
     request.n = 1;
-    request.sampling.seed += part % n;
+    *sampling = *request.sampling;
+    sampling->seed += part % n;
+    request.sampling = sampling;
     /* Where it ended for another reason than its tokens, a time limit, it ends there, too. */
     if (hth_known_has_ended(&task->known, part)) {
         request.n_predict = (int32_t)n_known;
@@ -164,7 +166,8 @@ static bool submit(hth_task *task)
 
     for (uint32_t i = 0; i < n_parts; i++) {
         hth_box_part *part = &task->parts[i];
-        hearth_request request = request_of(task, i);
+        hearth_sampling sampling;
+        hearth_request request = request_of(task, i, &sampling);
         hearth_error err;
 
         *part = (hth_box_part){ .box = task->box, .first = i * n_each };

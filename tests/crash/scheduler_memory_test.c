@@ -89,6 +89,7 @@ typedef struct script {
     bool cached;
     hearth_token tokens[REQUESTS][TOKENS];
     hearth_request requests[REQUESTS];
+    hearth_sampling samplings[REQUESTS];
     answer right[REQUESTS];
     answer answers[REQUESTS];
 } script;
@@ -107,7 +108,7 @@ static void on_done(uint64_t id, const hearth_result *result, void *user_data)
     heap.armed = false;
     a->n_done++;
     a->status = result->status;
-    a->n_tokens = result->stats.completion_tokens;
+    a->n_tokens = result->stats->completion_tokens;
     assert_in_range(a->n_tokens, 0, REPLY_MAX);
     if (a->n_tokens > 0)
         memcpy(a->tokens, result->tokens, a->n_tokens * sizeof(*a->tokens));
@@ -128,8 +129,10 @@ static void write_script(script *s, const char *model, bool cached)
         test_tokens(1, s->tokens[i], TOKENS);
         test_tokens(10 + i, s->tokens[i] + 400, TOKENS - 400); /* 400 tokens are everybody's */
         *request = test_request(s->tokens[i], lengths[i], 12 + 10 * (int32_t)i);
-        request->sampling.seed = i;
-        request->sampling.temperature = i % 2 ? 0.8f : 0;
+        s->samplings[i] = *request->sampling;
+        s->samplings[i].seed = i;
+        s->samplings[i].temperature = i % 2 ? 0.8f : 0;
+        request->sampling = &s->samplings[i];
         request->session_id = i == 2 ? "talk" : NULL;
         request->priority = i == 4 ? 2 : 0;
         request->n_top_logprobs = i == 1 ? 2 : 0;
@@ -158,7 +161,7 @@ static void submit(script *s, test_stage *stage, unsigned i)
     if (status == HEARTH_OK) {
         request->keyspace = stage->place.keyspace;
         status =
-            hth_slot_new(hth_batcher_workplace(stage->batcher), request, &s->requests[i].sampling, NULL, &slot, &err);
+            hth_slot_new(hth_batcher_workplace(stage->batcher), request, s->requests[i].sampling, NULL, &slot, &err);
         if (status != HEARTH_OK)
             hth_request_free(request);
     }
@@ -247,7 +250,7 @@ static void compute_right(script *s)
         answer *right = &s->right[i];
         test_solo_reply alone;
 
-        test_solo_chain(stub, model, request->tokens, request->n_tokens, &request->sampling,
+        test_solo_chain(stub, model, request->tokens, request->n_tokens, request->sampling,
                         (uint32_t)request->n_predict, 512, right->tokens);
         alone = test_solo_finish(stub, model, request, (uint32_t)request->n_predict, right->tokens,
                                  (uint32_t)request->n_predict);
@@ -326,6 +329,7 @@ static void a_steady_tick_allocates_nothing(void **state)
         options.ram_bytes = cached ? 32 << 20 : 0;
         test_stage_open(&stage, &options);
         for (unsigned i = 0; i < STREAMS; i++) {
+            hearth_sampling sampling = hearth_sampling_default();
             hearth_request request;
             hth_request *taken;
             hth_slot *slot;
@@ -334,7 +338,8 @@ static void a_steady_tick_allocates_nothing(void **state)
             test_tokens(i, tokens[i], 20);
             request = test_request(tokens[i], 20, REPLY_MAX + 40);
             request.n_top_logprobs = 2;
-            request.sampling.temperature = 1;
+            sampling.temperature = 1;
+            request.sampling = &sampling;
             request.stop = stops;
             request.n_stop = 2;
             request.on_text = on_text;
@@ -343,9 +348,8 @@ static void a_steady_tick_allocates_nothing(void **state)
             memcpy(copied, tokens[i], sizeof(tokens[i]));
             assert_int_equal(hth_request_new(&request, copied, 20, i + 1, &taken, NULL), HEARTH_OK);
             taken->keyspace = stage.place.keyspace;
-            assert_int_equal(
-                hth_slot_new(hth_batcher_workplace(stage.batcher), taken, &request.sampling, NULL, &slot, NULL),
-                HEARTH_OK);
+            assert_int_equal(hth_slot_new(hth_batcher_workplace(stage.batcher), taken, &sampling, NULL, &slot, NULL),
+                             HEARTH_OK);
             stage.n_open++;
             hth_batcher_add(stage.batcher, slot);
         }

@@ -110,12 +110,13 @@ static void write_reply(const hth_api_request *request, const hth_api_prepared *
                         hth_buffer *out)
 {
     const hth_api_reply_options options = { .model = "m", .id = "1" };
-    hearth_result result = { .status = HEARTH_OK, .finish_reason = HEARTH_FINISH_STOP };
+    static const hearth_stats stats = { .struct_size = sizeof(stats) };
+    hearth_result result = { .stats = &stats, .status = HEARTH_OK, .finish_reason = HEARTH_FINISH_STOP };
     hth_api_error error;
     hth_api_reply *reply = hth_api_reply_new(fuzz_model(), request, prepared, &options, &error);
 
     require(reply != NULL);
-    result.text = (char[]){ "" };
+    result.text = "";
     for (size_t at = 0; at < n;) {
         size_t n_piece = 1 + (unsigned char)text[at] % 7;
 

@@ -25,10 +25,11 @@ static void require(bool holds)
 
 static void open_model(void)
 {
-    static const hearth_chat_turn turn = { .role = "user", .content = "Hi" };
+    static const hearth_chat_turn turn = { .struct_size = sizeof(hearth_chat_turn), .role = "user", .content = "Hi" };
     static const hearth_chat_tool tools[] = {
-        { .name = "now" },
-        { .name = "weather",
+        { .struct_size = sizeof(hearth_chat_tool), .name = "now" },
+        { .struct_size = sizeof(hearth_chat_tool),
+          .name = "weather",
           .parameters = "{\"type\":\"object\",\"properties\":{\"city\":{\"type\":\"string\"},\"days\":{\"type\":"
                         "\"array\",\"items\":{\"type\":\"integer\"}}},\"required\":[\"city\"]}" },
     };

@@ -93,7 +93,7 @@ static void follow(hth_engine_sampler *sampler, uint8_t choice)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 {
-    hearth_trigger trigger = { .kind = HEARTH_TRIGGER_PATTERN };
+    hearth_trigger trigger = { .struct_size = sizeof(hearth_trigger), .kind = HEARTH_TRIGGER_PATTERN };
     hearth_sampling sampling = hearth_sampling_default();
     hth_engine_sampler *sampler = NULL;
     hth_pattern *pattern = NULL;

@@ -38,9 +38,9 @@ static void open_models(void)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 {
-    static const hearth_chat_turn turn = { .role = "user", .content = "Hi" };
+    static const hearth_chat_turn turn = { .struct_size = sizeof(hearth_chat_turn), .role = "user", .content = "Hi" };
     char *parameters = malloc(n_bytes + 1);
-    hearth_chat_tool tool = { .name = "f", .parameters = parameters };
+    hearth_chat_tool tool = { .struct_size = sizeof(hearth_chat_tool), .name = "f", .parameters = parameters };
     hearth_conversation c = hearth_conversation_default();
     hearth_chat_prompt prompt;
     hearth_error err = { .message = "" };

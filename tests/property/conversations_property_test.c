@@ -122,25 +122,27 @@ static void run_rounds(const char *path, int rounds)
     for (int round = 0; round < rounds; round++) {
         hearth_token tokens[TOKENS_MAX];
         hearth_request request = hearth_request_default();
-        hearth_result cached, alone;
+        hearth_sampling sampling = hearth_sampling_default();
+        const hearth_result *cached, *alone;
         hearth_error err;
 
         request.tokens = tokens;
         request.n_tokens = make_prompt(w, tokens);
         request.n_predict = REPLY;
         request.ignore_eos = true;
-        request.sampling.temperature = hth_test_random(&w->seed, 2) ? 0 : 1;
-        request.sampling.seed = (uint64_t)round;
+        sampling.temperature = hth_test_random(&w->seed, 2) ? 0 : 1;
+        sampling.seed = (uint64_t)round;
+        request.sampling = &sampling;
         if (hearth_complete(w->model, &request, &cached, &err) != HEARTH_OK)
             fail_msg("round %d: %s", round, err.message);
         request.no_cache_read = true;
         assert_int_equal(hearth_complete(w->oracle, &request, &alone, NULL), HEARTH_OK);
-        if (strcmp(cached.text, alone.text) != 0)
+        if (strcmp(cached->text, alone->text) != 0)
             fail_msg("round %d, %zu tokens, hit %s of %u: '%s' instead of '%s'", round, request.n_tokens,
-                     hearth_hit_name(cached.stats.hit), cached.stats.cached_tokens, cached.text, alone.text);
-        n_hits += cached.stats.hit != HEARTH_HIT_NONE;
-        hearth_result_free(&cached);
-        hearth_result_free(&alone);
+                     hearth_hit_name(cached->stats->hit), cached->stats->cached_tokens, cached->text, alone->text);
+        n_hits += cached->stats->hit != HEARTH_HIT_NONE;
+        hearth_result_unref(cached);
+        hearth_result_unref(alone);
 
         switch (hth_test_random(&w->seed, 12)) {
         case 0: assert_int_equal(hearth_model_save(w->model, HEARTH_SAVE_EVICT, 20000, NULL), HEARTH_OK); break;

@@ -6,6 +6,8 @@
  * back with the number of the last whole event that it has seen, and so on until its end; meanwhile workers break off.
  * Together it has seen each event once, in their order, numbered from 1 on.
  */
+#include <string.h>
+
 #include "base/draw.h"
 #include "support/relay_stage.h"
 

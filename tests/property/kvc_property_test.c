@@ -5,6 +5,7 @@
  * program. A run prints its seed; HTH_SEED=<number> in the environment repeats it.
  */
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -48,6 +48,7 @@ typedef struct chain {
 typedef struct job {
     test_reply *reply;
     hearth_request request; /* its pointers are below */
+    hearth_sampling sampling;
     hearth_token *prompt;
     char stops[STOPS_MAX][4];
     const char *stop_list[STOPS_MAX];
@@ -185,9 +186,9 @@ static void check_status(const world *w, const job *j, const hearth_result *resu
 
 static void check_reply(world *w, const job *j)
 {
-    const hearth_result *result = &j->reply->result;
-    uint32_t n = result->stats.completion_tokens;
-    const chain *c = chain_of(w, j->prompt, j->request.n_tokens, &j->request.sampling, n);
+    const hearth_result *result = j->reply->result;
+    uint32_t n = result->stats->completion_tokens;
+    const chain *c = chain_of(w, j->prompt, j->request.n_tokens, &j->sampling, n);
     test_solo_reply alone =
         test_solo_finish(hth_backend_stub(), w->stage.engine_model, &j->request, n, c->tokens, c->n);
 
@@ -198,15 +199,15 @@ static void check_reply(world *w, const job *j)
             fail_msg("request %llu: token %u of %u is %d instead of %d (%u of %u prompt tokens cached, %u shared, "
                      "preempted %u times)",
                      (unsigned long long)j->reply->id, i, n, result->tokens[i], c->tokens[i],
-                     result->stats.cached_tokens, result->stats.prompt_tokens, result->stats.shared_tokens,
-                     result->stats.n_preempted);
+                     result->stats->cached_tokens, result->stats->prompt_tokens, result->stats->shared_tokens,
+                     result->stats->n_preempted);
     assert_int_equal(alone.n_tokens, n);
     if (result->status == HEARTH_OK) {
         assert_int_equal(result->finish_reason, alone.reason);
         if (alone.reason == HEARTH_FINISH_LENGTH && n < j->n_max && !may_end_early(w, j))
             fail_msg("request %llu ended after %u of %u tokens", (unsigned long long)j->reply->id, n, j->n_max);
     }
-    if (result->stats.prompt_tokens > 0 && j->reply->refuse_after > 0 && result->status == HEARTH_CANCELLED) {
+    if (result->stats->prompt_tokens > 0 && j->reply->refuse_after > 0 && result->status == HEARTH_CANCELLED) {
         assert_true(result->n_bytes <= alone.n_bytes);
         assert_memory_equal(result->text, alone.text, result->n_bytes);
     } else if (result->status == HEARTH_OK || n > 0) {
@@ -221,11 +222,11 @@ static void check_reply(world *w, const job *j)
     for (uint32_t i = 0; result->logprobs && i < n; i++)
         assert_int_equal(result->logprobs[i * (1 + result->n_top_logprobs)].token, result->tokens[i]);
     assert_int_equal(!result->logprobs, !(j->request.logprobs && (n > 0 || result->logprobs)));
-    assert_true(result->stats.cached_tokens <= result->stats.prompt_tokens);
-    assert_true(result->stats.shared_tokens <= result->stats.cached_tokens);
-    seen.n_preempted += result->stats.n_preempted;
-    seen.n_shared += result->stats.shared_tokens > 0;
-    seen.n_restored += result->stats.rows_restored > 0;
+    assert_true(result->stats->cached_tokens <= result->stats->prompt_tokens);
+    assert_true(result->stats->shared_tokens <= result->stats->cached_tokens);
+    seen.n_preempted += result->stats->n_preempted;
+    seen.n_shared += result->stats->shared_tokens > 0;
+    seen.n_restored += result->stats->rows_restored > 0;
 }
 
 /* ---- requests ---- */
@@ -312,11 +313,12 @@ static void choose_reply(world *w, job *j)
     j->n_max = request->prefill_only                                         ? 0
              : request->n_predict < 0 || (uint32_t)request->n_predict > room ? room
                                                                              : (uint32_t)request->n_predict;
-    request->sampling = hearth_sampling_default();
-    request->sampling.temperature = pick(w, 2) ? 0.0f : 0.9f;
-    request->sampling.seed = pick(w, 3);
+    j->sampling = hearth_sampling_default();
+    request->sampling = &j->sampling;
+    j->sampling.temperature = pick(w, 2) ? 0.0f : 0.9f;
+    j->sampling.seed = pick(w, 3);
     if (pick(w, 8) == 0)
-        request->sampling.repeat_penalty = 1.2f;
+        j->sampling.repeat_penalty = 1.2f;
     choose_ends(w, j);
 }
 
@@ -329,7 +331,7 @@ static void choose_replayed(world *w, job *j)
 
     if (n < 2 || pick(w, 8) != 0)
         return;
-    c = chain_of(w, j->prompt, j->request.n_tokens, &j->request.sampling, n);
+    c = chain_of(w, j->prompt, j->request.n_tokens, &j->sampling, n);
     alone = test_solo_finish(hth_backend_stub(), w->stage.engine_model, &j->request, n, c->tokens, c->n);
     free(alone.text);
     if (alone.n_tokens < 2)
@@ -373,16 +375,16 @@ static void submit(world *w, job *j)
 
 static void finish(world *w, job *j)
 {
-    const hearth_result *result = &j->reply->result;
+    const hearth_result *result = j->reply->result;
 
     check_reply(w, j);
     seen.n_ended++;
     if (j->session >= 0) {
         session *s = &w->sessions[j->session];
-        uint32_t n = result->stats.completion_tokens;
+        uint32_t n = result->stats->completion_tokens;
 
         s->busy = false;
-        seen.n_sessions += result->stats.shared_tokens > 0;
+        seen.n_sessions += result->stats->shared_tokens > 0;
         if (result->status == HEARTH_OK && s->n + n < w->prompt_max) {
             memcpy(s->tokens + s->n, result->tokens, n * sizeof(*s->tokens));
             s->n += n;

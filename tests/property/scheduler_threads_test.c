@@ -57,7 +57,7 @@ static void on_done(uint64_t id, const hearth_result *result, void *user_data)
 {
     job *j = user_data;
     world *w = j->w;
-    uint32_t n = result->stats.completion_tokens;
+    uint32_t n = result->stats->completion_tokens;
 
     (void)id;
     if (n > REPLY_MAX || (n > 0 && memcmp(result->tokens, w->right[j->prompt], n * sizeof(hearth_token)) != 0))

@@ -174,7 +174,9 @@ hearth_status hth_stub_chat_prompt(const hth_engine_model *model, const hearth_c
         made.grammar = written(put_grammar, conversation, &n);
     if (has_calls && made.triggers && conversation->tool_choice == HEARTH_TOOL_AUTO) {
         made.grammar_is_lazy = true;
-        made.triggers[0] = (hearth_trigger){ .kind = HEARTH_TRIGGER_WORD, .text = strdup(call_begin) };
+        made.triggers[0] = (hearth_trigger){ .struct_size = sizeof(hearth_trigger),
+                                             .kind = HEARTH_TRIGGER_WORD,
+                                             .text = strdup(call_begin) };
         made.n_triggers = 1;
     }
     if (!made.text || !made.parser || !made.triggers || (has_calls && !made.grammar) ||

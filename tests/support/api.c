@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "support/cmocka_all.h"
+#include "support/greedy.h"
 #include "support/support.h"
 
 enum { PATIENCE_MS = 60000, PATH_BYTES = 4096 };
@@ -83,14 +84,14 @@ hearth_request hth_test_greedy(const char *prompt, int32_t n_predict)
 
     request.prompt = prompt;
     request.n_predict = n_predict;
-    request.sampling.temperature = 0;
+    request.sampling = hth_test_greedy_sampling();
     request.ignore_eos = true;
     return request;
 }
 
-hearth_result hth_test_complete(hearth_model *model, const hearth_request *request)
+const hearth_result *hth_test_complete(hearth_model *model, const hearth_request *request)
 {
-    hearth_result result = { .text = NULL };
+    const hearth_result *result = NULL;
     hearth_error err;
 
     if (hearth_complete(model, request, &result, &err) != HEARTH_OK)

@@ -28,7 +28,7 @@ int hth_test_stub_tear_down(void **state);
 
 /* The likeliest n_predict tokens, whatever they are. */
 hearth_request hth_test_greedy(const char *prompt, int32_t n_predict);
-hearth_result hth_test_complete(hearth_model *model, const hearth_request *request);
+const hearth_result *hth_test_complete(hearth_model *model, const hearth_request *request);
 
 /* A prompt of n bytes, released with free; the stub has a token for each, after one that begins every text. */
 char *hth_test_prompt(size_t n, unsigned variant);

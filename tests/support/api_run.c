@@ -4,7 +4,7 @@
  * Callbacks run on the scheduler's thread, which may not ask the model anything: what they tell is put into a queue, and
  * the test's thread writes the reply.
  */
-#include "models/result_copy.h"
+
 #include "support/api_run.h"
 
 #include <pthread.h>
@@ -27,7 +27,7 @@ typedef struct happening {
     size_t n_text;
     hearth_phase phase;
     uint32_t n_done;
-    hearth_result result; /* of DONE: a copy */
+    const hearth_result *result; /* of DONE: a reference */
 } happening;
 
 typedef struct queue {
@@ -114,7 +114,7 @@ static void on_done(uint64_t id, const hearth_result *result, void *user_data)
 {
     happening *h = happening_new(DONE, id);
 
-    hth_result_copy(&h->result, result);
+    h->result = hearth_result_ref(result);
     put(user_data, h);
 }
 
@@ -124,14 +124,14 @@ static void tell(hth_api_reply *reply, size_t i, const happening *h, hth_buffer 
     case TOKEN: hth_api_reply_token(reply, i, &h->token, out); break;
     case TEXT: hth_api_reply_text(reply, i, h->text, h->n_text, out); break;
     case PROGRESS: hth_api_reply_progress(reply, i, h->phase, h->n_done); break;
-    case DONE: hth_api_reply_done(reply, i, &h->result, out); break;
+    case DONE: hth_api_reply_done(reply, i, h->result, out); break;
     }
 }
 
 static void happening_free(happening *h)
 {
     free(h->text);
-    hearth_result_free(&h->result);
+    hearth_result_unref(h->result);
     free(h);
 }
 
@@ -180,7 +180,10 @@ static void run(hearth_model *model, hth_api_prepared *prepared, hth_api_reply *
 static void script(hth_api_reply *reply, const char *const *texts, hearth_finish_reason finish, uint32_t stop_number,
                    hth_buffer *out)
 {
-    hearth_result result = { .status = HEARTH_OK, .finish_reason = finish, .stop_number = stop_number };
+    hearth_stats stats = { .struct_size = sizeof(stats) };
+    hearth_result result = {
+        .stats = &stats, .status = HEARTH_OK, .finish_reason = finish, .stop_number = stop_number
+    };
     hearth_token token = 'x';
     uint32_t n = 0;
 
@@ -190,8 +193,10 @@ static void script(hth_api_reply *reply, const char *const *texts, hearth_finish
         hth_api_reply_token(reply, 0, &(hearth_token_event){ .token = token, .index = n++, .text = *texts }, out);
         hth_api_reply_text(reply, 0, *texts, strlen(*texts), out);
     }
-    result.text = (char[]){ "" };
-    result.stats = (hearth_stats){ .prompt_tokens = 50, .cached_tokens = 40, .completion_tokens = n };
+    result.text = "";
+    stats.prompt_tokens = 50;
+    stats.cached_tokens = 40;
+    stats.completion_tokens = n;
     hth_api_reply_done(reply, 0, &result, out);
 }
 

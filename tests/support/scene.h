@@ -56,7 +56,7 @@ static inline hearth_token *prompt_of(size_t n_shared, size_t n_own, uint64_t va
 /* It ended well, with the whole reply that the same request has alone. */
 static inline void expect_as_alone(const test_stage *stage, const test_reply *reply, const hearth_request *request)
 {
-    const hearth_result *result = &reply->result;
+    const hearth_result *result = reply->result;
     uint32_t room = stage->options.n_ctx - (uint32_t)request->n_tokens + 1;
     uint32_t n_max = request->prefill_only                                         ? 0
                    : request->n_predict < 0 || (uint32_t)request->n_predict > room ? room
@@ -67,10 +67,10 @@ static inline void expect_as_alone(const test_stage *stage, const test_reply *re
     assert_int_equal(reply->n_done, 1);
     if (result->status != HEARTH_OK)
         fail_msg("%s", result->error.message);
-    test_solo_chain(hth_backend_stub(), stage->engine_model, request->tokens, request->n_tokens, &request->sampling,
+    test_solo_chain(hth_backend_stub(), stage->engine_model, request->tokens, request->n_tokens, request->sampling,
                     n_max, 512, chain);
     alone = test_solo_finish(hth_backend_stub(), stage->engine_model, request, n_max, chain, n_max);
-    assert_int_equal(result->stats.completion_tokens, alone.n_tokens);
+    assert_int_equal(result->stats->completion_tokens, alone.n_tokens);
     assert_memory_equal(result->tokens, chain, alone.n_tokens * sizeof(*chain));
     assert_string_equal(result->text, alone.text);
     assert_int_equal(result->finish_reason, alone.reason);
@@ -81,8 +81,8 @@ static inline void expect_as_alone(const test_stage *stage, const test_reply *re
 static inline void expect_ended(const test_reply *reply, hearth_status status, hearth_finish_reason reason)
 {
     assert_int_equal(reply->n_done, 1);
-    assert_int_equal(reply->result.status, status);
-    assert_int_equal(reply->result.finish_reason, reason);
+    assert_int_equal(reply->result->status, status);
+    assert_int_equal(reply->result->finish_reason, reason);
 }
 
 static inline test_stage_options with_cache(void)

@@ -9,6 +9,7 @@
 
 #include "sched/batcher_inside.h"
 #include "support/cmocka_all.h"
+#include "support/greedy.h"
 #include "support/support.h"
 
 enum { IDLE_TICKS_MAX = 64, TICKS_MAX = 2000000 };
@@ -93,18 +94,13 @@ static void *copy_of(const void *from, size_t n_bytes)
 static void on_done(uint64_t id, const hearth_result *result, void *user_data)
 {
     test_reply *reply = reply_of(user_data);
-    uint32_t n = result->stats.completion_tokens;
+    uint32_t n = result->stats->completion_tokens;
 
     assert_int_equal(id, reply->id);
     assert_int_equal(reply->n_done, 0);
     reply->n_done++;
     reply->request = NULL;
-    reply->result = *result;
-    reply->result.text = copy_of(result->text, result->n_bytes + 1);
-    reply->result.tokens = copy_of(result->tokens, n * sizeof(*result->tokens));
-    if (result->logprobs)
-        reply->result.logprobs =
-            copy_of(result->logprobs, (size_t)n * (1 + result->n_top_logprobs) * sizeof(*result->logprobs));
+    reply->result = hearth_result_ref(result);
     assert_int_equal(result->text[result->n_bytes], '\0');
     assert_int_equal(reply->n_before + reply->n_events, n);
     assert_true(reply->n_streamed <= result->n_bytes);
@@ -122,7 +118,7 @@ static void ended(hth_slot *slot, void *user_data)
     assert_int_equal(slot->state, HTH_SLOT_DONE);
     assert_null(slot->seat);
     if (request->on_done)
-        request->on_done(request->id, hth_reply_result(slot->reply), request->user_data);
+        request->on_done(request->id, &hth_reply_result(slot->reply)->shown, request->user_data);
     if (request->on_done == on_done)
         reply_of(request->user_data)->n_ticks = stage->batcher->n_ticks;
     stage->n_open--;
@@ -149,7 +145,7 @@ test_reply *test_stage_prepare(test_stage *stage, const hearth_request *request,
     if (status == HEARTH_OK) {
         reply->request->keyspace = stage->place.keyspace;
         hth_keyspace_salt(&reply->request->keyspace, salt);
-        status = hth_slot_new(hth_batcher_workplace(stage->batcher), reply->request, &given.sampling, NULL, &slot, err);
+        status = hth_slot_new(hth_batcher_workplace(stage->batcher), reply->request, given.sampling, NULL, &slot, err);
         if (status != HEARTH_OK)
             hth_request_free(reply->request);
     }
@@ -187,7 +183,7 @@ void test_reply_free(test_reply *reply)
     if (!reply)
         return;
     assert_int_equal(reply->n_done, 1);
-    hearth_result_free(&reply->result);
+    hearth_result_unref(reply->result);
     free(reply->streamed);
     free(reply);
 }
@@ -199,7 +195,7 @@ hearth_request test_request(const hearth_token *tokens, size_t n_tokens, int32_t
     request.tokens = tokens;
     request.n_tokens = n_tokens;
     request.n_predict = n_predict;
-    request.sampling.temperature = 0;
+    request.sampling = hth_test_greedy_sampling();
     request.ignore_eos = true;
     return request;
 }

@@ -31,9 +31,9 @@ typedef struct test_reply {
     uint64_t id;
     hth_request *request; /* for cancel and pause; NULL once it has ended */
     unsigned n_done;
-    uint64_t n_ticks;     /* ticks of the batcher when it ended */
-    hearth_result result; /* a copy */
-    char *streamed;       /* what on_text was told */
+    uint64_t n_ticks;            /* ticks of the batcher when it ended */
+    const hearth_result *result; /* a reference */
+    char *streamed;              /* what on_text was told */
     size_t n_streamed;
     uint32_t n_events;     /* of on_token */
     uint32_t n_restored;   /* what on_progress said last of it; with the first token it is what statistics say */

@@ -24,8 +24,8 @@ static void preempt(const char *model, bool by_cells)
     assert_int_equal(one->n_done, 0);
     test_stage_run(&stage);
     assert_true(two->n_ticks < one->n_ticks);
-    assert_int_equal(one->result.stats.n_preempted, 1);
-    assert_int_equal(two->result.stats.n_preempted, 0);
+    assert_int_equal(one->result->stats->n_preempted, 1);
+    assert_int_equal(two->result->stats->n_preempted, 0);
     expect_as_alone(&stage, one, &low);
     expect_as_alone(&stage, two, &high);
     assert_int_equal(stage.watch.n_rows, 300 + 39 + 200 + 29); /* nothing twice */
@@ -65,8 +65,8 @@ static void what_made_room_before_its_first_token_found_nothing_in_the_cache(voi
     assert_true(stage.watch.n_rows >= 256 && stage.watch.n_rows < 900);
     two = submit(&stage, &high);
     test_stage_run(&stage);
-    assert_int_equal(one->result.stats.n_preempted, 1);
-    assert_int_equal(one->result.stats.cached_tokens, 0);
+    assert_int_equal(one->result->stats->n_preempted, 1);
+    assert_int_equal(one->result->stats->cached_tokens, 0);
     assert_int_equal(one->n_restored, 0);
     expect_as_alone(&stage, one, &low);
     expect_as_alone(&stage, two, &high);
@@ -92,7 +92,7 @@ static void nobody_makes_room_for_an_equal(void **state)
     test_stage_run(&stage);
     assert_true(replies[0]->n_ticks < replies[1]->n_ticks);
     for (unsigned i = 0; i < 2; i++) {
-        assert_int_equal(replies[i]->result.stats.n_preempted, 0);
+        assert_int_equal(replies[i]->result->stats->n_preempted, 0);
         test_reply_free(replies[i]);
     }
     test_stage_close(&stage);
@@ -196,7 +196,7 @@ static void an_overflow_hits_only_who_caused_it(void **state)
     test_stage_run(&stage);
     expect_as_alone(&stage, two, &modest);
     expect_as_alone(&stage, one, &endless); /* it waited in place, and then had the context for itself */
-    assert_int_equal(one->result.stats.completion_tokens, 1200 - 100 + 1);
+    assert_int_equal(one->result->stats->completion_tokens, 1200 - 100 + 1);
     test_reply_free(one);
     test_reply_free(two);
     test_stage_close(&stage);
@@ -215,8 +215,8 @@ static void two_that_outgrow_the_context_take_turns(void **state)
     for (unsigned i = 0; i < 2; i++)
         replies[i] = submit(&stage, &requests[i]);
     test_stage_run(&stage);
-    assert_int_equal(replies[1]->result.stats.n_preempted, 1); /* the younger one */
-    assert_int_equal(replies[0]->result.stats.n_preempted, 0);
+    assert_int_equal(replies[1]->result->stats->n_preempted, 1); /* the younger one */
+    assert_int_equal(replies[0]->result->stats->n_preempted, 0);
     for (unsigned i = 0; i < 2; i++) {
         expect_as_alone(&stage, replies[i], &requests[i]);
         test_reply_free(replies[i]);
@@ -334,8 +334,8 @@ static void nobody_makes_room_who_need_not(void **state)
     assert_int_equal(n_preempted(&c.stage), 1);
     end_well(&c.stage, reply, &high);
     test_stage_run(&c.stage);
-    assert_int_equal(c.replies[1]->result.stats.n_preempted, 1);
-    assert_int_equal(c.replies[2]->result.stats.n_preempted, 0);
+    assert_int_equal(c.replies[1]->result->stats->n_preempted, 1);
+    assert_int_equal(c.replies[2]->result->stats->n_preempted, 0);
     crowd_close(&c);
 }
 

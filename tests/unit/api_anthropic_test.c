@@ -52,7 +52,7 @@ static void blocks_become_turns_of_those_who_speak(void **state)
     assert_false(c->parallel_calls || c->no_thinking || c->continue_last);
     assert_true(r->wants_thinking && r->has_cache_control);
     assert_int_equal(r->options.n_predict, 30);
-    assert_int_equal(r->options.sampling.top_k, 3);
+    assert_int_equal(r->sampling.top_k, 3);
     assert_int_equal(r->options.n_stop, 1);
     hth_api_request_free(r);
 

@@ -49,7 +49,7 @@ static void one_set_holds_for_all_apis(void **state)
     (void)state;
     for (size_t i = 0; i < N_APIS; i++) {
         hth_api_request *r = of_api(i, "", NULL);
-        const hearth_sampling *s = &r->options.sampling;
+        const hearth_sampling *s = &r->sampling;
 
         assert_true(s->temperature == usual.temperature && s->top_p == usual.top_p && s->min_p == usual.min_p);
         assert_int_equal(s->top_k, usual.top_k);
@@ -93,7 +93,7 @@ static void defaults_stand_in_for_what_is_not_said(void **state)
     (void)state;
     for (size_t i = 0; i < N_APIS; i++) {
         hth_api_request *r = of_api(i, "", &d);
-        const hearth_sampling *s = &r->options.sampling;
+        const hearth_sampling *s = &r->sampling;
 
         assert_true(s->temperature == 0.5f && s->top_p == 0.25f && s->min_p == 0.125f && s->typical_p == 0.75f);
         assert_int_equal(s->top_k, 3);
@@ -141,13 +141,13 @@ static void what_a_client_says_wins(void **state)
                        is_messages ? "stop_sequences" : "stop", is_messages ? "" : ",\"min_p\":0,\"seed\":5,\"",
                        is_messages ? "" : apis[i].length, is_messages ? "" : "\":-1", "");
         r = of_api(i, more, &d);
-        assert_true(r->options.sampling.temperature == 0 && r->options.sampling.top_p == 1);
-        assert_int_equal(r->options.sampling.top_k, 0);
+        assert_true(r->sampling.temperature == 0 && r->sampling.top_p == 1);
+        assert_int_equal(r->sampling.top_k, 0);
         assert_int_equal(r->options.n_stop, 0);
         if (!is_messages) {
-            assert_true(r->options.sampling.min_p == 0);
+            assert_true(r->sampling.min_p == 0);
             assert_int_equal(r->options.n_predict, -1);
-            assert_int_equal(r->options.sampling.seed, 5);
+            assert_int_equal(r->sampling.seed, 5);
         }
         hth_api_request_free(r);
     }

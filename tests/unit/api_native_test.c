@@ -33,7 +33,7 @@ static void every_option_of_sampling_arrives(void **state)
     (void)state;
     if (!r)
         fail_msg("%s", error.message);
-    s = &r->options.sampling;
+    s = &r->sampling;
     assert_int_equal(r->n_prompts, 1);
     assert_int_equal(r->prompts[0].n_pieces, 3);
     assert_int_equal(r->prompts[0].pieces[1].n_tokens, 2);
@@ -223,8 +223,8 @@ static void values_that_llama_cpp_gives_a_meaning_have_it(void **state)
     assert_non_null(r);
     assert_true(hth_api_prepare(f->model, r, 1, NULL, &prepared, &error));
     assert_int_equal(hearth_model_info_get(f->model, &info, NULL), HEARTH_OK);
-    assert_int_equal(prepared.requests[0].sampling.repeat_last_n, info.n_ctx);
-    assert_int_equal(prepared.requests[0].sampling.dry_last_n, info.n_ctx);
+    assert_int_equal(prepared.samplings[0].repeat_last_n, info.n_ctx);
+    assert_int_equal(prepared.samplings[0].dry_last_n, info.n_ctx);
     assert_int_equal(prepared.requests[0].n_stop, 1);
     assert_string_equal(prepared.requests[0].stop[0], "x");
     assert_int_equal(prepared.requests[0].n_tokens, 1); /* the one that begins every text */
@@ -233,7 +233,7 @@ static void values_that_llama_cpp_gives_a_meaning_have_it(void **state)
 
     r = hth_api_request_parse(HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"a\",\"json_schema\":{}}", 31, NULL, &error);
     assert_non_null(r);
-    assert_string_equal(r->options.sampling.json_schema, "{}");
+    assert_string_equal(r->sampling.json_schema, "{}");
     hth_api_request_free(r);
 }
 

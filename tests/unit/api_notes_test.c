@@ -113,12 +113,12 @@ static void other_names_mean_the_same(void **state)
                              "\"guided_json\":{\"type\":\"object\"},\"think\":false"));
 
     (void)state;
-    assert_true(r->options.sampling.repeat_penalty == 1.5f && r->options.sampling.typical_p == 0.5f);
-    assert_int_equal(r->options.sampling.repeat_last_n, HTH_API_WHOLE_CONTEXT);
+    assert_true(r->sampling.repeat_penalty == 1.5f && r->sampling.typical_p == 0.5f);
+    assert_int_equal(r->sampling.repeat_last_n, HTH_API_WHOLE_CONTEXT);
     assert_int_equal(r->options.n_predict, 7);
     assert_true(r->options.no_cache_read && r->conversation.no_thinking);
-    assert_int_equal(r->options.sampling.n_dry_breakers, 2);
-    assert_string_equal(r->options.sampling.dry_breakers[1], "b");
+    assert_int_equal(r->sampling.n_dry_breakers, 2);
+    assert_string_equal(r->sampling.dry_breakers[1], "b");
     assert_string_equal(r->conversation.json_schema, "{\"type\":\"object\"}");
     hth_api_request_free(r);
     r = hth_test_parsed(

@@ -56,7 +56,7 @@ static void every_option_arrives(void **state)
         "\"typical_p\":0.5,\"repeat_penalty\":1.25,\"repeat_last_n\":9,\"presence_penalty\":-0.5,\"frequency_penalty\":"
         "0.5,\"seed\":42,\"stop\":[\"x\",\"\"],\"num_predict\":7},\"logprobs\":true,\"top_logprobs\":3,"
         "\"session_id\":\"s\",\"think\":\"high\",\"format\":\"json\"}");
-    const hearth_sampling *s = &r->options.sampling;
+    const hearth_sampling *s = &r->sampling;
 
     (void)state;
     assert_string_equal(r->model, "m");
@@ -77,10 +77,10 @@ static void every_option_arrives(void **state)
 static void what_nobody_says_is_as_everywhere(void **state)
 {
     hth_api_request *r = hth_test_parsed(HTH_API_OLLAMA_CHAT, "{" ASK "}");
-    const hearth_request defaults = hearth_request_default();
+    const hearth_sampling defaults = hearth_sampling_default();
 
     (void)state;
-    assert_memory_equal(&r->options.sampling, &defaults.sampling, sizeof(defaults.sampling));
+    assert_memory_equal(&r->sampling, &defaults, sizeof(defaults));
     assert_int_equal(r->options.n_predict, -1);
     assert_true(r->stream && !r->has_seed && !r->conversation.no_thinking);
     assert_null(r->conversation.json_schema);

@@ -36,7 +36,7 @@ static void every_field_of_a_chat_arrives(void **state)
         "\"top_k\":7,\"min_p\":0.5,\"repeat_penalty\":1.5,\"priority\":-3,\"cache_salt\":\"s\","
         "\"parent_key\":\"00000000000000000000000000000000000000000000000000000000000000FF\"}");
     const hearth_conversation *c = &r->conversation;
-    const hearth_sampling *s = &r->options.sampling;
+    const hearth_sampling *s = &r->sampling;
 
     (void)state;
     assert_string_equal(r->model, "m");
@@ -80,8 +80,8 @@ static void what_is_not_given_has_the_defaults_of_the_api(void **state)
         hth_test_parsed(HTH_API_CHAT, "{" MESSAGES ",\"temperature\":null,\"stop\":null,\"tools\":[]}");
 
     (void)state;
-    assert_true(r->options.sampling.temperature == 0.8f && r->options.sampling.top_p == 0.95f);
-    assert_int_equal(r->options.sampling.top_k, 40);
+    assert_true(r->sampling.temperature == 0.8f && r->sampling.top_p == 0.95f);
+    assert_int_equal(r->sampling.top_k, 40);
     assert_int_equal(r->options.n_predict, -1);
     assert_int_equal(r->options.n, 1);
     assert_false(r->stream || r->has_seed || r->options.logprobs);
@@ -99,7 +99,7 @@ static void integers_of_any_size_are_read_where_they_are_not_counts(void **state
 
     (void)state;
     assert_string_equal(r->conversation.turns[0].content, "\" 18446744073709551615");
-    assert_int_equal((int64_t)r->options.sampling.seed, INT64_MAX);
+    assert_int_equal((int64_t)r->sampling.seed, INT64_MAX);
     assert_non_null(strstr(r->conversation.json_schema, "1.8446744073709552e19"));
     assert_non_null(strstr(r->conversation.json_schema, "-9223372036854775808"));
     hth_api_request_free(r);

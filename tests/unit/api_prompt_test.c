@@ -214,7 +214,7 @@ static void every_token_of_a_text_has_its_bias(void **state)
         const hearth_sampling *sampling;
 
         assert_int_equal(prepare(f->model, bodies[i], &request, &prepared).kind, HTH_API_NO_ERROR);
-        sampling = &prepared.requests[0].sampling;
+        sampling = &prepared.samplings[0];
         assert_int_equal(sampling->n_logit_bias, 1 + n + 1);
         assert_int_equal(sampling->logit_bias[0].token, 7);
         for (size_t k = 0; k < n; k++) {

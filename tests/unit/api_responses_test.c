@@ -58,7 +58,7 @@ static void a_text_is_a_message_of_the_user_behind_the_instructions(void **state
     assert_string_equal(c->turns[1].role, "user");
     assert_string_equal(c->turns[1].content, "Hi");
     assert_int_equal(r->options.n_predict, 9);
-    assert_true(r->options.sampling.temperature == 0.5f && r->options.sampling.top_p == 0.25f && r->stream);
+    assert_true(r->sampling.temperature == 0.5f && r->sampling.top_p == 0.25f && r->stream);
     assert_int_equal(r->options.n, 1);
     assert_string_equal(r->notes.text, "");
     hth_api_request_free(r);

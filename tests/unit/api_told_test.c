@@ -34,7 +34,8 @@ static size_t count_entries(hth_api_kind kind, json_t *events)
 static void say_nothing(hth_api_reply *reply, uint32_t n_top, hth_buffer *out, size_t *n_longest)
 {
     hearth_logprob logprobs[1 + N_TOP];
-    hearth_result result = { .status = HEARTH_OK, .finish_reason = HEARTH_FINISH_LENGTH, .text = (char[]){ "" } };
+    static const hearth_stats stats = { .struct_size = sizeof(stats) };
+    hearth_result result = { .stats = &stats, .status = HEARTH_OK, .finish_reason = HEARTH_FINISH_LENGTH, .text = "" };
 
     for (uint32_t i = 0; i <= n_top; i++)
         logprobs[i] = (hearth_logprob){ .token = (hearth_token)('a' + i), .logprob = -0.5f };

@@ -5,6 +5,8 @@
  * the watch on the engine. Who gets a place is in admission_test.c, whose turn it is and for how long in turns_test.c,
  * what a request may ask for in request_options_test.c.
  */
+#include <string.h>
+
 #include "support/scene.h"
 
 /* ---- computed once ---- */
@@ -29,8 +31,8 @@ static void requests_at_once_compute_what_they_share_once(void **state)
     assert_int_equal(stage.watch.n_rows, 600 + AGENTS * (20 + 2));
     for (unsigned i = 0; i < AGENTS; i++) {
         expect_as_alone(&stage, replies[i], &requests[i]);
-        assert_int_equal(replies[i]->result.stats.shared_tokens, i == 0 ? 0 : 600);
-        assert_int_equal(replies[i]->result.stats.cached_tokens, i == 0 ? 0 : 600);
+        assert_int_equal(replies[i]->result->stats->shared_tokens, i == 0 ? 0 : 600);
+        assert_int_equal(replies[i]->result->stats->cached_tokens, i == 0 ? 0 : 600);
         test_reply_free(replies[i]);
         free(prompts[i]);
     }
@@ -73,6 +75,7 @@ static void replies_to_one_prompt_share_it_and_its_logits(void **state)
     (void)state;
     for (unsigned cached = 0; cached < 2; cached++) {
         test_stage_options options = cached ? with_cache() : test_stage_options_default();
+        hearth_sampling samplings[AGENTS];
         hearth_request requests[AGENTS];
         test_reply *replies[AGENTS];
         test_stage stage;
@@ -80,8 +83,10 @@ static void replies_to_one_prompt_share_it_and_its_logits(void **state)
         test_stage_open(&stage, &options);
         for (unsigned i = 0; i < AGENTS; i++) {
             requests[i] = test_request(text, 300, 4);
-            requests[i].sampling.temperature = 1;
-            requests[i].sampling.seed = 7 + i;
+            samplings[i] = hearth_sampling_default();
+            samplings[i].temperature = 1;
+            samplings[i].seed = 7 + i;
+            requests[i].sampling = &samplings[i];
             replies[i] = submit(&stage, &requests[i]);
         }
         test_stage_run(&stage);
@@ -89,7 +94,7 @@ static void replies_to_one_prompt_share_it_and_its_logits(void **state)
         for (unsigned i = 0; i < AGENTS; i++) {
             expect_as_alone(&stage, replies[i], &requests[i]);
             if (i > 0)
-                assert_int_equal(replies[i]->result.stats.hit, HEARTH_HIT_EXACT);
+                assert_int_equal(replies[i]->result->stats->hit, HEARTH_HIT_EXACT);
             test_reply_free(replies[i]);
         }
         test_stage_close(&stage);
@@ -111,8 +116,8 @@ static void what_has_ended_is_shared_from_while_it_is_there(void **state)
     two = submit(&stage, &second);
     test_stage_run(&stage);
     expect_as_alone(&stage, two, &second);
-    assert_int_equal(two->result.stats.shared_tokens, 333); /* to the token */
-    assert_int_equal(two->result.stats.hit, HEARTH_HIT_LIVE);
+    assert_int_equal(two->result->stats->shared_tokens, 333); /* to the token */
+    assert_int_equal(two->result->stats->hit, HEARTH_HIT_LIVE);
     assert_int_equal(stage.watch.n_rows, 10 + 4);
     test_reply_free(one);
     test_reply_free(two);
@@ -136,7 +141,7 @@ static void tenants_share_nothing(void **state)
     assert_int_equal(stage.watch.n_rows, 3 * (300 + 2));
     for (unsigned i = 0; i < 3; i++) {
         expect_as_alone(&stage, replies[i], &request);
-        assert_int_equal(replies[i]->result.stats.cached_tokens, 0);
+        assert_int_equal(replies[i]->result->stats->cached_tokens, 0);
         test_reply_free(replies[i]);
     }
     test_stage_close(&stage);
@@ -187,8 +192,8 @@ static hearth_request turn_of(talk *t, size_t n_more)
 
 static void hear(talk *t, const test_reply *reply)
 {
-    memcpy(t->tokens + t->n, reply->result.tokens, reply->result.stats.completion_tokens * sizeof(hearth_token));
-    t->n += reply->result.stats.completion_tokens;
+    memcpy(t->tokens + t->n, reply->result->tokens, reply->result->stats->completion_tokens * sizeof(hearth_token));
+    t->n += reply->result->stats->completion_tokens;
 }
 
 static void a_session_goes_on_in_place_whatever_came_between(void **state)
@@ -209,7 +214,7 @@ static void a_session_goes_on_in_place_whatever_came_between(void **state)
 
         test_stage_run(&stage);
         expect_as_alone(&stage, reply, &request);
-        assert_int_equal(reply->result.stats.shared_tokens,
+        assert_int_equal(reply->result->stats->shared_tokens,
                          n_before ? n_before - 1 : 0); /* the last was never evaluated */
         hear(t, reply);
         test_reply_free(reply);
@@ -258,7 +263,7 @@ static void a_session_that_ended_or_expired_is_an_ordinary_sequence(void **state
     reply = submit(&stage, &request);
     test_stage_run(&stage);
     expect_as_alone(&stage, reply, &request);
-    assert_true(reply->result.stats.shared_tokens > 100);
+    assert_true(reply->result->stats->shared_tokens > 100);
     hear(t, reply);
     test_reply_free(reply);
     assert_int_equal(hth_batcher_wake_ns(stage.batcher), stage.now_ns + 50000000u); /* at once, with no tick more */
@@ -325,9 +330,9 @@ static void a_finish_key_is_a_parent(void **state)
     reply = submit(&stage, &request);
     test_stage_run(&stage);
     hear(t, reply);
-    n_parent = reply->result.stats.finish_tokens;
+    n_parent = reply->result->stats->finish_tokens;
     assert_int_equal(n_parent, 109);
-    memcpy(key, reply->result.stats.finish_key, sizeof(key));
+    memcpy(key, reply->result->stats->finish_key, sizeof(key));
     test_reply_free(reply);
     hth_batcher_save(stage.batcher, HEARTH_SAVE_EVICT);
     request = turn_of(t, 20);
@@ -337,8 +342,8 @@ static void a_finish_key_is_a_parent(void **state)
     reply->request->n_parent = n_parent;
     test_stage_run(&stage);
     expect_as_alone(&stage, reply, &request);
-    assert_int_equal(reply->result.stats.hit, HEARTH_HIT_RESUME);
-    assert_int_equal(reply->result.stats.cached_tokens, n_parent);
+    assert_int_equal(reply->result->stats->hit, HEARTH_HIT_RESUME);
+    assert_int_equal(reply->result->stats->cached_tokens, n_parent);
     test_reply_free(reply);
     test_stage_close(&stage);
     free(t);
@@ -592,6 +597,7 @@ static void one_bad_request_fails_and_the_others_do_not_notice(void **state)
     for (size_t m = 0; m < 4; m++)
         for (size_t a = 0; a < 2; a++) {
             test_stage_options options = with_cache();
+            hearth_sampling samplings[4];
             hearth_request requests[4];
             test_reply *replies[4];
             trouble t = { .answer = answers[a], .poison = '!', .n_left = UINT32_MAX };
@@ -603,8 +609,10 @@ static void one_bad_request_fails_and_the_others_do_not_notice(void **state)
             other[150] = '!';
             for (unsigned i = 0; i < 4; i++) {
                 requests[i] = test_request(i == 2 ? other : text + 100 * i, 200 + i, 20);
-                requests[i].sampling.temperature = 0.5f; /* no reply says '!' */
-                requests[i].sampling.seed = i;
+                samplings[i] = hearth_sampling_default();
+                samplings[i].temperature = 0.5f; /* no reply says '!' */
+                samplings[i].seed = i;
+                requests[i].sampling = &samplings[i];
                 replies[i] = submit(&stage, &requests[i]);
             }
             test_stage_run(&stage);
@@ -612,8 +620,8 @@ static void one_bad_request_fails_and_the_others_do_not_notice(void **state)
             for (unsigned i = 0; i < 4; i++) {
                 if (i == 2) {
                     expect_ended(replies[i], HEARTH_ENGINE, HEARTH_FINISH_NONE);
-                    assert_non_null(strstr(replies[i]->result.error.message, "fail"));
-                } else if (!memchr(replies[i]->result.text, '!', replies[i]->result.n_bytes)) {
+                    assert_non_null(strstr(replies[i]->result->error.message, "fail"));
+                } else if (!memchr(replies[i]->result->text, '!', replies[i]->result->n_bytes)) {
                     expect_as_alone(&stage, replies[i], &requests[i]);
                 }
                 test_reply_free(replies[i]);

@@ -61,7 +61,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-static hearth_result ask(hearth_model *model, const char *prompt, const char *salt)
+static const hearth_result *ask(hearth_model *model, const char *prompt, const char *salt)
 {
     hearth_request request = hth_test_greedy(prompt, REPLY_TOKENS);
 
@@ -71,19 +71,19 @@ static hearth_result ask(hearth_model *model, const char *prompt, const char *sa
 
 static hearth_hit hit_of(hearth_model *model, const char *prompt, const char *salt)
 {
-    hearth_result result = ask(model, prompt, salt);
-    hearth_hit hit = result.stats.hit;
+    const hearth_result *result = ask(model, prompt, salt);
+    hearth_hit hit = result->stats->hit;
 
-    hearth_result_free(&result);
+    hearth_result_unref(result);
     return hit;
 }
 
 /* One request in a runtime and a model of its own. */
-static hearth_result ask_anew(const hearth_runtime_options *options, const char *prompt)
+static const hearth_result *ask_anew(const hearth_runtime_options *options, const char *prompt)
 {
     hearth_runtime *runtime = hth_test_runtime_open(options);
     hearth_model *model = hth_test_model_load(runtime, "stub:", NULL);
-    hearth_result result = ask(model, prompt, NULL);
+    const hearth_result *result = ask(model, prompt, NULL);
 
     hearth_model_unref(model);
     hearth_runtime_close(runtime);
@@ -122,17 +122,17 @@ static void a_shared_beginning_is_not_shared_with_another_salt(void **state)
     hearth_runtime *runtime = hth_test_runtime_open(&f->options);
     hearth_model *model = hth_test_model_load(runtime, "stub:", NULL);
     char *longer = malloc(PROMPT_BYTES + MORE_BYTES + 1);
-    hearth_result alone, salted;
+    const hearth_result *alone, *salted;
 
     (void)snprintf(longer, PROMPT_BYTES + MORE_BYTES + 1, "%s and something more", f->prompt);
     assert_int_equal(hit_of(model, f->prompt, "anna"), HEARTH_HIT_NONE);
     alone = ask(model, longer, NULL);
-    assert_int_equal(alone.stats.cached_tokens, 0);
+    assert_int_equal(alone->stats->cached_tokens, 0);
     salted = ask(model, longer, "anna");
-    assert_int_equal(salted.stats.hit, HEARTH_HIT_LIVE);
-    assert_string_equal(salted.text, alone.text); /* a salt changes what is found, not what is said */
-    hearth_result_free(&alone);
-    hearth_result_free(&salted);
+    assert_int_equal(salted->stats->hit, HEARTH_HIT_LIVE);
+    assert_string_equal(salted->text, alone->text); /* a salt changes what is found, not what is said */
+    hearth_result_unref(alone);
+    hearth_result_unref(salted);
     hearth_model_unref(model);
     hearth_runtime_close(runtime);
     free(longer);
@@ -180,7 +180,7 @@ static void note_done(uint64_t id, const hearth_result *result, void *user_data)
     pthread_mutex_lock(&c->lock);
     c->done = true;
     c->status = result->status;
-    c->hit = result->stats.hit;
+    c->hit = result->stats->hit;
     pthread_cond_signal(&c->changed);
     pthread_mutex_unlock(&c->lock);
 }
@@ -200,18 +200,18 @@ static continuation *continuation_new(const fixture *f)
     hearth_runtime_options options = hth_test_runtime_options(f->other_directory);
     hearth_runtime *runtime = hth_test_runtime_open(&options);
     hearth_model *model = hth_test_model_load(runtime, "stub:", NULL);
-    hearth_result result = ask(model, f->prompt, NULL);
+    const hearth_result *result = ask(model, f->prompt, NULL);
     size_t n = 0;
 
     assert_non_null(c);
     assert_int_equal(
         hearth_tokenize(model, f->prompt, PROMPT_BYTES, HEARTH_TOKENIZE_BOS, c->tokens, PROMPT_BYTES + 1, &n, NULL),
         HEARTH_OK);
-    memcpy(c->tokens + n, result.tokens, result.stats.completion_tokens * sizeof(*c->tokens));
-    n += result.stats.completion_tokens;
+    memcpy(c->tokens + n, result->tokens, result->stats->completion_tokens * sizeof(*c->tokens));
+    n += result->stats->completion_tokens;
     for (int i = 0; i < 10; i++)
         c->tokens[n++] = 'x';
-    memcpy(c->parent, result.stats.finish_key, sizeof(c->parent));
+    memcpy(c->parent, result->stats->finish_key, sizeof(c->parent));
     c->request = hth_test_greedy(NULL, 5);
     c->request.tokens = c->tokens;
     c->request.n_tokens = n;
@@ -220,7 +220,7 @@ static continuation *continuation_new(const fixture *f)
     c->request.user_data = c;
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->changed, NULL);
-    hearth_result_free(&result);
+    hearth_result_unref(result);
     hearth_model_unref(model);
     hearth_runtime_close(runtime);
     return c;
@@ -239,7 +239,7 @@ static void a_request_waits_for_the_parent_that_another_writes(void **state)
     continuation *c = continuation_new(f);
     hearth_runtime *waiting, *writing;
     hearth_model *waiter, *writer;
-    hearth_result result;
+    const hearth_result *result;
 
     f->options.session_resume_wait_ms = AGES_MS;
     waiting = hth_test_runtime_open(&f->options);
@@ -248,11 +248,11 @@ static void a_request_waits_for_the_parent_that_another_writes(void **state)
     writer = hth_test_model_load(writing, "stub:", NULL);
     assert_int_equal(hearth_submit(waiter, &c->request, NULL, NULL), HEARTH_OK);
     result = ask(writer, f->prompt, NULL);
-    assert_memory_equal(result.stats.finish_key, c->parent, sizeof(c->parent));
+    assert_memory_equal(result->stats->finish_key, c->parent, sizeof(c->parent));
     await_done(c);
     assert_int_equal(c->status, HEARTH_OK);
     assert_int_equal(c->hit, HEARTH_HIT_RESUME);
-    hearth_result_free(&result);
+    hearth_result_unref(result);
     hearth_model_unref(waiter);
     hearth_model_unref(writer);
     hearth_runtime_close(waiting);
@@ -267,13 +267,13 @@ static void a_parent_inside_a_longer_row_is_not_waited_for(void **state)
     continuation *c = continuation_new(f);
     hearth_runtime *runtime;
     hearth_model *model;
-    hearth_result result;
+    const hearth_result *result;
 
     f->options.session_resume_wait_ms = AGES_MS;
     runtime = hth_test_runtime_open(&f->options);
     model = hth_test_model_load(runtime, "stub:", NULL);
     result = ask(model, f->prompt, NULL);
-    hearth_result_free(&result);
+    hearth_result_unref(result);
     for (int i = 0; i < 2; i++) {
         c->done = false;
         assert_int_equal(hearth_submit(model, &c->request, NULL, NULL), HEARTH_OK);
@@ -351,13 +351,13 @@ static void expect_refused(fixture *f, const hearth_runtime_options *options, co
 {
     hearth_runtime *runtime = hth_test_runtime_open(options);
     hearth_model *model = hth_test_model_load(runtime, "stub:", NULL);
-    hearth_result result = ask(model, f->prompt, NULL);
+    const hearth_result *result = ask(model, f->prompt, NULL);
 
-    assert_int_equal(result.stats.cached_tokens, 0);
-    assert_string_equal(result.text, reply);
+    assert_int_equal(result->stats->cached_tokens, 0);
+    assert_string_equal(result->text, reply);
     assert_true(hth_test_counters(runtime).rows_quarantined > 0);
     assert_true(atomic_load(&f->n_warnings) > 0);
-    hearth_result_free(&result);
+    hearth_result_unref(result);
     hearth_model_unref(model);
     hearth_runtime_close(runtime);
 }
@@ -367,7 +367,7 @@ static void signed_rows_are_accepted_with_their_key_only(void **state)
     fixture *f = *state;
     hearth_runtime_options with_key = f->options, with_other_key = f->options;
     char key[4096], other_key[4096];
-    hearth_result cold, warm;
+    const hearth_result *cold, *warm;
 
     write_key(f, 'a', key);
     write_key(f, 'b', other_key);
@@ -375,37 +375,37 @@ static void signed_rows_are_accepted_with_their_key_only(void **state)
     with_other_key.signing_key_file = other_key;
     cold = ask_anew(&with_key, f->prompt);
     warm = ask_anew(&with_key, f->prompt);
-    assert_int_equal(warm.stats.hit, HEARTH_HIT_EXACT);
-    assert_int_equal(warm.stats.tier, HEARTH_TIER_DISK);
-    hearth_result_free(&warm);
+    assert_int_equal(warm->stats->hit, HEARTH_HIT_EXACT);
+    assert_int_equal(warm->stats->tier, HEARTH_TIER_DISK);
+    hearth_result_unref(warm);
     warm = ask_anew(&f->options, f->prompt); /* without a key there is nothing to check against */
-    assert_int_equal(warm.stats.hit, HEARTH_HIT_EXACT);
-    hearth_result_free(&warm);
+    assert_int_equal(warm->stats->hit, HEARTH_HIT_EXACT);
+    hearth_result_unref(warm);
     assert_int_equal(atomic_load(&f->n_warnings), 0);
 
-    expect_refused(f, &with_other_key, cold.text);
+    expect_refused(f, &with_other_key, cold->text);
     warm = ask_anew(&with_other_key, f->prompt); /* what was computed instead is signed anew */
-    assert_int_equal(warm.stats.hit, HEARTH_HIT_EXACT);
-    assert_string_equal(warm.text, cold.text);
-    hearth_result_free(&warm);
-    hearth_result_free(&cold);
+    assert_int_equal(warm->stats->hit, HEARTH_HIT_EXACT);
+    assert_string_equal(warm->text, cold->text);
+    hearth_result_unref(warm);
+    hearth_result_unref(cold);
 }
 
 static void unsigned_rows_are_refused_where_a_key_is_configured(void **state)
 {
     fixture *f = *state;
     hearth_runtime_options with_key = f->options;
-    hearth_result cold = ask_anew(&f->options, f->prompt), warm;
+    const hearth_result *cold = ask_anew(&f->options, f->prompt), *warm;
     char key[4096];
 
     write_key(f, 'a', key);
     with_key.signing_key_file = key;
-    expect_refused(f, &with_key, cold.text);
+    expect_refused(f, &with_key, cold->text);
     assert_true(hth_test_n_files(f->directory, ".kvc") > 0);
     warm = ask_anew(&with_key, f->prompt);
-    assert_int_equal(warm.stats.hit, HEARTH_HIT_EXACT);
-    hearth_result_free(&warm);
-    hearth_result_free(&cold);
+    assert_int_equal(warm->stats->hit, HEARTH_HIT_EXACT);
+    hearth_result_unref(warm);
+    hearth_result_unref(cold);
 }
 
 /* ---- text ---- */
@@ -431,13 +431,13 @@ static bool file_holds(const char *path, const char *text)
 static void a_rows_text_is_kept_only_where_it_is_asked_for(void **state)
 {
     fixture *f = *state;
-    hearth_result result;
+    const hearth_result *result;
     char text[256], *path;
 
     memcpy(text, f->prompt, 255); /* after the token that begins every text */
     text[255] = '\0';
     result = ask_anew(&f->options, f->prompt);
-    hearth_result_free(&result);
+    hearth_result_unref(result);
     for (int i = 0; i < 2; i++) {
         path = hth_test_file(f->directory, i == 0 ? "-block.kvc" : "-tail.kvc");
         assert_false(file_holds(path, "abc"));
@@ -453,10 +453,10 @@ static void a_rows_text_is_kept_only_where_it_is_asked_for(void **state)
     path = hth_test_file(f->directory, "-tail.kvc"); /* of the prompt and its reply */
     assert_true(file_holds(path, text));
     free(path);
-    hearth_result_free(&result);
+    hearth_result_unref(result);
     result = ask_anew(&f->options, text);
-    assert_int_equal(result.stats.hit, HEARTH_HIT_EXACT);
-    hearth_result_free(&result);
+    assert_int_equal(result->stats->hit, HEARTH_HIT_EXACT);
+    hearth_result_unref(result);
 }
 
 /* ---- memory that outlives its process ---- */
@@ -468,7 +468,7 @@ static void fill_and_wait(const fixture *f, int memory_fd, int ready_fd)
     hearth_runtime *runtime = NULL;
     hearth_model *model = NULL;
     hearth_request request = hth_test_greedy(f->prompt, REPLY_TOKENS);
-    hearth_result result;
+    const hearth_result *result;
 
     options.ram_memory_fd = memory_fd;
     if (hearth_runtime_open(&options, &runtime, NULL) != HEARTH_OK ||
@@ -487,7 +487,7 @@ static void rows_in_given_memory_survive_the_death_of_their_process(void **state
     hearth_runtime_options options = hth_test_runtime_options(f->other_directory);
     hearth_runtime *runtime;
     hearth_model *model;
-    hearth_result warm, cold;
+    const hearth_result *warm, *cold;
     hearth_request request = hth_test_greedy(f->prompt, REPLY_TOKENS);
     char byte;
     pid_t child;
@@ -513,14 +513,14 @@ static void rows_in_given_memory_survive_the_death_of_their_process(void **state
     assert_int_equal(hth_test_counters(runtime).ram_rows, 4);
     model = hth_test_model_load(runtime, "stub:", NULL);
     warm = hth_test_complete(model, &request);
-    assert_int_equal(warm.stats.hit, HEARTH_HIT_EXACT);
-    assert_int_equal(warm.stats.tier, HEARTH_TIER_RAM);
+    assert_int_equal(warm->stats->hit, HEARTH_HIT_EXACT);
+    assert_int_equal(warm->stats->tier, HEARTH_TIER_RAM);
     request.no_cache_read = true;
     cold = hth_test_complete(model, &request);
-    assert_string_equal(warm.text, cold.text);
+    assert_string_equal(warm->text, cold->text);
     assert_int_equal(atomic_load(&f->n_warnings), 0);
-    hearth_result_free(&warm);
-    hearth_result_free(&cold);
+    hearth_result_unref(warm);
+    hearth_result_unref(cold);
 
     /* Memory that is in use is not taken: the second runtime works with its own. */
     hearth_runtime *second = hth_test_runtime_open(&options);

@@ -72,10 +72,12 @@ static hearth_model *load(const fixture *f, const char *path, const char *chat_t
 /* A system message, one of the user, the reply, and another one of the user. */
 static hearth_chat_prompt render(hearth_model *model, size_t n_turns)
 {
-    static const hearth_chat_turn turns[] = { { .role = "system", .content = "Be brief." },
-                                              { .role = "user", .content = "Hi" },
-                                              { .role = "assistant", .content = "Hello." },
-                                              { .role = "user", .content = "Bye" } };
+    static const hearth_chat_turn turns[] = {
+        { .struct_size = sizeof(hearth_chat_turn), .role = "system", .content = "Be brief." },
+        { .struct_size = sizeof(hearth_chat_turn), .role = "user", .content = "Hi" },
+        { .struct_size = sizeof(hearth_chat_turn), .role = "assistant", .content = "Hello." },
+        { .struct_size = sizeof(hearth_chat_turn), .role = "user", .content = "Bye" }
+    };
     hearth_conversation conversation = hearth_conversation_default();
     hearth_chat_prompt prompt;
     hearth_error err;

@@ -10,8 +10,12 @@
 #include "support/cmocka_all.h"
 #include "support/support.h"
 
-static const hearth_chat_tool weather = { .name = "weather", .parameters = "{\"type\":\"object\"}" };
-static const hearth_chat_turn question = { .role = "user", .content = "How is the weather?" };
+static const hearth_chat_tool weather = { .struct_size = sizeof(hearth_chat_tool),
+                                          .name = "weather",
+                                          .parameters = "{\"type\":\"object\"}" };
+static const hearth_chat_turn question = { .struct_size = sizeof(hearth_chat_turn),
+                                           .role = "user",
+                                           .content = "How is the weather?" };
 
 static hearth_conversation asking(void)
 {
@@ -28,12 +32,19 @@ static void every_part_of_a_conversation_is_in_its_prompt(void **state)
 {
     const hth_test_stub *f = *state;
     const char *const parts[] = { "a", "b" };
-    const hearth_chat_call call = { .id = "x1", .name = "weather", .arguments = "{\"city\":\"Oslo\"}" };
+    const hearth_chat_call call = {
+        .struct_size = sizeof(hearth_chat_call), .id = "x1", .name = "weather", .arguments = "{\"city\":\"Oslo\"}"
+    };
     const hearth_chat_turn turns[] = {
-        { .role = "system", .content = "Be brief." },
-        { .role = "user", .parts = parts, .n_parts = 2 },
-        { .role = "assistant", .reasoning = "hm", .content = "Let me see.", .calls = &call, .n_calls = 1 },
-        { .role = "tool", .content = "rain", .call_id = "x1" },
+        { .struct_size = sizeof(hearth_chat_turn), .role = "system", .content = "Be brief." },
+        { .struct_size = sizeof(hearth_chat_turn), .role = "user", .parts = parts, .n_parts = 2 },
+        { .struct_size = sizeof(hearth_chat_turn),
+          .role = "assistant",
+          .reasoning = "hm",
+          .content = "Let me see.",
+          .calls = &call,
+          .n_calls = 1 },
+        { .struct_size = sizeof(hearth_chat_turn), .role = "tool", .content = "rain", .call_id = "x1" },
     };
     hearth_conversation c = asking();
     hearth_chat_prompt prompt;
@@ -207,7 +218,7 @@ static void what_is_wrong_with_a_conversation_is_named(void **state)
     c.tool_choice = HEARTH_TOOL_REQUIRED;
     REFUSED("there are none");
     c = asking();
-    c.struct_size = sizeof(c) + 1;
+    c.struct_size = 3;
     REFUSED("struct_size");
     c = asking();
     c.turns = &turn;
@@ -221,22 +232,24 @@ static void control_tokens_are_part_of_the_text_where_they_are_asked_for(void **
     const hth_test_stub *f = *state;
     const hearth_token shown[] = { 258 };
     hearth_request request = hth_test_greedy("abc", 2);
-    hearth_result result;
+    hearth_sampling sampling = *request.sampling;
+    const hearth_result *result;
 
-    request.sampling.shown_tokens = shown;
-    request.sampling.n_shown_tokens = 65;
+    request.sampling = &sampling;
+    sampling.shown_tokens = shown;
+    sampling.n_shown_tokens = 65;
     assert_int_equal(hearth_submit(f->model, &request, NULL, NULL), HEARTH_MISUSE);
     /* A reply that already consists of the token, and goes on: its name is in the text. */
-    request.sampling.n_shown_tokens = 1;
+    sampling.n_shown_tokens = 1;
     request.replayed = shown;
     request.n_replayed = 1;
     result = hth_test_complete(f->model, &request);
-    assert_memory_equal(result.text, "<|im_start|>", 12);
-    hearth_result_free(&result);
-    request.sampling.n_shown_tokens = 0;
+    assert_memory_equal(result->text, "<|im_start|>", 12);
+    hearth_result_unref(result);
+    sampling.n_shown_tokens = 0;
     result = hth_test_complete(f->model, &request);
-    assert_int_not_equal(strncmp(result.text, "<|im_start|>", 12), 0);
-    hearth_result_free(&result);
+    assert_int_not_equal(strncmp(result->text, "<|im_start|>", 12), 0);
+    hearth_result_unref(result);
 }
 
 static void json_is_measured_without_parsing_it(void **state)

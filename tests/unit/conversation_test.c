@@ -71,7 +71,7 @@ static hearth_request request_of(const conversation *c, size_t n_tokens)
 static void take_turn(conversation *c, size_t i, hearth_model *model, size_t n)
 {
     hearth_request request;
-    hearth_result result;
+    const hearth_result *result;
 
     for (size_t j = 0; j < n; j++)
         c->tokens[c->n + j] = (hearth_token)('a' + ((c->n + j) * 7 + i * 3) % 26);
@@ -79,17 +79,17 @@ static void take_turn(conversation *c, size_t i, hearth_model *model, size_t n)
     request = request_of(c, c->n);
     result = hth_test_complete(model, &request);
     c->turns[i].n_prompt = c->n;
-    c->turns[i].n_reply = result.stats.completion_tokens;
+    c->turns[i].n_reply = result->stats->completion_tokens;
     assert_in_range(c->turns[i].n_reply, 1, 32);
-    memcpy(c->turns[i].reply, result.tokens, c->turns[i].n_reply * sizeof(hearth_token));
-    memcpy(c->tokens + c->n, result.tokens, c->turns[i].n_reply * sizeof(hearth_token));
+    memcpy(c->turns[i].reply, result->tokens, c->turns[i].n_reply * sizeof(hearth_token));
+    memcpy(c->tokens + c->n, result->tokens, c->turns[i].n_reply * sizeof(hearth_token));
     c->n += c->turns[i].n_reply;
-    hearth_result_free(&result);
+    hearth_result_unref(result);
 }
 
 static void expect_reply(const conversation *c, size_t i, const hearth_result *result)
 {
-    assert_int_equal(result->stats.completion_tokens, c->turns[i].n_reply);
+    assert_int_equal(result->stats->completion_tokens, c->turns[i].n_reply);
     assert_memory_equal(result->tokens, c->turns[i].reply, c->turns[i].n_reply * sizeof(hearth_token));
 }
 
@@ -98,10 +98,10 @@ static void expect_every_reply(const conversation *c, hearth_model *model)
 {
     for (size_t i = TURNS; i-- > 0;) {
         hearth_request request = request_of(c, c->turns[i].n_prompt);
-        hearth_result result = hth_test_complete(model, &request);
+        const hearth_result *result = hth_test_complete(model, &request);
 
-        expect_reply(c, i, &result);
-        hearth_result_free(&result);
+        expect_reply(c, i, result);
+        hearth_result_unref(result);
     }
 }
 
@@ -110,12 +110,12 @@ static void expect_every_turn_exact(const conversation *c, hearth_model *model)
 {
     for (size_t i = TURNS; i-- > 0;) {
         hearth_request request = request_of(c, c->turns[i].n_prompt);
-        hearth_result result = hth_test_complete(model, &request);
+        const hearth_result *result = hth_test_complete(model, &request);
 
-        assert_int_equal(result.stats.hit, HEARTH_HIT_EXACT);
-        assert_int_equal(result.stats.n_prefill_evaluations, 0);
-        expect_reply(c, i, &result);
-        hearth_result_free(&result);
+        assert_int_equal(result->stats->hit, HEARTH_HIT_EXACT);
+        assert_int_equal(result->stats->n_prefill_evaluations, 0);
+        expect_reply(c, i, result);
+        hearth_result_unref(result);
     }
 }
 
@@ -199,14 +199,14 @@ static void a_prompt_that_is_computed_anew_leaves_no_stale_tail(void **state)
     hearth_model *model = hth_test_model_load(f->runtime, "stub:", NULL);
     conversation *c = calloc(1, sizeof(*c));
     hearth_request request;
-    hearth_result result;
+    const hearth_result *result;
 
     take_turn(c, 0, model, 300);
     request = request_of(c, c->turns[0].n_prompt);
     request.no_cache_read = true;
     result = hth_test_complete(model, &request);
-    expect_reply(c, 0, &result);
-    hearth_result_free(&result);
+    expect_reply(c, 0, result);
+    hearth_result_unref(result);
     hth_test_flush(f->runtime);
     assert_int_equal(hth_test_n_files(f->directory, "-tail.kvc"), 1);
     hearth_model_unref(model);
@@ -219,18 +219,20 @@ static void two_replies_to_one_prompt_keep_a_tail_each(void **state)
     hearth_model *model = hth_test_model_load(f->runtime, "stub:", NULL);
     char *prompt = hth_test_prompt(300, 0);
     hearth_request request = hth_test_greedy(prompt, 20);
+    hearth_sampling sampling = hearth_sampling_default();
 
-    request.sampling.temperature = 100; /* any token is as likely as any other */
-    request.sampling.top_k = 0;
-    request.sampling.top_p = 1;
-    request.sampling.min_p = 0;
+    request.sampling = &sampling;
+    sampling.temperature = 100; /* any token is as likely as any other */
+    sampling.top_k = 0;
+    sampling.top_p = 1;
+    sampling.min_p = 0;
     for (uint64_t seed = 1; seed <= 2; seed++) {
-        hearth_result result;
+        const hearth_result *result;
 
-        request.sampling.seed = seed;
+        sampling.seed = seed;
         result = hth_test_complete(model, &request);
-        assert_int_equal(result.stats.hit, seed == 1 ? HEARTH_HIT_NONE : HEARTH_HIT_EXACT);
-        hearth_result_free(&result);
+        assert_int_equal(result->stats->hit, seed == 1 ? HEARTH_HIT_NONE : HEARTH_HIT_EXACT);
+        hearth_result_unref(result);
     }
     hth_test_flush(f->runtime);
     assert_int_equal(hth_test_n_files(f->directory, "-tail.kvc"), 2);
@@ -249,14 +251,14 @@ static void a_prompt_is_exact_however_many_others_begin_where_it_does(void **sta
 
     for (int run = 0; run < 2; run++) {
         for (unsigned i = 0; i < PROMPTS; i++) {
-            hearth_result result;
+            const hearth_result *result;
 
             memset(prompt, 's', 300); /* a block that all share */
             (void)snprintf(prompt + 300, sizeof(prompt) - 300, "%03u and what else there is to say of it", i);
             result = hth_test_complete(model, &request);
             if (run == 1)
-                assert_int_equal(result.stats.hit, HEARTH_HIT_EXACT);
-            hearth_result_free(&result);
+                assert_int_equal(result->stats->hit, HEARTH_HIT_EXACT);
+            hearth_result_unref(result);
         }
         hearth_model_unref(model);
         open_again(f);
@@ -276,8 +278,8 @@ static void a_prompt_without_its_logits_is_evaluated_from_its_last_boundary(void
         hearth_model *model = hth_test_model_load(f->runtime, "stub:", NULL);
         char *prompt = hth_test_prompt(lengths[i], 0);
         hearth_request request = hth_test_greedy(prompt, 20);
-        hearth_result cold = hth_test_complete(model, &request);
-        hearth_result again, once_more;
+        const hearth_result *cold = hth_test_complete(model, &request);
+        const hearth_result *again, *once_more;
         char *logits;
 
         hearth_model_unref(model);
@@ -290,16 +292,16 @@ static void a_prompt_without_its_logits_is_evaluated_from_its_last_boundary(void
         open_again(f);
         model = hth_test_model_load(f->runtime, "stub:", NULL);
         again = hth_test_complete(model, &request);
-        assert_int_equal(again.stats.cached_tokens, lengths[i] / 256 * 256);
-        assert_int_equal(again.stats.hit, lengths[i] >= 256 ? HEARTH_HIT_PREFIX : HEARTH_HIT_NONE);
-        assert_int_equal(again.stats.n_prefill_evaluations, 1);
-        assert_string_equal(again.text, cold.text);
+        assert_int_equal(again->stats->cached_tokens, lengths[i] / 256 * 256);
+        assert_int_equal(again->stats->hit, lengths[i] >= 256 ? HEARTH_HIT_PREFIX : HEARTH_HIT_NONE);
+        assert_int_equal(again->stats->n_prefill_evaluations, 1);
+        assert_string_equal(again->text, cold->text);
         once_more = hth_test_complete(model, &request); /* its logits are saved again */
-        assert_int_equal(once_more.stats.hit, HEARTH_HIT_EXACT);
-        assert_string_equal(once_more.text, cold.text);
-        hearth_result_free(&cold);
-        hearth_result_free(&again);
-        hearth_result_free(&once_more);
+        assert_int_equal(once_more->stats->hit, HEARTH_HIT_EXACT);
+        assert_string_equal(once_more->text, cold->text);
+        hearth_result_unref(cold);
+        hearth_result_unref(again);
+        hearth_result_unref(once_more);
         hearth_model_unref(model);
         free(prompt);
     }

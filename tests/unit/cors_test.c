@@ -1,6 +1,8 @@
 /*
  * cors_test.c - which pages may ask, what their browsers are told, and which hosts a server takes for itself
  */
+#include <string.h>
+
 #include "server/cors.h"
 #include "support/cmocka_all.h"
 #include "support/fake_http.h"

@@ -41,9 +41,9 @@ static int tear_down(void **state)
 static void run(hearth_model *model, const char *prompt)
 {
     hearth_request request = hth_test_greedy(prompt, 5);
-    hearth_result result = hth_test_complete(model, &request);
+    const hearth_result *result = hth_test_complete(model, &request);
 
-    hearth_result_free(&result);
+    hearth_result_unref(result);
 }
 
 static hearth_explanation explain(hearth_model *model, const hearth_request *request)
@@ -68,14 +68,14 @@ static hearth_explanation explain_prompt(hearth_model *model, const char *prompt
 static void check_against_a_run(hearth_model *model, const char *prompt, const hearth_explanation *e)
 {
     hearth_request request = hth_test_greedy(prompt, 0);
-    hearth_result result;
+    const hearth_result *result;
 
     /* Without what the context holds. */
     assert_int_equal(hearth_model_save(model, HEARTH_SAVE_EVICT, 60000, NULL), HEARTH_OK);
     result = hth_test_complete(model, &request);
-    assert_int_equal(result.stats.cached_tokens, e->known_tokens);
-    assert_int_equal(result.stats.hit == HEARTH_HIT_EXACT, e->knows_logits);
-    hearth_result_free(&result);
+    assert_int_equal(result->stats->cached_tokens, e->known_tokens);
+    assert_int_equal(result->stats->hit == HEARTH_HIT_EXACT, e->knows_logits);
+    hearth_result_unref(result);
 }
 
 static void a_prompt_is_explained_as_it_then_runs(void **state)

@@ -2,6 +2,7 @@
  * hash_test.c - SHA-256, CRC32C and hex against published values and against plain code
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/hash.h"
 #include "support/cmocka_all.h"

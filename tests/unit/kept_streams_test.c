@@ -3,6 +3,8 @@
  *
  * That pieces of a stream are the stream is tests/property/kept_streams_property_test.c.
  */
+#include <string.h>
+
 #include "support/relay_stage.h"
 
 enum { KEEP_MS = 60000, BYTES_MAX = 64 << 10 };

@@ -63,7 +63,7 @@ static void note_end(uint64_t id, const hearth_result *result, void *user_data)
     pthread_mutex_lock(&h->lock);
     h->is_done = true;
     h->status = result->status;
-    h->n_tokens = result->stats.completion_tokens;
+    h->n_tokens = result->stats->completion_tokens;
     pthread_cond_signal(&h->changed);
     pthread_mutex_unlock(&h->lock);
 }

@@ -621,7 +621,7 @@ static void control_tokens_are_read_and_written_only_when_asked_for(void **state
 static void tokens_outside_the_vocabulary_are_misuse(void **state)
 {
     static const hearth_token tokens[] = { -1, INT32_MIN, 2048, INT32_MAX };
-    hearth_sampling sampling = hearth_request_default().sampling;
+    hearth_sampling sampling = hearth_sampling_default();
     hth_engine_sampler *sampler = NULL;
     char bytes[16];
     size_t n;

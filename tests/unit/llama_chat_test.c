@@ -44,12 +44,15 @@ static hearth_model *model_of(const hth_test_stub *f, const char *name)
 }
 
 static const hearth_chat_tool tools[] = {
-    { .name = "get_weather",
+    { .struct_size = sizeof(hearth_chat_tool),
+      .name = "get_weather",
       .description = "Tells the weather",
       .parameters = "{\"type\":\"object\",\"properties\":{\"city\":{\"type\":\"string\"}},\"required\":[\"city\"]}" },
-    { .name = "now" },
+    { .struct_size = sizeof(hearth_chat_tool), .name = "now" },
 };
-static const hearth_chat_turn question = { .role = "user", .content = "How is the weather in Oslo?" };
+static const hearth_chat_turn question = { .struct_size = sizeof(hearth_chat_turn),
+                                           .role = "user",
+                                           .content = "How is the weather in Oslo?" };
 
 static hearth_conversation asking(void)
 {
@@ -172,7 +175,9 @@ static void a_reply_that_goes_on_is_told_without_its_beginning(void **state)
 {
     static const char *const names[] = { "Qwen-Qwen2.5-7B-Instruct.jinja", "meta-llama-Llama-3.1-8B-Instruct.jinja",
                                          "mistralai-Mistral-Nemo-Instruct-2407.jinja" };
-    const hearth_chat_turn turns[] = { question, { .role = "assistant", .content = "In Oslo there" } };
+    const hearth_chat_turn turns[] = {
+        question, { .struct_size = sizeof(hearth_chat_turn), .role = "assistant", .content = "In Oslo there" }
+    };
     const hth_test_stub *f = *state;
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -201,8 +206,8 @@ static void what_is_remembered_of_a_template_changes_no_prompt(void **state)
 {
     const hth_test_stub *f = *state;
     const hearth_chat_turn turns[] = {
-        { .role = "system", .content = "Be brief." },
-        { .role = "user", .content = "And Bergen?" },
+        { .struct_size = sizeof(hearth_chat_turn), .role = "system", .content = "Be brief." },
+        { .struct_size = sizeof(hearth_chat_turn), .role = "user", .content = "And Bergen?" },
     };
     hearth_model *warm = model_of(f, "Qwen-Qwen3-0.6B.jinja");
     hearth_model *cold = model_of(f, "Qwen-Qwen3-0.6B.jinja");
@@ -342,7 +347,7 @@ static void bounds_of_tools_beyond_what_is_followed_are_left_out(void **state)
     };
     const hth_test_stub *f = *state;
     hearth_model *model = model_of(f, "Qwen-Qwen2.5-7B-Instruct.jinja");
-    hearth_chat_tool tool = { .name = "f" };
+    hearth_chat_tool tool = { .struct_size = sizeof(hearth_chat_tool), .name = "f" };
     hearth_conversation c = asking();
 
     c.tools = &tool;
@@ -439,7 +444,9 @@ static void a_prompt_holds_no_more_memory_than_its_tokens_take(void **state)
 
 static void a_schema_that_makes_no_grammar_is_told_with_its_tool_and_place(void **state)
 {
-    const hearth_chat_tool tool = { .name = "f", .parameters = "{\"properties\":{\"a\":{\"anyOf\":[]}}}" };
+    const hearth_chat_tool tool = { .struct_size = sizeof(hearth_chat_tool),
+                                    .name = "f",
+                                    .parameters = "{\"properties\":{\"a\":{\"anyOf\":[]}}}" };
     const hth_test_stub *f = *state;
     hearth_model *model = model_of(f, "Qwen-Qwen2.5-7B-Instruct.jinja");
     hearth_conversation c = asking();
@@ -458,7 +465,7 @@ static void counts_that_a_grammar_cannot_hold_do_not_fail_a_tool(void **state)
 {
     static const char *const templates[] = { "Qwen-Qwen2.5-7B-Instruct.jinja", "Qwen3-Coder.jinja" };
     static char parameters[4096];
-    const hearth_chat_tool tool = { .name = "f", .parameters = parameters };
+    const hearth_chat_tool tool = { .struct_size = sizeof(hearth_chat_tool), .name = "f", .parameters = parameters };
     const hth_test_stub *f = *state;
     size_t n;
 
@@ -561,7 +568,7 @@ static void schemas_beyond_the_limits_are_refused_by_name(void **state)
     const hth_test_stub *f = *state;
     hearth_model *model = model_of(f, "Qwen-Qwen2.5-7B-Instruct.jinja");
     char *deep = malloc(N), *wide = malloc(N);
-    hearth_chat_tool tool = { .name = "f" };
+    hearth_chat_tool tool = { .struct_size = sizeof(hearth_chat_tool), .name = "f" };
     hearth_conversation c = asking();
     hearth_chat_prompt prompt;
     hearth_error err;
@@ -601,7 +608,8 @@ static void schemas_that_the_engine_would_not_get_done_with_make_grammars(void *
     char *types = calloc(1, N), *end = types;
     const char *const circle = "{\"type\":\"object\",\"properties\":{\"x\":{\"$ref\":\"#/$defs/n\"}},\"$defs\":{\"n\":{"
                                "\"type\":\"object\",\"properties\":{\"a\":{\"allOf\":[{\"$ref\":\"#/$defs/n\"}]}}}}}";
-    hearth_chat_tool two[2] = { { .name = "f", .parameters = circle }, { .name = "g", .parameters = types } };
+    hearth_chat_tool two[2] = { { .struct_size = sizeof(hearth_chat_tool), .name = "f", .parameters = circle },
+                                { .struct_size = sizeof(hearth_chat_tool), .name = "g", .parameters = types } };
     hearth_conversation c = asking();
     hearth_chat_prompt prompt;
     hearth_error err;
@@ -644,7 +652,7 @@ static void grammars_have_the_schemas_of_their_tools(void **state)
             "tool-f-arg-list-schema ::= %json {\"$ref\":\"#/$defs/node\",\"$defs\":{\"node\":" NODE "}}\n" } },
         { "MiniMax-M3.jinja", { "hearth-tool-f-arg-step-schema ::= %json " STEP "\n" } },
     };
-    const hearth_chat_tool tool = { .name = "f", .parameters = WHOLE };
+    const hearth_chat_tool tool = { .struct_size = sizeof(hearth_chat_tool), .name = "f", .parameters = WHOLE };
     const hth_test_stub *f = *state;
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -686,7 +694,8 @@ static void a_grammar_that_is_too_large_is_left_out_where_it_only_helps(void **s
     (void)snprintf(end, N - (size_t)(end - parameters), "}}");
     for (int i = 0; i < N_TOOLS; i++) {
         (void)snprintf(names[i], sizeof(names[i]), "tool_%d", i);
-        many[i] = (hearth_chat_tool){ .name = names[i], .parameters = parameters };
+        many[i] =
+            (hearth_chat_tool){ .struct_size = sizeof(hearth_chat_tool), .name = names[i], .parameters = parameters };
     }
     c.tools = many;
     c.n_tools = N_TOOLS;

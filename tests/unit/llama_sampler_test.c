@@ -471,7 +471,7 @@ static void the_end_comes_only_where_the_grammar_is_complete(void **state)
 
 static void a_lazy_grammar_binds_from_its_trigger_on(void **state)
 {
-    hearth_trigger triggers[] = { { .kind = HEARTH_TRIGGER_WORD, .text = "{" },
+    hearth_trigger triggers[] = { { .struct_size = sizeof(hearth_trigger), .kind = HEARTH_TRIGGER_WORD, .text = "{" },
                                   { .kind = HEARTH_TRIGGER_PATTERN, .text = "call (\\[)" } };
     hearth_sampling s = plain();
     char text[8192];
@@ -503,7 +503,9 @@ static void a_lazy_grammar_binds_from_its_trigger_on(void **state)
     triggers[1].text = "(";
     assert_int_equal(llama->sampler_new(model, &s, &sampler, &err), HEARTH_MISUSE);
     assert_non_null(strstr(err.message, "triggers[1]"));
-    triggers[1] = (hearth_trigger){ .kind = HEARTH_TRIGGER_TOKEN, .token = (hearth_token)info.n_vocab };
+    triggers[1] = (hearth_trigger){ .struct_size = sizeof(hearth_trigger),
+                                    .kind = HEARTH_TRIGGER_TOKEN,
+                                    .token = (hearth_token)info.n_vocab };
     assert_int_equal(llama->sampler_new(model, &s, &sampler, &err), HEARTH_MISUSE);
     assert_non_null(strstr(err.message, "triggers[1]"));
 }
@@ -521,7 +523,9 @@ static void patterns_that_take_too_long_end_their_reply(void **state)
 
     (void)state;
     for (size_t i = 0; i < 4; i++)
-        triggers[i] = (hearth_trigger){ .kind = HEARTH_TRIGGER_PATTERN, .text = ".{1000}.{1000}(!)" };
+        triggers[i] = (hearth_trigger){ .struct_size = sizeof(hearth_trigger),
+                                        .kind = HEARTH_TRIGGER_PATTERN,
+                                        .text = ".{1000}.{1000}(!)" };
     s.grammar = "root ::= \"!\"";
     s.grammar_is_lazy = true;
     s.triggers = triggers;

@@ -47,7 +47,7 @@ static int tear_down(void **state)
 static hearth_status render(hearth_model *model, const hearth_chat_tool *tools, size_t n_tools, bool any,
                             hearth_chat_prompt *out, hearth_error *err)
 {
-    static const hearth_chat_turn turn = { .role = "user", .content = "Hi" };
+    static const hearth_chat_turn turn = { .struct_size = sizeof(hearth_chat_turn), .role = "user", .content = "Hi" };
     hearth_conversation c = hearth_conversation_default();
 
     c.turns = &turn;
@@ -105,7 +105,9 @@ static void members_are_what_all_that_is_said_of_them_makes_them(void **state)
     const fixture *f = *state;
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        const hearth_chat_tool tool = { .name = "f", .parameters = rows[i].parameters };
+        const hearth_chat_tool tool = { .struct_size = sizeof(hearth_chat_tool),
+                                        .name = "f",
+                                        .parameters = rows[i].parameters };
         hearth_chat_prompt prompt;
         hearth_error err = { .message = "" };
 
@@ -120,8 +122,10 @@ static void members_are_what_all_that_is_said_of_them_makes_them(void **state)
 static void schemas_take_no_names_of_rules_from_calls(void **state)
 {
     const hearth_chat_tool tools[] = {
-        { .name = "get_table", .parameters = "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"}}}" },
-        { .name = "get_table_schema" },
+        { .struct_size = sizeof(hearth_chat_tool),
+          .name = "get_table",
+          .parameters = "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"}}}" },
+        { .struct_size = sizeof(hearth_chat_tool), .name = "get_table_schema" },
     };
     const fixture *f = *state;
     hearth_chat_prompt prompt;
@@ -168,7 +172,9 @@ static void schemas_that_would_grow_are_cut_or_refused(void **state)
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         for (size_t k = 0; k < TEMPLATES; k++) {
-            const hearth_chat_tool tool = { .name = "f", .parameters = all[i] };
+            const hearth_chat_tool tool = { .struct_size = sizeof(hearth_chat_tool),
+                                            .name = "f",
+                                            .parameters = all[i] };
             hearth_chat_prompt prompt;
             hearth_error err = { .message = "" };
             hearth_status status = render(f->models[k], &tool, 1, false, &prompt, &err);
@@ -189,7 +195,7 @@ static void a_tool_that_cannot_be_compiled_may_be_called_with_anything(void **st
     static const char parameters[] =
         "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\",\"pattern\":\"^(?!x).*$\"},"
         "\"b\":{\"type\":\"integer\",\"minimum\":1}}}";
-    const hearth_chat_tool tool = { .name = "f", .parameters = parameters };
+    const hearth_chat_tool tool = { .struct_size = sizeof(hearth_chat_tool), .name = "f", .parameters = parameters };
     const fixture *f = *state;
     hearth_chat_prompt prompt;
     hearth_error err = { .message = "" };

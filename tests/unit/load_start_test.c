@@ -85,7 +85,7 @@ static void a_model_is_loaded_and_works(void **state)
     char name[] = "called so", strategy[] = "balanced";
     hearth_request request = hth_test_greedy("It works", 5);
     const hearth_event *event;
-    hearth_result result;
+    const hearth_result *result;
     hearth_model *model;
     int n_loading;
     uint64_t id;
@@ -107,7 +107,7 @@ static void a_model_is_loaded_and_works(void **state)
     assert_string_equal(info.name, "called so");
     assert_string_equal(info.strategy, "balanced");
     result = hth_test_complete(model, &request);
-    hearth_result_free(&result);
+    hearth_result_unref(result);
     hearth_model_unref(model);
 }
 

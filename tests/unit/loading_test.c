@@ -2,6 +2,7 @@
  * loading_test.c - a file is fingerprinted while the engine loads it, and a model has the fingerprint of what was loaded
  */
 #include <pthread.h>
+#include <string.h>
 
 #include "hearth.h"
 #include "models/fingerprint.h"
@@ -167,7 +168,7 @@ static void a_model_is_of_use_before_its_fingerprint_is_known(void **state)
     hearth_request request = hearth_request_default();
     hearth_model_info info = info_of(model);
     hth_fingerprint expected;
-    hearth_result result;
+    const hearth_result *result;
     hearth_token tokens[64];
     hearth_error err;
     size_t n = 0;
@@ -191,7 +192,7 @@ static void a_model_is_of_use_before_its_fingerprint_is_known(void **state)
     request.prompt = "Once upon a time";
     request.n_predict = 3;
     assert_int_equal(hearth_complete(model, &request, &result, NULL), HEARTH_OK);
-    hearth_result_free(&result);
+    hearth_result_unref(result);
     hearth_model_unref(model);
 }
 

@@ -15,13 +15,13 @@
 enum { PROMPT_BYTES = 700, OTHER_BYTES = 740, PART_AT = 600, BLOCKS = 2 * (int)HTH_BLOCK_TOKENS, REPLY_TOKENS = 20 };
 
 /* One request in a runtime of its own. */
-static hearth_result ask(const char *directory, const char *prompt)
+static const hearth_result *ask(const char *directory, const char *prompt)
 {
     hearth_runtime_options options = hth_test_runtime_options(directory);
     hearth_runtime *runtime = hth_test_runtime_open(&options);
     hearth_model *model = hth_test_model_load(runtime, "stub:", NULL);
     hearth_request request = hth_test_greedy(prompt, REPLY_TOKENS);
-    hearth_result result = hth_test_complete(model, &request);
+    const hearth_result *result = hth_test_complete(model, &request);
 
     hearth_model_unref(model);
     hth_test_flush(runtime);
@@ -88,26 +88,26 @@ static void a_row_that_the_index_describes_wrongly_is_not_used(void **state)
 {
     char *directory = hth_test_directory_new(), *other_directory = hth_test_directory_new();
     char *prompt = hth_test_prompt(PROMPT_BYTES, 0), *other = hth_test_prompt(OTHER_BYTES, 0);
-    hearth_result cold, warm, result;
+    const hearth_result *cold, *warm, *result;
 
     (void)state;
     for (size_t i = PART_AT; i < OTHER_BYTES; i++)
         other[i] = other[i] == 'x' ? 'y' : 'x';
     result = ask(directory, prompt);
-    hearth_result_free(&result);
+    hearth_result_unref(result);
     cold = ask(other_directory, other);
     let_it_lie(directory, other_directory);
 
     warm = ask(directory, other);
-    assert_string_equal(warm.text, cold.text);
-    assert_int_equal(warm.stats.cached_tokens, BLOCKS);
-    assert_true(warm.stats.hit != HEARTH_HIT_EXACT);
-    hearth_result_free(&warm);
+    assert_string_equal(warm->text, cold->text);
+    assert_int_equal(warm->stats->cached_tokens, BLOCKS);
+    assert_true(warm->stats->hit != HEARTH_HIT_EXACT);
+    hearth_result_unref(warm);
     warm = ask(directory, other); /* what was computed instead is kept */
-    assert_string_equal(warm.text, cold.text);
-    assert_int_equal(warm.stats.hit, HEARTH_HIT_EXACT);
-    hearth_result_free(&warm);
-    hearth_result_free(&cold);
+    assert_string_equal(warm->text, cold->text);
+    assert_int_equal(warm->stats->hit, HEARTH_HIT_EXACT);
+    hearth_result_unref(warm);
+    hearth_result_unref(cold);
     free(prompt);
     free(other);
     hth_test_directory_remove(directory);

@@ -71,13 +71,13 @@ static bool on_token(uint64_t id, const hearth_token_event *event, void *user_da
 static void on_done(uint64_t id, const hearth_result *result, void *user_data)
 {
     hall *h = user_data;
-    uint32_t n = result->stats.completion_tokens;
+    uint32_t n = result->stats->completion_tokens;
 
     pthread_mutex_lock(&h->lock);
     if (h->n_done < RESULTS_MAX) {
         h->ids[h->n_done] = id;
         h->statuses[h->n_done] = result->status;
-        h->stats[h->n_done] = result->stats;
+        h->stats[h->n_done] = *result->stats;
         h->n_each[h->n_done] = n < TOKENS_MAX ? n : TOKENS_MAX;
         if (n > 0)
             memcpy(h->tokens[h->n_done], result->tokens, h->n_each[h->n_done] * sizeof(hearth_token));
@@ -141,7 +141,8 @@ static void one_prompt_gets_as_many_replies_as_asked_for(void **state)
     enum { N = 6 };
     char *prompt = hth_test_prompt(300, 0);
     hearth_request request = hth_test_greedy(prompt, 10);
-    hearth_result results[N];
+    hearth_sampling sampling = hearth_sampling_default();
+    const hearth_result *results[N];
     hearth_error err;
     unsigned n_prefills = 0;
     fixture f;
@@ -149,21 +150,24 @@ static void one_prompt_gets_as_many_replies_as_asked_for(void **state)
     (void)state;
     open_model(&f, "stub:", NULL);
     request.n = N;
-    request.sampling.temperature = 1;
-    request.sampling.seed = 40;
+    sampling.temperature = 1;
+    sampling.seed = 40;
+    request.sampling = &sampling;
     if (hearth_complete(f.model, &request, results, &err) != HEARTH_OK)
         fail_msg("%s", err.message);
     for (unsigned i = 0; i < N; i++) { /* each is the reply with its seed */
         hearth_request alone = request;
-        hearth_result result;
+        hearth_sampling own = sampling;
+        const hearth_result *result;
 
         alone.n = 1;
-        alone.sampling.seed = 40 + i;
+        alone.sampling = &own;
+        own.seed = 40 + i;
         result = hth_test_complete(f.model, &alone);
-        assert_string_equal(results[i].text, result.text);
-        n_prefills += results[i].stats.n_prefill_evaluations > 0;
-        hearth_result_free(&result);
-        hearth_result_free(&results[i]);
+        assert_string_equal(results[i]->text, result->text);
+        n_prefills += results[i]->stats->n_prefill_evaluations > 0;
+        hearth_result_unref(result);
+        hearth_result_unref(results[i]);
     }
     assert_int_equal(n_prefills, 1);
     close_model(&f);
@@ -248,27 +252,27 @@ static void a_reply_that_cannot_fit_is_refused(void **state)
     char *prompt = hth_test_prompt(99, 0); /* 100 tokens */
     hearth_request request = hth_test_greedy(prompt, 101);
     hearth_error err = { .message = "" };
-    hearth_result result;
+    const hearth_result *result;
     fixture f;
 
     (void)state;
     options.n_ctx = 200;
     open_model(&f, "stub:", &options);
     result = hth_test_complete(f.model, &request); /* nothing is evaluated after the last token */
-    assert_int_equal(result.stats.completion_tokens, 101);
-    hearth_result_free(&result);
+    assert_int_equal(result->stats->completion_tokens, 101);
+    hearth_result_unref(result);
     request.n_predict = 102;
     assert_int_equal(hearth_submit(f.model, &request, NULL, &err), HEARTH_TOO_LONG);
     assert_non_null(strstr(err.message, "n_predict"));
     request.prefill_only = true; /* then it does not matter */
     result = hth_test_complete(f.model, &request);
-    assert_int_equal(result.stats.completion_tokens, 0);
-    hearth_result_free(&result);
+    assert_int_equal(result->stats->completion_tokens, 0);
+    hearth_result_unref(result);
     request.prefill_only = false;
     request.n_predict = -1;
     result = hth_test_complete(f.model, &request);
-    assert_int_equal(result.stats.completion_tokens, 101);
-    hearth_result_free(&result);
+    assert_int_equal(result->stats->completion_tokens, 101);
+    hearth_result_unref(result);
     request.n_predict = 5;
     request.min_tokens = 6;
     assert_int_equal(hearth_submit(f.model, &request, NULL, &err), HEARTH_MISUSE);
@@ -313,7 +317,7 @@ static void a_session_has_one_request_at_a_time(void **state)
 static void a_pause_holds_a_reply_until_it_goes_on(void **state)
 {
     hearth_request beside = hth_test_greedy("a prompt", 60), request;
-    hearth_result alone;
+    const hearth_result *alone;
     fixture f;
     hall *h;
     uint64_t id;
@@ -334,8 +338,8 @@ static void a_pause_holds_a_reply_until_it_goes_on(void **state)
     wait_for(h, 1, 0);
     assert_int_equal(h->statuses[0], HEARTH_OK);
     assert_int_equal(h->n_each[0], 60);
-    assert_memory_equal(h->tokens[0], alone.tokens, 60 * sizeof(hearth_token));
-    hearth_result_free(&alone);
+    assert_memory_equal(h->tokens[0], alone->tokens, 60 * sizeof(hearth_token));
+    hearth_result_unref(alone);
     hall_free(h);
     close_model(&f);
 }

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -45,7 +46,8 @@ static void place_close(place *p)
 static uint32_t ask(const place *p, const char *salt, uint32_t n)
 {
     hearth_request request = hearth_request_default();
-    hearth_result result;
+    hearth_sampling sampling = hearth_sampling_default();
+    const hearth_result *result;
     hearth_error err = { .message = "" };
     uint32_t n_cached;
 
@@ -53,15 +55,16 @@ static uint32_t ask(const place *p, const char *salt, uint32_t n)
     request.n_tokens = n;
     request.n_predict = N_REPLY;
     request.ignore_eos = true;
-    request.sampling.temperature = 0;
+    sampling.temperature = 0;
+    request.sampling = &sampling;
     request.cache_salt = salt;
     if (hearth_complete(p->model, &request, &result, &err) != HEARTH_OK)
         fail_msg("%s", err.message);
-    assert_int_equal(result.stats.completion_tokens, N_REPLY);
-    assert_int_equal(result.stats.finish_tokens, n + N_REPLY - 1);
-    memcpy(prompt + n, result.tokens, N_REPLY * sizeof(prompt[0]));
-    n_cached = result.stats.cached_tokens;
-    hearth_result_free(&result);
+    assert_int_equal(result->stats->completion_tokens, N_REPLY);
+    assert_int_equal(result->stats->finish_tokens, n + N_REPLY - 1);
+    memcpy(prompt + n, result->tokens, N_REPLY * sizeof(prompt[0]));
+    n_cached = result->stats->cached_tokens;
+    hearth_result_unref(result);
     return n_cached;
 }
 

@@ -16,13 +16,13 @@ enum { N_HEAD = 700, N_REPLY = 60, N_TOP = 3 };
 static hearth_token *joined(hearth_model *model, const char *prompt, const hearth_result *reply, size_t *n_out)
 {
     size_t n = 0;
-    hearth_token *tokens = malloc((strlen(prompt) + 8 + reply->stats.completion_tokens) * sizeof(*tokens));
+    hearth_token *tokens = malloc((strlen(prompt) + 8 + reply->stats->completion_tokens) * sizeof(*tokens));
 
     assert_int_equal(
         hearth_tokenize(model, prompt, strlen(prompt), HEARTH_TOKENIZE_BOS, tokens, strlen(prompt) + 8, &n, NULL),
         HEARTH_OK);
-    memcpy(tokens + n, reply->tokens, reply->stats.completion_tokens * sizeof(*tokens));
-    *n_out = n + reply->stats.completion_tokens;
+    memcpy(tokens + n, reply->tokens, reply->stats->completion_tokens * sizeof(*tokens));
+    *n_out = n + reply->stats->completion_tokens;
     return tokens;
 }
 
@@ -31,14 +31,14 @@ static void they_are_those_of_the_same_tokens_as_a_reply(void **state)
     const hth_test_stub *f = *state;
     char *prompt = hth_test_prompt(N_HEAD, 3);
     hearth_request write = hth_test_greedy(prompt, N_REPLY), read;
-    hearth_result reply, result;
+    const hearth_result *reply, *result;
     hearth_token *tokens;
     size_t n = 0;
 
     write.n_top_logprobs = N_TOP;
     write.ignore_eos = true;
     reply = hth_test_complete(f->model, &write);
-    tokens = joined(f->model, prompt, &reply, &n);
+    tokens = joined(f->model, prompt, reply, &n);
     read = hth_test_greedy(NULL, 2);
     read.tokens = tokens;
     read.n_tokens = n;
@@ -46,22 +46,22 @@ static void they_are_those_of_the_same_tokens_as_a_reply(void **state)
     read.prompt_logprobs = true;
     for (int round = 0; round < 2; round++) { /* the second time everything is known, and computed all the same */
         result = hth_test_complete(f->model, &read);
-        assert_int_equal(result.stats.prompt_tokens, n);
-        assert_int_equal(result.stats.cached_tokens, 0);
-        assert_non_null(result.prompt_logprobs);
-        assert_true(isnan(result.prompt_logprobs[0].logprob));
+        assert_int_equal(result->stats->prompt_tokens, n);
+        assert_int_equal(result->stats->cached_tokens, 0);
+        assert_non_null(result->prompt_logprobs);
+        assert_true(isnan(result->prompt_logprobs[0].logprob));
         for (size_t i = 1; i < n; i++) {
-            const hearth_logprob *told = result.prompt_logprobs + i * (1 + N_TOP);
+            const hearth_logprob *told = result->prompt_logprobs + i * (1 + N_TOP);
 
             assert_int_equal(told[0].token, tokens[i]);
             assert_true(told[0].logprob <= 0 && told[1].logprob >= told[2].logprob);
         }
-        assert_memory_equal(result.prompt_logprobs + (n - N_REPLY) * (1 + N_TOP), reply.logprobs,
-                            (size_t)N_REPLY * (1 + N_TOP) * sizeof(*reply.logprobs));
-        hearth_result_free(&result);
+        assert_memory_equal(result->prompt_logprobs + (n - N_REPLY) * (1 + N_TOP), reply->logprobs,
+                            (size_t)N_REPLY * (1 + N_TOP) * sizeof(*reply->logprobs));
+        hearth_result_unref(result);
     }
     free(tokens);
-    hearth_result_free(&reply);
+    hearth_result_unref(reply);
     free(prompt);
 }
 
@@ -70,21 +70,21 @@ static void who_asks_does_not_disturb_others(void **state)
     const hth_test_stub *f = *state;
     char *prompt = hth_test_prompt(N_HEAD, 4);
     hearth_request plain = hth_test_greedy(prompt, 20), asks = plain;
-    hearth_result first, between, again;
+    const hearth_result *first, *between, *again;
 
     asks.prompt_logprobs = true;
     first = hth_test_complete(f->model, &plain);
     between = hth_test_complete(f->model, &asks);
     again = hth_test_complete(f->model, &plain);
-    assert_string_equal(first.text, between.text);
-    assert_string_equal(first.text, again.text);
-    assert_int_equal(again.stats.cached_tokens, again.stats.prompt_tokens);
-    assert_null(again.prompt_logprobs);
-    hearth_result_free(&first);
-    hearth_result_free(&between);
-    hearth_result_free(&again);
+    assert_string_equal(first->text, between->text);
+    assert_string_equal(first->text, again->text);
+    assert_int_equal(again->stats->cached_tokens, again->stats->prompt_tokens);
+    assert_null(again->prompt_logprobs);
+    hearth_result_unref(first);
+    hearth_result_unref(between);
+    hearth_result_unref(again);
     asks.n = 2;
-    assert_int_equal(hearth_complete(f->model, &asks, (hearth_result[2]){ { 0 } }, NULL), HEARTH_MISUSE);
+    assert_int_equal(hearth_complete(f->model, &asks, (const hearth_result *[2]){ NULL }, NULL), HEARTH_MISUSE);
     free(prompt);
 }
 

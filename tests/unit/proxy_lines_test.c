@@ -7,6 +7,7 @@
 #include "support/relay_stage.h"
 
 #include <jansson.h>
+#include <string.h>
 
 #include "api/ndjson.h"
 

@@ -4,6 +4,7 @@
 #include "support/relay_stage.h"
 
 #include <jansson.h>
+#include <string.h>
 
 #include "base/os.h"
 

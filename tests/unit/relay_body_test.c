@@ -2,6 +2,8 @@
  * relay_body_test.c - replies that are no streams and larger than the front keeps: they leave as they come, and go on in
  * the next worker with the byte after the last that has left
  */
+#include <string.h>
+
 #include "support/relay_stage.h"
 
 enum {

@@ -1,6 +1,8 @@
 /*
  * relay_place_test.c - a request that a worker has had keeps its place in the queue of the next one
  */
+#include <string.h>
+
 #include "support/relay_stage.h"
 
 static const script_step steps[] = {

@@ -17,17 +17,28 @@
 
 #define MODEL HTH_TEST_MODELS "/hearth-tiny.gguf"
 
-static const hearth_chat_call call = { .id = "call00001", .name = "look", .arguments = "{\"where\":\"here\"}" };
+static const hearth_chat_call call = {
+    .struct_size = sizeof(hearth_chat_call), .id = "call00001", .name = "look", .arguments = "{\"where\":\"here\"}"
+};
 static const char *const question[] = { "First,", " a question." };
 static const hearth_chat_turn turns[] = {
-    { .role = "system", .content = "Be brief." },
-    { .role = "user", .parts = question, .n_parts = 2 },
-    { .role = "system", .content = "\nAgents: none.\nOthers: none." },
-    { .role = "assistant", .content = "I look.", .calls = &call, .n_calls = 1 },
-    { .role = "tool", .content = "a tree", .call_id = "call00001", .name = "look" },
-    { .role = "system", .content = "The date has changed." },
+    { .struct_size = sizeof(hearth_chat_turn), .role = "system", .content = "Be brief." },
+    { .struct_size = sizeof(hearth_chat_turn), .role = "user", .parts = question, .n_parts = 2 },
+    { .struct_size = sizeof(hearth_chat_turn), .role = "system", .content = "\nAgents: none.\nOthers: none." },
+    { .struct_size = sizeof(hearth_chat_turn),
+      .role = "assistant",
+      .content = "I look.",
+      .calls = &call,
+      .n_calls = 1 },
+    { .struct_size = sizeof(hearth_chat_turn),
+      .role = "tool",
+      .content = "a tree",
+      .call_id = "call00001",
+      .name = "look" },
+    { .struct_size = sizeof(hearth_chat_turn), .role = "system", .content = "The date has changed." },
 };
 static const hearth_chat_tool tool = {
+    .struct_size = sizeof(hearth_chat_tool),
     .name = "look",
     .description = "Looks",
     .parameters = "{\"type\":\"object\",\"properties\":{\"where\":{\"type\":\"string\"}},\"required\":[\"where\"]}"
@@ -149,8 +160,8 @@ static void a_tool_whose_schema_makes_no_grammar_is_offered_without_one(void **s
 
     for (size_t i = 0; i < 7; i++)
         tools[i] = tool;
-    tools[1] = (hearth_chat_tool){ .name = "wide", .parameters = wide };
-    tools[5] = (hearth_chat_tool){ .name = "odd", .parameters = "[]" };
+    tools[1] = (hearth_chat_tool){ .struct_size = sizeof(hearth_chat_tool), .name = "wide", .parameters = wide };
+    tools[5] = (hearth_chat_tool){ .struct_size = sizeof(hearth_chat_tool), .name = "odd", .parameters = "[]" };
     c.tools = tools;
     c.n_tools = 7;
     assert_int_equal(hearth_conversation_render(model, &c, &prompt, &err), HEARTH_MISUSE);
@@ -172,8 +183,12 @@ static void a_tool_whose_schema_makes_no_grammar_is_offered_without_one(void **s
 static void so_is_one_whose_schema_the_engine_cannot_read(void **state)
 {
     static const hearth_chat_tool tools[] = {
-        { .name = "good", .parameters = "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\"}}}" },
-        { .name = "lost", .parameters = "{\"type\":\"object\",\"properties\":{\"a\":{\"$ref\":\"#/nowhere\"}}}" },
+        { .struct_size = sizeof(hearth_chat_tool),
+          .name = "good",
+          .parameters = "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\"}}}" },
+        { .struct_size = sizeof(hearth_chat_tool),
+          .name = "lost",
+          .parameters = "{\"type\":\"object\",\"properties\":{\"a\":{\"$ref\":\"#/nowhere\"}}}" },
     };
     const hth_test_stub *f = *state;
     hearth_conversation c = with_late_systems(2, false);

@@ -45,8 +45,8 @@ static bool hear_text(uint64_t id, const char *text, size_t n_bytes, void *user_
 }
 
 /* Run it, with the first n tokens of known, and hear all of it. */
-static hearth_result run(hearth_model *model, const hearth_request *given, const hearth_result *known, uint32_t n,
-                         told *out)
+static const hearth_result *run(hearth_model *model, const hearth_request *given, const hearth_result *known,
+                                uint32_t n, told *out)
 {
     hearth_request request = *given;
 
@@ -63,26 +63,26 @@ static hearth_result run(hearth_model *model, const hearth_request *given, const
 static void expect_the_same_from_any_token(hearth_model *model, const hearth_request *request)
 {
     told *first = malloc(sizeof(*first)), *again = malloc(sizeof(*again));
-    hearth_result whole = run(model, request, NULL, 0, first);
-    uint32_t n = whole.stats.completion_tokens;
+    const hearth_result *whole = run(model, request, NULL, 0, first);
+    uint32_t n = whole->stats->completion_tokens;
 
     assert_true(n > 2 && n <= TOKENS_MAX);
     for (uint32_t k = 0; k <= n; k++) {
-        hearth_result rest = run(model, request, &whole, k, again);
+        const hearth_result *rest = run(model, request, whole, k, again);
 
         assert_string_equal(again->text, first->text);
         assert_int_equal(again->n_replayed, k);
-        assert_string_equal(rest.text, whole.text);
-        assert_int_equal(rest.finish_reason, whole.finish_reason);
-        assert_int_equal(rest.stop_number, whole.stop_number);
-        assert_int_equal(rest.stats.completion_tokens, n);
+        assert_string_equal(rest->text, whole->text);
+        assert_int_equal(rest->finish_reason, whole->finish_reason);
+        assert_int_equal(rest->stop_number, whole->stop_number);
+        assert_int_equal(rest->stats->completion_tokens, n);
         if (k == n) {
-            assert_int_equal(rest.stats.n_decode_evaluations + rest.stats.n_prefill_evaluations, 0);
-            assert_int_equal(rest.stats.cached_tokens, rest.stats.prompt_tokens);
+            assert_int_equal(rest->stats->n_decode_evaluations + rest->stats->n_prefill_evaluations, 0);
+            assert_int_equal(rest->stats->cached_tokens, rest->stats->prompt_tokens);
         }
-        hearth_result_free(&rest);
+        hearth_result_unref(rest);
     }
-    hearth_result_free(&whole);
+    hearth_result_unref(whole);
     free(first);
     free(again);
 }
@@ -104,21 +104,21 @@ static void a_result_says_which_stop_text_ended_the_reply(void **state)
     char *prompt = hth_test_prompt(300, 3);
     hearth_request request = hth_test_greedy(prompt, 24);
     const char *stop[2] = { "this is never said" };
-    hearth_result whole, stopped;
+    const hearth_result *whole, *stopped;
 
     request.ignore_eos = true;
     whole = hth_test_complete(f->model, &request);
-    assert_int_equal(whole.stop_number, 0);
-    assert_true(whole.n_bytes > 10);
-    stop[1] = whole.text + whole.n_bytes - 8;
+    assert_int_equal(whole->stop_number, 0);
+    assert_true(whole->n_bytes > 10);
+    stop[1] = whole->text + whole->n_bytes - 8;
     request.stop = stop;
     request.n_stop = 2;
     stopped = hth_test_complete(f->model, &request);
-    assert_int_equal(stopped.finish_reason, HEARTH_FINISH_STOP);
-    assert_int_equal(stopped.stop_number, 2);
+    assert_int_equal(stopped->finish_reason, HEARTH_FINISH_STOP);
+    assert_int_equal(stopped->stop_number, 2);
     expect_the_same_from_any_token(f->model, &request);
-    hearth_result_free(&stopped);
-    hearth_result_free(&whole);
+    hearth_result_unref(stopped);
+    hearth_result_unref(whole);
     free(prompt);
 }
 
@@ -129,20 +129,20 @@ static void replayed_tokens_that_are_not_cached_are_evaluated_one_by_one_behind_
     const hth_test_stub *f = *state;
     char *prompt = hth_test_prompt(70, 5);
     hearth_request request = hth_test_greedy(prompt, N_KNOWN + 1);
-    hearth_result whole, rest;
+    const hearth_result *whole, *rest;
 
     request.ignore_eos = true;
     whole = hth_test_complete(f->model, &request);
-    assert_int_equal(whole.stats.completion_tokens, N_KNOWN + 1);
-    request.replayed = whole.tokens;
+    assert_int_equal(whole->stats->completion_tokens, N_KNOWN + 1);
+    request.replayed = whole->tokens;
     request.n_replayed = N_KNOWN;
     request.cache_salt = "somewhere that nothing of it is known";
     rest = hth_test_complete(f->model, &request);
-    assert_string_equal(rest.text, whole.text);
-    assert_int_equal(rest.stats.cached_tokens, 0);
-    assert_int_equal(rest.stats.n_prefill_evaluations + rest.stats.n_decode_evaluations, 1 + N_KNOWN);
-    hearth_result_free(&rest);
-    hearth_result_free(&whole);
+    assert_string_equal(rest->text, whole->text);
+    assert_int_equal(rest->stats->cached_tokens, 0);
+    assert_int_equal(rest->stats->n_prefill_evaluations + rest->stats->n_decode_evaluations, 1 + N_KNOWN);
+    hearth_result_unref(rest);
+    hearth_result_unref(whole);
     free(prompt);
 }
 
@@ -165,19 +165,19 @@ static void a_reply_that_had_ended_ends_in_the_same_way_and_computes_nothing(voi
     char *prompt = hth_test_prompt(300, 5), stop[3] = "";
     const char *stops[] = { stop, "never in it" };
     hearth_request request = hth_test_greedy(prompt, 40);
-    hearth_result whole;
+    const hearth_result *whole;
     told *t = malloc(sizeof(*t));
 
     request.ignore_eos = true;
     whole = run(f->model, &request, NULL, 0, t);
-    assert_true(whole.n_bytes > 20);
-    memcpy(stop, whole.text + 12, 2);
-    hearth_result_free(&whole);
+    assert_true(whole->n_bytes > 20);
+    memcpy(stop, whole->text + 12, 2);
+    hearth_result_unref(whole);
     request.stop = stops;
     request.n_stop = 2;
     whole = run(f->model, &request, NULL, 0, t);
-    assert_int_equal(whole.finish_reason, HEARTH_FINISH_STOP);
-    hearth_result_free(&whole);
+    assert_int_equal(whole->finish_reason, HEARTH_FINISH_STOP);
+    hearth_result_unref(whole);
     expect_the_same_from_any_token(f->model, &request);
     free(t);
     free(prompt);
@@ -194,18 +194,18 @@ static void who_hears_a_replayed_token_may_refuse_it(void **state)
 {
     const hth_test_stub *f = *state;
     hearth_request request = hth_test_greedy("a prompt for refusals", 8);
-    hearth_result whole, rest;
+    const hearth_result *whole, *rest;
 
     request.ignore_eos = true;
     whole = hth_test_complete(f->model, &request);
-    request.replayed = whole.tokens;
+    request.replayed = whole->tokens;
     request.n_replayed = 6;
     request.tell_replayed = true;
     request.on_token = refuse;
     assert_int_equal(hearth_complete(f->model, &request, &rest, NULL), HEARTH_CANCELLED);
-    assert_int_equal(rest.finish_reason, HEARTH_FINISH_CANCELLED);
-    hearth_result_free(&whole);
-    hearth_result_free(&rest);
+    assert_int_equal(rest->finish_reason, HEARTH_FINISH_CANCELLED);
+    hearth_result_unref(whole);
+    hearth_result_unref(rest);
 }
 
 /*
@@ -218,34 +218,36 @@ static void a_reply_that_goes_on_without_any_row_has_the_bits_of_the_unbroken_on
     hearth_model_options model_options = hearth_model_options_default();
     char *prompt = hth_test_prompt(400, 7);
     hearth_request request = hth_test_greedy(prompt, 40);
-    hearth_result whole;
+    hearth_sampling sampling = hearth_sampling_default();
+    const hearth_result *whole;
 
     (void)state;
     options.cache_disabled = true;
     model_options.n_threads = 1;
     model_options.n_ctx = 2048;
     request.ignore_eos = true;
-    request.sampling.temperature = 1.5f;
+    sampling.temperature = 1.5f;
+    request.sampling = &sampling;
     request.logprobs = true;
     for (uint32_t k = 0; k < 40; k += k < 4 ? 1 : 7) { /* each in a new context: nothing is there any more */
         hearth_runtime *runtime = hth_test_runtime_open(&options);
         hearth_model *model = hth_test_model_load(runtime, HTH_TEST_MODELS "/hearth-tiny.gguf", &model_options);
-        hearth_result rest;
+        const hearth_result *rest;
 
-        request.replayed = k > 0 ? whole.tokens : NULL;
+        request.replayed = k > 0 ? whole->tokens : NULL;
         request.n_replayed = k;
         rest = hth_test_complete(model, &request);
         if (k == 0) {
             whole = rest;
         } else {
-            assert_memory_equal(rest.tokens, whole.tokens, 40 * sizeof(*whole.tokens));
-            assert_memory_equal(rest.logprobs + k, whole.logprobs + k, (40 - k) * sizeof(*whole.logprobs));
-            hearth_result_free(&rest);
+            assert_memory_equal(rest->tokens, whole->tokens, 40 * sizeof(*whole->tokens));
+            assert_memory_equal(rest->logprobs + k, whole->logprobs + k, (40 - k) * sizeof(*whole->logprobs));
+            hearth_result_unref(rest);
         }
         hearth_model_unref(model);
         hearth_runtime_close(runtime);
     }
-    hearth_result_free(&whole);
+    hearth_result_unref(whole);
     free(prompt);
 }
 

@@ -41,36 +41,42 @@ static void expect_read(unsigned n)
 #endif
 }
 
-static hearth_request request_of(const char *grammar)
+/* A request for a reply to each of several seeds; sampling, which it points to, is made. */
+static hearth_request request_of(const char *grammar, hearth_sampling *sampling)
 {
     hearth_request request = hth_test_greedy("say something", 24);
 
+    *sampling = hearth_sampling_default();
+    sampling->temperature = 1;
+    sampling->seed = 7;
+    sampling->grammar = grammar;
+    request.sampling = sampling;
     request.ignore_eos = false;
-    request.sampling.temperature = 1;
-    request.sampling.seed = 7;
-    request.sampling.grammar = grammar;
+    request.n = REPLIES;
     return request;
 }
 
 /* Each of n replies is what a request for it alone gets. */
-static void expect_as_alone(hearth_model *model, const hearth_request *request, const hearth_result *results)
+static void expect_as_alone(hearth_model *model, const hearth_request *request, const hearth_result **results)
 {
     for (unsigned i = 0; i < request->n; i++) {
         hearth_request alone = *request;
-        hearth_result result;
+        hearth_sampling sampling = *request->sampling;
+        const hearth_result *result;
 
         alone.n = 1;
-        alone.sampling.seed += i;
+        alone.sampling = &sampling;
+        sampling.seed += i;
         result = hth_test_complete(model, &alone);
-        assert_string_equal(results[i].text, result.text);
-        assert_int_equal(results[i].finish_reason, result.finish_reason);
-        hearth_result_free(&result);
+        assert_string_equal(results[i]->text, result->text);
+        assert_int_equal(results[i]->finish_reason, result->finish_reason);
+        hearth_result_unref(result);
     }
 }
 
 static void read_once(hearth_model *model, const hearth_request *request)
 {
-    hearth_result results[REPLIES];
+    const hearth_result *results[REPLIES];
     unsigned n_different = 0;
     hearth_error err;
 
@@ -80,43 +86,44 @@ static void read_once(hearth_model *model, const hearth_request *request)
     expect_read(1);
     expect_as_alone(model, request, results);
     for (unsigned i = 0; i < request->n; i++) {
-        n_different += strcmp(results[i].text, results[0].text) != 0;
+        n_different += strcmp(results[i]->text, results[0]->text) != 0;
         if (i > 0)
-            hearth_result_free(&results[i]);
+            hearth_result_unref(results[i]);
     }
-    hearth_result_free(&results[0]);
+    hearth_result_unref(results[0]);
     assert_true(n_different > 0);
 }
 
 static void replies_to_one_prompt_read_their_grammar_once(void **state)
 {
     hth_test_stub *f = *state;
-    static const hearth_trigger triggers[] = { { .kind = HEARTH_TRIGGER_WORD, .text = "e" },
-                                               { .kind = HEARTH_TRIGGER_PATTERN, .text = "(q[a-z])" } };
-    hearth_request request = request_of("root ::= [a-f]+ (\"-\" [0-9]+)?");
+    static const hearth_trigger triggers[] = {
+        { .struct_size = sizeof(hearth_trigger), .kind = HEARTH_TRIGGER_WORD, .text = "e" },
+        { .struct_size = sizeof(hearth_trigger), .kind = HEARTH_TRIGGER_PATTERN, .text = "(q[a-z])" }
+    };
+    hearth_sampling sampling;
+    hearth_request request = request_of("root ::= [a-f]+ (\"-\" [0-9]+)?", &sampling);
 
-    request.n = REPLIES;
     read_once(f->model, &request);
-    request.sampling.grammar_prefix = "ab";
-    request.sampling.repeat_penalty = 1.3f;
-    request.sampling.dry_multiplier = 1;
+    sampling.grammar_prefix = "ab";
+    sampling.repeat_penalty = 1.3f;
+    sampling.dry_multiplier = 1;
     read_once(f->model, &request);
-    request = request_of("root ::= (\"e\" | \"q\" [a-z]) [0-9]*");
-    request.n = REPLIES;
-    request.sampling.grammar_is_lazy = true;
-    request.sampling.triggers = triggers;
-    request.sampling.n_triggers = 2;
+    request = request_of("root ::= (\"e\" | \"q\" [a-z]) [0-9]*", &sampling);
+    sampling.grammar_is_lazy = true;
+    sampling.triggers = triggers;
+    sampling.n_triggers = 2;
     read_once(f->model, &request);
 }
 
 static void a_grammar_that_cannot_be_read_is_refused_once_for_all(void **state)
 {
     hth_test_stub *f = *state;
-    hearth_request request = request_of("root ::= [");
-    hearth_result results[REPLIES];
+    hearth_sampling sampling;
+    hearth_request request = request_of("root ::= [", &sampling);
+    const hearth_result *results[REPLIES];
     hearth_error err;
 
-    request.n = REPLIES;
     atomic_store(&n_read, 0);
     assert_int_equal(hearth_complete(f->model, &request, results, &err), HEARTH_MISUSE);
     assert_non_null(strstr(err.message, "grammar"));
@@ -148,10 +155,10 @@ static void on_done(uint64_t id, const hearth_result *result, void *user_data)
 static void *submit_some(void *context)
 {
     crowd *c = context;
-    hearth_request request = request_of("root ::= [a-f]+ (\"-\" [0-9]+)?");
+    hearth_sampling sampling;
+    hearth_request request = request_of("root ::= [a-f]+ (\"-\" [0-9]+)?", &sampling);
     uint64_t id;
 
-    request.n = REPLIES;
     request.on_done = on_done;
     request.user_data = c;
     for (unsigned i = 0; i < ROUNDS; i++) {

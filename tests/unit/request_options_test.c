@@ -1,6 +1,8 @@
 /*
  * request_options_test.c - what a request asks for is what it gets: tick by tick on the stub engine
  */
+#include <string.h>
+
 #include "stub/backend.h"
 #include "support/scene.h"
 
@@ -18,7 +20,7 @@ static void a_prompt_is_read_without_a_reply(void **state)
     test_stage_run(&stage);
     expect_as_alone(&stage, reply, &warm);
     expect_ended(reply, HEARTH_OK, HEARTH_FINISH_LENGTH);
-    assert_int_equal(reply->result.stats.completion_tokens, 0);
+    assert_int_equal(reply->result->stats->completion_tokens, 0);
     assert_int_equal(stage.watch.n_rows, 300);
     test_reply_free(reply);
     reply = submit(&stage, &warm); /* and again: there is nothing to do */
@@ -29,7 +31,7 @@ static void a_prompt_is_read_without_a_reply(void **state)
     reply = submit(&stage, &use);
     test_stage_run(&stage);
     expect_as_alone(&stage, reply, &use);
-    assert_int_equal(reply->result.stats.hit, HEARTH_HIT_EXACT);
+    assert_int_equal(reply->result->stats->hit, HEARTH_HIT_EXACT);
     assert_int_equal(stage.watch.n_rows, 300 + 19);
     test_reply_free(reply);
     test_stage_close(&stage);
@@ -83,7 +85,7 @@ static void a_stop_token_ends_the_reply_and_is_not_shown(void **state)
 
     (void)state;
     test_stage_open(&stage, NULL);
-    test_solo_chain(hth_backend_stub(), stage.engine_model, text, 50, &request.sampling, 20, 64, chain);
+    test_solo_chain(hth_backend_stub(), stage.engine_model, text, 50, request.sampling, 20, 64, chain);
     request.stop_tokens = &chain[8];
     request.n_stop_tokens = 1;
     while (chain[first] != chain[8])
@@ -91,9 +93,9 @@ static void a_stop_token_ends_the_reply_and_is_not_shown(void **state)
     reply = submit(&stage, &request);
     test_stage_run(&stage);
     expect_as_alone(&stage, reply, &request);
-    assert_int_equal(reply->result.finish_reason, HEARTH_FINISH_STOP);
-    assert_int_equal(reply->result.stats.completion_tokens, first + 1);
-    assert_int_equal(reply->result.n_bytes, first);
+    assert_int_equal(reply->result->finish_reason, HEARTH_FINISH_STOP);
+    assert_int_equal(reply->result->stats->completion_tokens, first + 1);
+    assert_int_equal(reply->result->n_bytes, first);
     test_reply_free(reply);
     test_stage_close(&stage);
 }
@@ -115,7 +117,7 @@ static void an_echo_begins_with_the_prompt(void **state)
     test_stage_run(&stage);
     expect_as_alone(&stage, reply, &request);
     for (unsigned i = 0; i < 50; i++)
-        assert_int_equal(reply->result.text[i], text[i]);
+        assert_int_equal(reply->result->text[i], text[i]);
     test_reply_free(reply);
     test_stage_close(&stage);
 }
@@ -126,11 +128,13 @@ static void a_reply_that_was_broken_off_goes_on_from_any_token(void **state)
     static const char *const stops[] = { "ZZ", "q" };
     hearth_token chain[24];
     hearth_request request = test_request(text, 60, 24);
+    hearth_sampling sampling = hearth_sampling_default();
 
     (void)state;
-    request.sampling.temperature = 0.9f;
-    request.sampling.seed = 5;
-    request.sampling.repeat_penalty = 1.3f;
+    sampling.temperature = 0.9f;
+    sampling.seed = 5;
+    sampling.repeat_penalty = 1.3f;
+    request.sampling = &sampling;
     request.stop = stops;
     request.n_stop = 2;
     for (unsigned cached = 0; cached < 2; cached++)
@@ -143,7 +147,7 @@ static void a_reply_that_was_broken_off_goes_on_from_any_token(void **state)
             test_solo_reply alone;
 
             test_stage_open(&stage, &options);
-            test_solo_chain(hth_backend_stub(), stage.engine_model, text, 60, &request.sampling, 24, 64, chain);
+            test_solo_chain(hth_backend_stub(), stage.engine_model, text, 60, request.sampling, 24, 64, chain);
             alone = test_solo_finish(hth_backend_stub(), stage.engine_model, &request, 24, chain, 24);
             free(alone.text);
             rest.replayed = chain;
@@ -175,12 +179,12 @@ static void each_token_has_its_logprobs(void **state)
     reply = submit(&stage, &request);
     test_stage_run(&stage);
     expect_as_alone(&stage, reply, &request);
-    assert_non_null(reply->result.logprobs);
-    assert_int_equal(reply->result.n_top_logprobs, 3);
+    assert_non_null(reply->result->logprobs);
+    assert_int_equal(reply->result->n_top_logprobs, 3);
     for (unsigned i = 0; i < 9; i++) {
-        const hearth_logprob *of = reply->result.logprobs + 4 * (size_t)i;
+        const hearth_logprob *of = reply->result->logprobs + 4 * (size_t)i;
 
-        assert_int_equal(of[0].token, reply->result.tokens[i]);
+        assert_int_equal(of[0].token, reply->result->tokens[i]);
         assert_int_equal(of[1].token, of[0].token); /* greedy: it is the likeliest */
         assert_true(of[1].logprob == of[0].logprob && of[0].logprob < 0 && of[0].logprob > -10);
         assert_true(of[1].logprob >= of[2].logprob && of[2].logprob >= of[3].logprob);
@@ -189,7 +193,7 @@ static void each_token_has_its_logprobs(void **state)
     request.n_top_logprobs = 0;
     reply = submit(&stage, &request);
     test_stage_run(&stage);
-    assert_null(reply->result.logprobs);
+    assert_null(reply->result->logprobs);
     test_reply_free(reply);
     test_stage_close(&stage);
 }

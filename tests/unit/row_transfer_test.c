@@ -33,9 +33,10 @@ static reply ask_for(const char *directory, const char *model_path, size_t n_tok
 {
     hearth_runtime_options options = hearth_runtime_options_default();
     hearth_request request = hearth_request_default();
+    hearth_sampling sampling = hearth_sampling_default();
     hearth_runtime *runtime;
     hearth_model *model;
-    hearth_result result;
+    const hearth_result *result;
     hearth_error err = { .message = "" };
     reply got;
 
@@ -48,18 +49,19 @@ static reply ask_for(const char *directory, const char *model_path, size_t n_tok
     request.n_predict = n_reply;
     request.ignore_eos = true;
     request.no_cache_read = n_reply == 0;
-    request.sampling.temperature = 0;
+    sampling.temperature = 0;
+    request.sampling = &sampling;
     request.parent_key = parent_key;
     if (hearth_runtime_open(&options, &runtime, &err) != HEARTH_OK ||
         hearth_model_load(runtime, model_path, NULL, &model, &err) != HEARTH_OK ||
         hearth_complete(model, &request, &result, &err) != HEARTH_OK ||
         hearth_runtime_flush(runtime, 60000, &err) != HEARTH_OK)
         fail_msg("%s", err.message);
-    got.stats = result.stats;
-    assert_true(result.n_bytes < sizeof(got.text));
-    memcpy(got.text, result.text, result.n_bytes + 1);
-    memcpy(got.tokens, result.tokens, result.stats.completion_tokens * sizeof(got.tokens[0]));
-    hearth_result_free(&result);
+    got.stats = *result->stats;
+    assert_true(result->n_bytes < sizeof(got.text));
+    memcpy(got.text, result->text, result->n_bytes + 1);
+    memcpy(got.tokens, result->tokens, result->stats->completion_tokens * sizeof(got.tokens[0]));
+    hearth_result_unref(result);
     hearth_model_unref(model);
     hearth_runtime_close(runtime);
     return got;

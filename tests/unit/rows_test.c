@@ -65,14 +65,14 @@ static hearth_request request_of(size_t n_tokens, const char *salt)
 /* Ask, and wait until all rows are in files. Copies of what statistics say. */
 static hearth_stats ask(const place *p, const hearth_request *request)
 {
-    hearth_result result;
+    const hearth_result *result;
     hearth_stats stats;
     hearth_error err = { .message = "" };
 
     if (hearth_complete(p->model, request, &result, &err) != HEARTH_OK)
         fail_msg("%s", err.message);
-    stats = result.stats;
-    hearth_result_free(&result);
+    stats = *result->stats;
+    hearth_result_unref(result);
     assert_int_equal(hearth_runtime_flush(p->runtime, 60000, NULL), HEARTH_OK);
     return stats;
 }

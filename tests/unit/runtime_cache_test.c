@@ -43,10 +43,10 @@ static hearth_stats ask(hearth_runtime *runtime, const char *prompt)
 {
     hearth_model *model = hth_test_model_load(runtime, "stub:", NULL);
     hearth_request request = hth_test_greedy(prompt, 5);
-    hearth_result result = hth_test_complete(model, &request);
-    hearth_stats stats = result.stats;
+    const hearth_result *result = hth_test_complete(model, &request);
+    hearth_stats stats = *result->stats;
 
-    hearth_result_free(&result);
+    hearth_result_unref(result);
     hearth_model_unref(model);
     hth_test_flush(runtime);
     return stats;
@@ -142,7 +142,7 @@ static void a_row_is_written_when_it_is_used_where_second_use_is_asked_for(void 
     hearth_request request = hth_test_greedy(first, 5);
     hearth_runtime *runtime;
     hearth_model *model;
-    hearth_result result;
+    const hearth_result *result;
 
     f->options.save_on_second_use = true;
     runtime = hth_test_runtime_open(&f->options);
@@ -153,7 +153,7 @@ static void a_row_is_written_when_it_is_used_where_second_use_is_asked_for(void 
 
         request.prompt = prompt;
         result = hth_test_complete(model, &request);
-        hearth_result_free(&result);
+        hearth_result_unref(result);
         free(prompt);
     }
     hth_test_flush(runtime);
@@ -161,8 +161,8 @@ static void a_row_is_written_when_it_is_used_where_second_use_is_asked_for(void 
 
     request.prompt = first;
     result = hth_test_complete(model, &request);
-    assert_int_equal(result.stats.tier, HEARTH_TIER_RAM);
-    hearth_result_free(&result);
+    assert_int_equal(result->stats->tier, HEARTH_TIER_RAM);
+    hearth_result_unref(result);
     hth_test_flush(runtime);
     assert_int_equal(hth_test_n_files(f->directory, "-block.kvc"), 2);
     assert_int_equal(hth_test_n_files(f->directory, "-logits.kvc"), 1);
@@ -214,7 +214,7 @@ static hearth_counters saved_under(fixture *f, const char *path, const hearth_ca
     char *prompt = hth_test_prompt(n_prompt, 0);
     hearth_request request = hth_test_greedy(prompt, 5);
     hearth_model *model;
-    hearth_result result;
+    const hearth_result *result;
     hearth_counters counters;
 
     options.cache_policy = policy;
@@ -222,7 +222,7 @@ static hearth_counters saved_under(fixture *f, const char *path, const hearth_ca
     result = hth_test_complete(model, &request);
     hth_test_flush(runtime);
     counters = hth_test_counters(runtime);
-    hearth_result_free(&result);
+    hearth_result_unref(result);
     hearth_model_unref(model);
     hearth_runtime_close(runtime);
     free(prompt);
@@ -581,13 +581,13 @@ static void full_queues_drop_saves_and_never_a_reply(void **state)
     hearth_runtime *runtime = hth_test_runtime_open(&f->options);
     hearth_model *model = hth_test_model_load(runtime, "stub:", NULL);
     hearth_request request = hth_test_greedy(prompt, 5);
-    hearth_result result;
+    const hearth_result *result;
     hearth_counters counters;
 
     assert_int_equal(hearth_runtime_write_limits(runtime, 4, 0, 1, NULL), HEARTH_OK); /* a byte a second */
     result = hth_test_complete(model, &request);
-    assert_int_equal(result.stats.completion_tokens, 5);
-    hearth_result_free(&result);
+    assert_int_equal(result->stats->completion_tokens, 5);
+    hearth_result_unref(result);
     counters = hth_test_counters(runtime);
     assert_true(counters.saves_dropped > 0);
     assert_in_range(counters.write_queue_rows, 1, 8);
@@ -600,7 +600,7 @@ static void full_queues_drop_saves_and_never_a_reply(void **state)
     assert_int_equal(hearth_runtime_counters_reset(runtime, NULL), HEARTH_OK);
     request.no_cache_read = true; /* what is computed once more finds its way to the files */
     result = hth_test_complete(model, &request);
-    hearth_result_free(&result);
+    hearth_result_unref(result);
     hth_test_flush(runtime);
     counters = hth_test_counters(runtime);
     assert_int_equal(counters.saves_dropped, 0);

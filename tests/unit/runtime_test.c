@@ -69,16 +69,16 @@ static void a_prompt_is_computed_once(void **state)
     hearth_model *model = load(f->runtime, "stub:");
     char *prompt = hth_test_prompt(700, 0);
     hearth_request request = hth_test_greedy(prompt, 20);
-    hearth_result cold = hth_test_complete(model, &request);
-    hearth_result live = hth_test_complete(model, &request);
-    hearth_result warm;
+    const hearth_result *cold = hth_test_complete(model, &request);
+    const hearth_result *live = hth_test_complete(model, &request);
+    const hearth_result *warm;
 
-    assert_int_equal(cold.stats.hit, HEARTH_HIT_NONE);
-    assert_int_equal(cold.stats.cached_tokens, 0);
-    assert_int_equal(live.stats.hit, HEARTH_HIT_EXACT);
-    assert_int_equal(live.stats.n_prefill_evaluations, 0);
-    assert_int_equal(live.stats.cached_tokens, live.stats.prompt_tokens);
-    assert_string_equal(live.text, cold.text);
+    assert_int_equal(cold->stats->hit, HEARTH_HIT_NONE);
+    assert_int_equal(cold->stats->cached_tokens, 0);
+    assert_int_equal(live->stats->hit, HEARTH_HIT_EXACT);
+    assert_int_equal(live->stats->n_prefill_evaluations, 0);
+    assert_int_equal(live->stats->cached_tokens, live->stats->prompt_tokens);
+    assert_string_equal(live->text, cold->text);
 
     /* A new runtime on the same directory: nothing is live, nothing in RAM. */
     hearth_model_unref(model);
@@ -86,15 +86,15 @@ static void a_prompt_is_computed_once(void **state)
     f->runtime = open_runtime(f);
     model = load(f->runtime, "stub:");
     warm = hth_test_complete(model, &request);
-    assert_int_equal(warm.stats.hit, HEARTH_HIT_EXACT);
-    assert_int_equal(warm.stats.tier, HEARTH_TIER_DISK);
-    assert_int_equal(warm.stats.n_prefill_evaluations, 0);
-    assert_string_equal(warm.text, cold.text);
-    assert_memory_equal(warm.stats.finish_key, cold.stats.finish_key, 32);
+    assert_int_equal(warm->stats->hit, HEARTH_HIT_EXACT);
+    assert_int_equal(warm->stats->tier, HEARTH_TIER_DISK);
+    assert_int_equal(warm->stats->n_prefill_evaluations, 0);
+    assert_string_equal(warm->text, cold->text);
+    assert_memory_equal(warm->stats->finish_key, cold->stats->finish_key, 32);
     assert_int_equal(atomic_load(&f->n_warnings), 0);
-    hearth_result_free(&cold);
-    hearth_result_free(&live);
-    hearth_result_free(&warm);
+    hearth_result_unref(cold);
+    hearth_result_unref(live);
+    hearth_result_unref(warm);
     hearth_model_unref(model);
     free(prompt);
 }
@@ -106,28 +106,28 @@ static void a_shared_beginning_is_used_to_the_token(void **state)
     char *first = hth_test_prompt(1000, 0);
     char *second = hth_test_prompt(1000, 0);
     hearth_request request = hth_test_greedy(first, 5);
-    hearth_result result = hth_test_complete(model, &request);
+    const hearth_result *result = hth_test_complete(model, &request);
     hearth_counters before, after;
 
-    hearth_result_free(&result);
+    hearth_result_unref(result);
     assert_int_equal(hearth_model_save(model, HEARTH_SAVE_EVICT, 10000, NULL), HEARTH_OK);
     before = hth_test_counters(f->runtime);
     memset(second + 650, '#', 350);
     request.prompt = second;
     result = hth_test_complete(model, &request);
-    assert_int_equal(result.stats.hit, HEARTH_HIT_PREFIX);
-    assert_in_range(result.stats.cached_tokens, 650, 652); /* and the token that begins every text */
+    assert_int_equal(result->stats->hit, HEARTH_HIT_PREFIX);
+    assert_in_range(result->stats->cached_tokens, 650, 652); /* and the token that begins every text */
 
     /* Compute it without anything cached: the same text. */
     request.no_cache_read = true;
-    hearth_result alone = hth_test_complete(model, &request);
-    assert_string_equal(alone.text, result.text);
-    assert_int_equal(alone.stats.cached_tokens, 0);
+    const hearth_result *alone = hth_test_complete(model, &request);
+    assert_string_equal(alone->text, result->text);
+    assert_int_equal(alone->stats->cached_tokens, 0);
     assert_int_equal(hearth_runtime_flush(f->runtime, 10000, NULL), HEARTH_OK);
     after = hth_test_counters(f->runtime);
     assert_true(after.rows_saved - before.rows_saved <= 6); /* new blocks, tails, logits; not the shared ones again */
-    hearth_result_free(&result);
-    hearth_result_free(&alone);
+    hearth_result_unref(result);
+    hearth_result_unref(alone);
     hearth_model_unref(model);
     free(first);
     free(second);
@@ -141,7 +141,7 @@ static void a_prompt_that_shares_1500_of_2048_tokens_writes_its_own_blocks_only(
     hearth_request request = hth_test_greedy(NULL, 1);
     hearth_token tokens[N];
     hearth_counters before, after;
-    hearth_result first, second;
+    const hearth_result *first, *second;
 
     for (int i = 0; i < N; i++)
         tokens[i] = 'a' + i * 7 % 26;
@@ -155,14 +155,14 @@ static void a_prompt_that_shares_1500_of_2048_tokens_writes_its_own_blocks_only(
     for (int i = SHARED; i < N; i++)
         tokens[i] = 'A' + i * 5 % 26;
     second = hth_test_complete(model, &request);
-    assert_int_equal(second.stats.hit, HEARTH_HIT_PREFIX);
-    assert_int_equal(second.stats.cached_tokens, SHARED);
+    assert_int_equal(second->stats->hit, HEARTH_HIT_PREFIX);
+    assert_int_equal(second->stats->cached_tokens, SHARED);
     assert_int_equal(hearth_runtime_flush(f->runtime, 10000, NULL), HEARTH_OK);
     after = hth_test_counters(f->runtime);
     assert_int_equal(after.rows_written - before.rows_written, N / 256 - SHARED_BLOCKS + 1);
     assert_true(after.bytes_written - before.bytes_written < before.bytes_written / 2);
-    hearth_result_free(&first);
-    hearth_result_free(&second);
+    hearth_result_unref(first);
+    hearth_result_unref(second);
     hearth_model_unref(model);
 }
 
@@ -172,28 +172,28 @@ static void a_conversation_goes_on_from_its_finish_key(void **state)
     hearth_model *model = load(f->runtime, "stub:");
     char *prompt = hth_test_prompt(300, 3);
     hearth_request request = hth_test_greedy(prompt, 30);
-    hearth_result first = hth_test_complete(model, &request);
+    const hearth_result *first = hth_test_complete(model, &request);
     hearth_token conversation[512];
-    hearth_result second;
+    const hearth_result *second;
     size_t n = 0;
 
     assert_int_equal(hearth_model_save(model, HEARTH_SAVE_EVICT, 10000, NULL), HEARTH_OK);
     assert_int_equal(hearth_tokenize(model, prompt, strlen(prompt), HEARTH_TOKENIZE_BOS, conversation, 400, &n, NULL),
                      HEARTH_OK);
-    for (uint32_t i = 0; i < first.stats.completion_tokens; i++)
-        conversation[n++] = first.tokens[i];
+    for (uint32_t i = 0; i < first->stats->completion_tokens; i++)
+        conversation[n++] = first->tokens[i];
     for (int i = 0; i < 20; i++)
         conversation[n++] = 'a' + i;
     request = hth_test_greedy(NULL, 10);
     request.tokens = conversation;
     request.n_tokens = n;
-    request.parent_key = first.stats.finish_key;
+    request.parent_key = first->stats->finish_key;
     second = hth_test_complete(model, &request);
-    assert_int_equal(second.stats.hit, HEARTH_HIT_RESUME);
-    assert_int_equal(second.stats.cached_tokens, first.stats.finish_tokens);
-    assert_int_equal(first.stats.finish_tokens, first.stats.prompt_tokens + first.stats.completion_tokens - 1);
-    hearth_result_free(&first);
-    hearth_result_free(&second);
+    assert_int_equal(second->stats->hit, HEARTH_HIT_RESUME);
+    assert_int_equal(second->stats->cached_tokens, first->stats->finish_tokens);
+    assert_int_equal(first->stats->finish_tokens, first->stats->prompt_tokens + first->stats->completion_tokens - 1);
+    hearth_result_unref(first);
+    hearth_result_unref(second);
     hearth_model_unref(model);
     free(prompt);
 }
@@ -206,14 +206,14 @@ static void models_with_another_salt_share_nothing(void **state)
     hearth_model *theirs;
     char *prompt = hth_test_prompt(600, 1);
     hearth_request request = hth_test_greedy(prompt, 3);
-    hearth_result result = hth_test_complete(ours, &request);
+    const hearth_result *result = hth_test_complete(ours, &request);
 
-    hearth_result_free(&result);
+    hearth_result_unref(result);
     options.cache_salt = "tenant";
     assert_int_equal(hearth_model_load(f->runtime, "stub:", &options, &theirs, NULL), HEARTH_OK);
     result = hth_test_complete(theirs, &request);
-    assert_int_equal(result.stats.hit, HEARTH_HIT_NONE);
-    hearth_result_free(&result);
+    assert_int_equal(result->stats->hit, HEARTH_HIT_NONE);
+    hearth_result_unref(result);
     hearth_model_unref(ours);
     hearth_model_unref(theirs);
     free(prompt);
@@ -230,25 +230,25 @@ static void kinds_without_blocks_are_restored_whole_or_not_at_all(void **state)
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
         hearth_model *model = load(f->runtime, paths[i]);
         hearth_request request = hth_test_greedy(prompt, 10);
-        hearth_result cold = hth_test_complete(model, &request);
-        hearth_result warm, more, alone;
+        const hearth_result *cold = hth_test_complete(model, &request);
+        const hearth_result *warm, *more, *alone;
 
         assert_int_equal(hearth_model_save(model, HEARTH_SAVE_EVICT, 10000, NULL), HEARTH_OK);
         warm = hth_test_complete(model, &request);
-        assert_int_equal(warm.stats.hit, HEARTH_HIT_EXACT);
-        assert_string_equal(warm.text, cold.text);
+        assert_int_equal(warm->stats->hit, HEARTH_HIT_EXACT);
+        assert_string_equal(warm->text, cold->text);
         assert_int_equal(hearth_model_save(model, HEARTH_SAVE_EVICT, 10000, NULL), HEARTH_OK);
         request.prompt = longer;
         more = hth_test_complete(model, &request);
-        assert_int_equal(more.stats.hit, HEARTH_HIT_PREFIX);
-        assert_int_equal(more.stats.cached_tokens, cold.stats.prompt_tokens);
+        assert_int_equal(more->stats->hit, HEARTH_HIT_PREFIX);
+        assert_int_equal(more->stats->cached_tokens, cold->stats->prompt_tokens);
         request.no_cache_read = true;
         alone = hth_test_complete(model, &request);
-        assert_string_equal(more.text, alone.text);
-        hearth_result_free(&cold);
-        hearth_result_free(&warm);
-        hearth_result_free(&more);
-        hearth_result_free(&alone);
+        assert_string_equal(more->text, alone->text);
+        hearth_result_unref(cold);
+        hearth_result_unref(warm);
+        hearth_result_unref(more);
+        hearth_result_unref(alone);
         hearth_model_unref(model);
     }
     free(prompt);
@@ -360,9 +360,9 @@ static void a_cancelled_request_ends_once_and_keeps_what_it_computed(void **stat
     assert_int_equal(hearth_cancel(model, 999999, NULL), HEARTH_NOT_FOUND);
 
     request = hth_test_greedy(prompt, 1);
-    hearth_result after = hth_test_complete(model, &request);
-    assert_int_equal(after.stats.hit, HEARTH_HIT_EXACT);
-    hearth_result_free(&after);
+    const hearth_result *after = hth_test_complete(model, &request);
+    assert_int_equal(after->stats->hit, HEARTH_HIT_EXACT);
+    hearth_result_unref(after);
     hearth_model_unref(model);
     free(prompt);
 }
@@ -457,11 +457,11 @@ static void *ask(void *context)
     crowd *c = context;
     char *prompt = hth_test_prompt(400 + c->number * 37, c->number % 3);
     hearth_request request = hth_test_greedy(prompt, 12);
-    hearth_result result;
+    const hearth_result *result;
 
     if (hearth_complete(c->model, &request, &result, NULL) == HEARTH_OK)
-        c->text = strdup(result.text);
-    hearth_result_free(&result);
+        c->text = strdup(result->text);
+    hearth_result_unref(result);
     free(prompt);
     return NULL;
 }
@@ -518,23 +518,23 @@ static void a_stop_text_ends_the_reply(void **state)
     fixture *f = *state;
     hearth_model *model = load(f->runtime, "stub:");
     hearth_request request = hth_test_greedy("say something long", 200);
-    hearth_result whole = hth_test_complete(model, &request);
+    const hearth_result *whole = hth_test_complete(model, &request);
     char stop[4] = "";
     const char *stops[1] = { stop };
-    hearth_result cut;
+    const hearth_result *cut;
     char *at;
 
-    assert_true(whole.n_bytes > 60);
-    memcpy(stop, whole.text + 40, 3);
-    at = strstr(whole.text, stop);
+    assert_true(whole->n_bytes > 60);
+    memcpy(stop, whole->text + 40, 3);
+    at = strstr(whole->text, stop);
     request.stop = stops;
     request.n_stop = 1;
     cut = hth_test_complete(model, &request);
-    assert_int_equal(cut.finish_reason, HEARTH_FINISH_STOP);
-    assert_int_equal(cut.n_bytes, at - whole.text);
-    assert_memory_equal(cut.text, whole.text, cut.n_bytes);
-    hearth_result_free(&whole);
-    hearth_result_free(&cut);
+    assert_int_equal(cut->finish_reason, HEARTH_FINISH_STOP);
+    assert_int_equal(cut->n_bytes, at - whole->text);
+    assert_memory_equal(cut->text, whole->text, cut->n_bytes);
+    hearth_result_unref(whole);
+    hearth_result_unref(cut);
     hearth_model_unref(model);
 }
 
@@ -548,8 +548,9 @@ static void requests_that_cannot_run_are_refused_with_a_reason(void **state)
     char *prompt = hth_test_prompt(600, 0);
     hearth_token bad_tokens[] = { 5, 1 << 20 };
     const char *bad_stops[] = { "\xC3", "" };
+    hearth_sampling sampling = hearth_sampling_default();
     hearth_error err;
-    hearth_result result, results[5];
+    const hearth_result *result, *results[5];
     hearth_request request;
 
     options.n_ctx = 512;
@@ -564,7 +565,7 @@ static void requests_that_cannot_run_are_refused_with_a_reason(void **state)
     request.n = 5;
     assert_int_equal(hearth_complete(model, &request, results, &err), HEARTH_OK);
     for (int i = 0; i < 5; i++)
-        hearth_result_free(&results[i]);
+        hearth_result_unref(results[i]);
     request = hth_test_greedy(prompt, 1);
     assert_int_equal(hearth_complete(model, &request, &result, &err), HEARTH_TOO_LONG);
     assert_non_null(strstr(err.message, "512"));
@@ -589,7 +590,8 @@ static void requests_that_cannot_run_are_refused_with_a_reason(void **state)
     assert_int_equal(hearth_complete(model, &request, &result, &err), HEARTH_MISUSE);
     assert_non_null(strstr(err.message, "n_predict"));
     request = hth_test_greedy("x", 1);
-    request.sampling.top_p = 2;
+    sampling.top_p = 2;
+    request.sampling = &sampling;
     assert_int_equal(hearth_complete(model, &request, &result, &err), HEARTH_MISUSE);
     assert_non_null(strstr(err.message, "top_p"));
     request = hth_test_greedy(NULL, 1);
@@ -629,7 +631,7 @@ static void a_cache_directory_that_cannot_be_used_costs_a_warning(void **state)
     hearth_runtime_options options = hearth_runtime_options_default();
     hearth_runtime *runtime;
     hearth_request request = hth_test_greedy("a prompt that is long enough to be kept in the cache", 5);
-    hearth_result result;
+    const hearth_result *result;
     hearth_model *model;
 
     options.cache_directory = "/dev/null/nowhere";
@@ -639,11 +641,11 @@ static void a_cache_directory_that_cannot_be_used_costs_a_warning(void **state)
     assert_int_equal(atomic_load(&f->n_warnings), 1);
     model = load(runtime, "stub:");
     result = hth_test_complete(model, &request);
-    hearth_result_free(&result);
+    hearth_result_unref(result);
     result = hth_test_complete(model, &request);
-    assert_int_equal(result.stats.hit, HEARTH_HIT_EXACT); /* the RAM tier works alone */
-    assert_int_equal(result.stats.tier, HEARTH_TIER_RAM);
-    hearth_result_free(&result);
+    assert_int_equal(result->stats->hit, HEARTH_HIT_EXACT); /* the RAM tier works alone */
+    assert_int_equal(result->stats->tier, HEARTH_TIER_RAM);
+    hearth_result_unref(result);
     hearth_model_unref(model);
     hearth_runtime_close(runtime);
 }

@@ -29,8 +29,6 @@ static void the_defaults_and_a_struct_with_few_fields_are_good(void **state)
 
     (void)state;
     expect(&sampling, NULL);
-    memset(sampling.reserved, 0xFF, sizeof(sampling.reserved));
-    expect(&sampling, NULL);
     sampling = (hearth_sampling){ .temperature = 1, .top_p = 1, .typical_p = 1, .repeat_penalty = 1 };
     expect(&sampling, NULL);
 }
@@ -135,8 +133,10 @@ static void arrays_are_there_and_not_too_long(void **state)
 static void grammars_and_triggers_go_together(void **state)
 {
     static char big[HTH_GRAMMAR_BYTES_MAX + 2];
-    hearth_trigger triggers[2] = { { .kind = HEARTH_TRIGGER_TOKEN, .token = 3 },
-                                   { .kind = HEARTH_TRIGGER_WORD, .text = "x" } };
+    hearth_trigger triggers[2] = {
+        { .struct_size = sizeof(hearth_trigger), .kind = HEARTH_TRIGGER_TOKEN, .token = 3 },
+        { .struct_size = sizeof(hearth_trigger), .kind = HEARTH_TRIGGER_WORD, .text = "x" }
+    };
     hearth_sampling sampling = hearth_sampling_default();
 
     (void)state;

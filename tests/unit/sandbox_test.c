@@ -355,17 +355,19 @@ static void a_worker_can_start_no_programs_and_reach_no_network(void **state)
 static void complete(hearth_model *model, const char *prompt)
 {
     hearth_request request = hearth_request_default();
-    hearth_result result;
+    hearth_sampling sampling = hearth_sampling_default();
+    const hearth_result *result;
     hearth_error err;
 
     request.prompt = prompt;
     request.n_predict = 4;
-    request.sampling.temperature = 0;
+    sampling.temperature = 0;
+    request.sampling = &sampling;
     if (hearth_complete(model, &request, &result, &err) != HEARTH_OK) {
         (void)fprintf(stderr, "%s\n", err.message);
         _exit(1);
     }
-    hearth_result_free(&result);
+    hearth_result_unref(result);
 }
 
 static void work(fixture *f, const char *model_path)

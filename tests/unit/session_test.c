@@ -84,20 +84,20 @@ static void tokens_that_are_replayed_are_not_generated_again(void **state)
 {
     fixture *f = *state;
     hearth_request request = hth_test_greedy("a reply that was broken off", 20);
-    hearth_result whole, rest;
+    const hearth_result *whole, *rest;
 
     request.ignore_eos = true;
     whole = hth_test_complete(f->model, &request);
-    assert_int_equal(whole.stats.completion_tokens, 20);
+    assert_int_equal(whole->stats->completion_tokens, 20);
     assert_int_equal(hth_test_counters(f->runtime).tokens_generated, 20);
-    request.replayed = whole.tokens;
+    request.replayed = whole->tokens;
     request.n_replayed = 15;
     rest = hth_test_complete(f->model, &request);
-    assert_int_equal(rest.stats.completion_tokens, 20);
-    assert_memory_equal(rest.tokens, whole.tokens, 20 * sizeof(*whole.tokens));
+    assert_int_equal(rest->stats->completion_tokens, 20);
+    assert_memory_equal(rest->tokens, whole->tokens, 20 * sizeof(*whole->tokens));
     assert_int_equal(hth_test_counters(f->runtime).tokens_generated, 25);
-    hearth_result_free(&whole);
-    hearth_result_free(&rest);
+    hearth_result_unref(whole);
+    hearth_result_unref(rest);
 }
 
 int main(void)

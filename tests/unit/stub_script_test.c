@@ -68,14 +68,14 @@ static void a_model_replies_by_its_script_also_from_what_was_restored(void **sta
         hearth_runtime *runtime = hth_test_runtime_open(&runtime_options);
         hearth_model *model = hth_test_model_load(runtime, "stub:", &options);
         hearth_request request = hth_test_greedy(prompt, 100);
-        hearth_result result;
+        const hearth_result *result;
 
         request.ignore_eos = false;
         request.tokenize_flags = HEARTH_TOKENIZE_SPECIAL | HEARTH_TOKENIZE_BOS;
         result = hth_test_complete(model, &request);
-        assert_string_equal(result.text, "<call>look {\"at\":\"a\"}</call>");
-        assert_int_equal(result.stats.cached_tokens > 700, i == 1);
-        hearth_result_free(&result);
+        assert_string_equal(result->text, "<call>look {\"at\":\"a\"}</call>");
+        assert_int_equal(result->stats->cached_tokens > 700, i == 1);
+        hearth_result_unref(result);
         hearth_model_unref(model);
         hearth_runtime_close(runtime); /* the other one has the disk alone */
     }

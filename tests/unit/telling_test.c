@@ -69,7 +69,7 @@ static void a_long_replay_holds_nobody_up(void **state)
     first = submit(&stage, &whole);
     test_stage_run(&stage);
     rest = whole;
-    rest.replayed = first->result.tokens;
+    rest.replayed = first->result->tokens;
     rest.n_replayed = 2050;
     rest.tell_replayed = true;
     stream = submit(&stage, &streaming);
@@ -148,7 +148,7 @@ static void who_is_cancelled_while_it_tells_tells_no_more(void **state)
     test_stage_cancel(&stage, reply);
     (void)test_stage_tick(&stage);
     expect_ended(reply, HEARTH_CANCELLED, HEARTH_FINISH_CANCELLED);
-    assert_int_equal(reply->result.n_bytes, 4 * STEP);
+    assert_int_equal(reply->result->n_bytes, 4 * STEP);
     assert_int_equal(stage.watch.n_rows, 0);
     test_reply_free(reply);
     test_stage_close(&stage);
@@ -177,7 +177,7 @@ static void characters_are_told_whole_and_a_prompt_without_a_reply_to_its_end(vo
             reply = submit(&stage, &request);
             test_stage_run(&stage);
             expect_as_alone(&stage, reply, &request);
-            assert_memory_equal(reply->result.text, utf8, sizeof(utf8) - 1);
+            assert_memory_equal(reply->result->text, utf8, sizeof(utf8) - 1);
             test_reply_free(reply);
             test_stage_close(&stage);
         }
@@ -203,7 +203,7 @@ static void who_makes_room_while_it_tells_goes_on_where_it_was(void **state)
     test_stage_run_until(&stage, two, 1);
     assert_in_range(one->n_streamed, 3 * STEP, 4 * STEP);
     test_stage_run(&stage);
-    assert_int_equal(one->result.stats.n_preempted, 1);
+    assert_int_equal(one->result->stats->n_preempted, 1);
     expect_as_alone(&stage, one, &low);
     expect_as_alone(&stage, two, &high);
     test_reply_free(one);

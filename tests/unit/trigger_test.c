@@ -89,9 +89,12 @@ static void what_is_said_of_all_tokens_is_what_is_said_of_each(void **state)
 
         for (size_t i = 0; i < N_PATTERNS; i++)
             if (set >> i & 1)
-                list[n++] = (hearth_trigger){ .kind = HEARTH_TRIGGER_PATTERN, .text = patterns[i] };
+                list[n++] = (hearth_trigger){ .struct_size = sizeof(hearth_trigger),
+                                              .kind = HEARTH_TRIGGER_PATTERN,
+                                              .text = patterns[i] };
         if (set >> N_PATTERNS & 1)
-            list[n++] = (hearth_trigger){ .kind = HEARTH_TRIGGER_WORD, .text = "ba<" };
+            list[n++] =
+                (hearth_trigger){ .struct_size = sizeof(hearth_trigger), .kind = HEARTH_TRIGGER_WORD, .text = "ba<" };
         assert_int_equal(make(list, n, &triggers, NULL), HEARTH_OK);
         for (size_t step = 0; step < 4; step++) {
             const uint8_t *text;
@@ -144,7 +147,9 @@ static void patterns_without_hope_are_refused_before_they_run(void **state)
         hearth_status status;
 
         for (size_t j = 0; j < cases[i].n; j++)
-            list[j] = (hearth_trigger){ .kind = HEARTH_TRIGGER_PATTERN, .text = cases[i].pattern };
+            list[j] = (hearth_trigger){ .struct_size = sizeof(hearth_trigger),
+                                        .kind = HEARTH_TRIGGER_PATTERN,
+                                        .text = cases[i].pattern };
         status = make(list, cases[i].n, &triggers, &err);
         assert_int_equal(status, cases[i].why ? HEARTH_MISUSE : HEARTH_OK);
         if (cases[i].why)
@@ -156,7 +161,9 @@ static void patterns_without_hope_are_refused_before_they_run(void **state)
 /* Every byte is the beginning of hundreds of ways to match, of which none ends. */
 static void patterns_that_become_too_much_are_counted(void **state)
 {
-    hearth_trigger one = { .kind = HEARTH_TRIGGER_PATTERN, .text = "(?:[^q]?[^r]?){200}[^s]{1000}\x03" };
+    hearth_trigger one = { .struct_size = sizeof(hearth_trigger),
+                           .kind = HEARTH_TRIGGER_PATTERN,
+                           .text = "(?:[^q]?[^r]?){200}[^s]{1000}\x03" };
     static bool allowed[N_TOKENS];
     hth_triggers *triggers = NULL;
     const uint8_t *text;

@@ -88,11 +88,11 @@ static void who_rises_while_everybody_stands_still_gets_its_turn(void **state)
         (void)test_stage_tick(&stage);
     }
     test_stage_run_until(&stage, replies[2], 3);
-    assert_int_equal(replies[2]->result.status, HEARTH_OK);
+    assert_int_equal(replies[2]->result->status, HEARTH_OK);
     atomic_store(&replies[1]->request->paused, false);
     test_stage_run(&stage);
     expect_as_alone(&stage, replies[1], &aged);
-    assert_int_equal(replies[1]->result.stats.n_preempted, 1);
+    assert_int_equal(replies[1]->result->stats->n_preempted, 1);
     for (unsigned i = 0; i < 3; i++)
         test_reply_free(replies[i]);
     test_stage_close(&stage);
@@ -121,7 +121,7 @@ static void a_request_waits_no_longer_than_it_wants(void **state)
     test_stage_pass(&stage, 1);
     (void)test_stage_tick(&stage);
     expect_ended(two, HEARTH_TIMED_OUT, HEARTH_FINISH_TIMED_OUT);
-    assert_int_equal(two->result.stats.completion_tokens, 0);
+    assert_int_equal(two->result->stats->completion_tokens, 0);
     test_reply_free(two);
     two = submit(&stage, &waiting); /* what runs by then is not disturbed any more */
     test_stage_cancel(&stage, one);
@@ -161,7 +161,7 @@ static void a_run_is_no_longer_than_it_may_be_and_waiting_does_not_count(void **
     test_stage_pass(&stage, 1);
     (void)test_stage_tick(&stage);
     expect_ended(one, HEARTH_TIMED_OUT, HEARTH_FINISH_TIMED_OUT);
-    assert_true(one->result.stats.completion_tokens > 2); /* what it has is told */
+    assert_true(one->result->stats->completion_tokens > 2); /* what it has is told */
     test_reply_free(one);
     test_reply_free(two);
     test_stage_close(&stage);
@@ -278,7 +278,7 @@ static void waiting_for_the_cells_of_a_paused_one_is_no_work(void **state)
     atomic_store(&replies[0]->request->paused, false);
     test_stage_run(&stage);
     for (unsigned i = 0; i < 2; i++) {
-        assert_int_equal(replies[i]->result.status, HEARTH_OK);
+        assert_int_equal(replies[i]->result->status, HEARTH_OK);
         test_reply_free(replies[i]);
     }
     test_stage_close(&stage);
@@ -311,7 +311,7 @@ static void a_paused_one_makes_room_for_one_that_is_short_of_cells(void **state)
     atomic_store(&replies[0]->request->paused, false);
     test_stage_run(&stage);
     expect_ended(replies[0], HEARTH_OK, HEARTH_FINISH_LENGTH);
-    assert_int_equal(replies[0]->result.stats.n_preempted, 1);
+    assert_int_equal(replies[0]->result->stats->n_preempted, 1);
     for (unsigned i = 0; i < 2; i++)
         test_reply_free(replies[i]);
     test_stage_close(&stage);
@@ -430,7 +430,7 @@ static void a_reader_that_wants_no_more_ends_its_request(void **state)
     reply->refuse_after = 7;
     test_stage_run(&stage);
     expect_ended(reply, HEARTH_CANCELLED, HEARTH_FINISH_CANCELLED);
-    assert_int_equal(reply->result.stats.completion_tokens, 7);
+    assert_int_equal(reply->result->stats->completion_tokens, 7);
     test_reply_free(reply);
     test_stage_close(&stage);
 }

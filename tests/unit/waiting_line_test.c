@@ -4,6 +4,7 @@
 #include "sched/waiting_line.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "support/cmocka_all.h"
 #include "support/support.h"

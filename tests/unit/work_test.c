@@ -101,10 +101,10 @@ static int tear_down(void **state)
 static void run(const watched *w, const char *prompt, uint32_t n_cached)
 {
     hearth_request request = hth_test_greedy(prompt, 3);
-    hearth_result result = hth_test_complete(w->model, &request);
+    const hearth_result *result = hth_test_complete(w->model, &request);
 
-    assert_int_equal(result.stats.cached_tokens, n_cached);
-    hearth_result_free(&result);
+    assert_int_equal(result->stats->cached_tokens, n_cached);
+    hearth_result_unref(result);
 }
 
 static void work_begins_and_ends_and_rows_are_named_while_they_come_in(void **state)
@@ -161,12 +161,12 @@ static void rows_that_are_set_aside_are_gone_from_every_tier_and_computed_again(
     watched *w = *state;
     char *prompt = hth_test_prompt(1000, 2);
     hearth_request request = hth_test_greedy(prompt, 3);
-    hearth_result result = hth_test_complete(w->model, &request);
+    const hearth_result *result = hth_test_complete(w->model, &request);
     uint8_t key[32];
     hearth_error err;
 
-    memcpy(key, result.stats.prompt_key, sizeof(key));
-    hearth_result_free(&result);
+    memcpy(key, result->stats->prompt_key, sizeof(key));
+    hearth_result_unref(result);
     hth_test_flush(w->runtime);
     assert_int_equal(n_rows_of(w, key), 2); /* logits, in RAM and in a file; the tail is part of a longer one now */
     assert_int_equal(hearth_runtime_quarantine(w->runtime, key, &err), HEARTH_OK);

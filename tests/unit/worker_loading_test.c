@@ -2,6 +2,7 @@
  * worker_loading_test.c - a worker is ready while its model's file is still being fingerprinted, and requests wait for that
  */
 #include <poll.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "support/slow_file.h"

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "models/model_inside.h"
+#include "sched/result.h"
 #include "server/worker_post.h"
 #include "support/cmocka_all.h"
 
@@ -58,13 +59,24 @@ static void tell_token(fixture *f, uint32_t reply, hearth_token token, const cha
         assert_true(f->request.on_text(ID + reply, text, event.n_bytes, f->request.user_data));
 }
 
+static hth_counted_result *result_new(void)
+{
+    hth_counted_result *result = hth_counted_result_new();
+
+    assert_non_null(result);
+    result->shown.finish_reason = HEARTH_FINISH_STOP;
+    result->shown.stop_number = 3;
+    return result;
+}
+
 static void tell_end(fixture *f, uint32_t reply, const char *text)
 {
-    const hearth_result result = { .status = HEARTH_OK, .finish_reason = HEARTH_FINISH_STOP, .stop_number = 3 };
+    hth_counted_result *result = result_new();
 
     if (text[0])
         assert_true(f->request.on_text(ID + reply, text, strlen(text), f->request.user_data));
-    f->request.on_done(ID + reply, &result, f->request.user_data);
+    f->request.on_done(ID + reply, &result->shown, f->request.user_data);
+    hearth_result_unref(&result->shown);
 }
 
 static void expect(fixture *f, hth_news_kind kind, uint32_t reply, const char *text)
@@ -137,6 +149,7 @@ static void what_a_part_tells_before_it_is_opened_waits(void **state)
     fixture f;
     hth_box_part other = { .first = 1, .id = 77 };
     hearth_request request = hearth_request_default();
+    hth_counted_result *result = result_new();
     hearth_error err;
 
     (void)state;
@@ -149,7 +162,8 @@ static void what_a_part_tells_before_it_is_opened_waits(void **state)
     hth_events_round(&f.model.told);
     hth_post_collect(f.post);
     assert_null(hth_post_take(f.post));
-    request.on_done(other.id, &(hearth_result){ .stop_number = 3 }, request.user_data);
+    request.on_done(other.id, &result->shown, request.user_data);
+    hearth_result_unref(&result->shown);
     hth_events_round(&f.model.told);
     hth_box_part_open(&other); /* when all of it has ended */
     take(&f);

@@ -32,6 +32,7 @@ typedef struct reply {
     hearth_token tokens[PROMPT_MAX + REPLY]; /* prompt and reply */
     uint32_t n_prompt, n;                    /* n: of both */
     hearth_request request;
+    hearth_sampling sampling;
     test_reply *handle;
     bool drawn[REPLY]; /* the token is drawn from played logits */
 } reply;
@@ -136,9 +137,10 @@ static void write_requests(record *r)
         }
         one->n = one->n_prompt;
         one->request = test_request(one->tokens, one->n_prompt, 2 + (int32_t)hth_test_random(&r->seed, REPLY - 1));
-        one->request.sampling = hearth_sampling_default();
-        one->request.sampling.temperature = i % 3 == 0 ? 0 : 1;
-        one->request.sampling.seed = i;
+        one->sampling = hearth_sampling_default();
+        one->request.sampling = &one->sampling;
+        one->sampling.temperature = i % 3 == 0 ? 0 : 1;
+        one->sampling.seed = i;
         one->request.priority = i % 7 == 6;
     }
 }
@@ -167,12 +169,12 @@ static void run_requests(record *r)
     }
     for (unsigned i = 0; i < REQUESTS; i++) {
         reply *one = &r->replies[i];
-        const hearth_result *result = &one->handle->result;
+        const hearth_result *result = one->handle->result;
 
         if (result->status != HEARTH_OK && result->status != HEARTH_CANCELLED)
             fail_msg("request %u: %s", i, result->error.message);
-        memcpy(one->tokens + one->n_prompt, result->tokens, result->stats.completion_tokens * sizeof(hearth_token));
-        one->n += result->stats.completion_tokens;
+        memcpy(one->tokens + one->n_prompt, result->tokens, result->stats->completion_tokens * sizeof(hearth_token));
+        one->n += result->stats->completion_tokens;
     }
 }
 
@@ -190,10 +192,10 @@ static hearth_token draw(const record *r, const reply *one, uint32_t n, const fl
     hth_engine_sampler *sampler;
     hearth_token token;
 
-    assert_int_equal(engine->sampler_new(r->stage.engine_model, &one->request.sampling, &sampler, NULL), HEARTH_OK);
+    assert_int_equal(engine->sampler_new(r->stage.engine_model, &one->sampling, &sampler, NULL), HEARTH_OK);
     for (uint32_t i = 0; i < n; i++)
         assert_int_equal(engine->sampler_accept(sampler, one->tokens[i], i >= one->n_prompt, NULL), HEARTH_OK);
-    token = test_solo_draw(engine, sampler, logits, n, one->request.sampling.seed);
+    token = test_solo_draw(engine, sampler, logits, n, one->sampling.seed);
     engine->sampler_free(sampler);
     return token;
 }

@@ -72,28 +72,31 @@ static void close_place(place *p)
     hearth_runtime_close(p->runtime);
 }
 
-static hearth_result run(const place *p, const hearth_token *tokens, size_t n_tokens)
+static const hearth_result *run(const place *p, const hearth_token *tokens, size_t n_tokens)
 {
     hearth_request request = hearth_request_default();
-    hearth_result result;
+    hearth_sampling sampling = hearth_sampling_default();
+    const hearth_result *result;
     hearth_error err;
 
     request.tokens = tokens;
     request.n_tokens = n_tokens;
     request.n_predict = N_REPLY;
     request.ignore_eos = true;
-    request.sampling.temperature = 0;
+    sampling.temperature = 0;
+    request.sampling = &sampling;
     if (hearth_complete(p->model, &request, &result, &err) != HEARTH_OK)
         fail_msg("%s", err.message);
-    assert_int_equal(result.stats.completion_tokens, N_REPLY);
+    assert_int_equal(result->stats->completion_tokens, N_REPLY);
     return result;
 }
 
 /* The same in a fresh runtime on the directory. */
-static hearth_result run_fresh(const char *path, const char *directory, const hearth_token *tokens, size_t n_tokens)
+static const hearth_result *run_fresh(const char *path, const char *directory, const hearth_token *tokens,
+                                      size_t n_tokens)
 {
     place p = open_place(path, directory);
-    hearth_result result = run(&p, tokens, n_tokens);
+    const hearth_result *result = run(&p, tokens, n_tokens);
 
     close_place(&p);
     return result;
@@ -115,7 +118,7 @@ static void assert_same_reply(const char *path, const hearth_result *a, const he
 
     if (n < N_REPLY)
         fail_msg("%s: token %zu of the reply is %d instead of %d; %u of %u tokens were found", path, n, b->tokens[n],
-                 a->tokens[n], b->stats.cached_tokens, b->stats.prompt_tokens);
+                 a->tokens[n], b->stats->cached_tokens, b->stats->prompt_tokens);
 }
 
 /* A conversation: the tokens up to now, and where the turns' prompts and replies ended. */
@@ -137,7 +140,7 @@ static void ask(conversation *c, int turn)
 
 static void answer(conversation *c, int turn, const hearth_result *result)
 {
-    c->finish_ends[turn] = result->stats.finish_tokens;
+    c->finish_ends[turn] = result->stats->finish_tokens;
     memcpy(c->tokens + c->n_tokens, result->tokens, N_REPLY * sizeof(*result->tokens));
     c->n_tokens += N_REPLY;
 }
@@ -160,22 +163,22 @@ static void converse(const char *path, const char *directory, int n_turns, conve
 
     *c = (conversation){ .n_tokens = 0 };
     for (int turn = 0; turn < n_turns; turn++) {
-        hearth_result alone, cached;
+        const hearth_result *alone, *cached;
 
         ask(c, turn);
         alone = run(&oracle, c->tokens, c->n_tokens);
         cached = run_fresh(path, directory, c->tokens, c->n_tokens);
-        assert_int_equal(alone.stats.hit, turn == 0 ? HEARTH_HIT_NONE : HEARTH_HIT_LIVE);
-        assert_int_equal(cached.stats.hit, turn == 0 ? HEARTH_HIT_NONE : HEARTH_HIT_PREFIX);
-        assert_true(rounding_may_differ(path) ? cached.stats.cached_tokens >= n_found
-                                              : cached.stats.cached_tokens == n_found);
+        assert_int_equal(alone->stats->hit, turn == 0 ? HEARTH_HIT_NONE : HEARTH_HIT_LIVE);
+        assert_int_equal(cached->stats->hit, turn == 0 ? HEARTH_HIT_NONE : HEARTH_HIT_PREFIX);
+        assert_true(rounding_may_differ(path) ? cached->stats->cached_tokens >= n_found
+                                              : cached->stats->cached_tokens == n_found);
         if (!rounding_may_differ(path))
-            assert_same_reply(path, &alone, &cached);
-        n_different += n_same(&alone, &cached) < N_REPLY;
-        n_found = n_same(&alone, &cached) < N_REPLY ? c->n_tokens : cached.stats.finish_tokens;
-        answer(c, turn, &alone);
-        hearth_result_free(&alone);
-        hearth_result_free(&cached);
+            assert_same_reply(path, alone, cached);
+        n_different += n_same(alone, cached) < N_REPLY;
+        n_found = n_same(alone, cached) < N_REPLY ? c->n_tokens : cached->stats->finish_tokens;
+        answer(c, turn, alone);
+        hearth_result_unref(alone);
+        hearth_result_unref(cached);
     }
     assert_in_range(n_different, 0, n_turns / 3);
     close_place(&oracle);
@@ -252,8 +255,8 @@ static void assert_found_without(const char *path, const char *directory, const 
                                  hth_row_kind kind, size_t position, bool remove, size_t n_found)
 {
     place oracle = open_place(path, NULL);
-    hearth_result alone = run(&oracle, c->tokens, c->prompt_ends[turn]);
-    hearth_result cached;
+    const hearth_result *alone = run(&oracle, c->tokens, c->prompt_ends[turn]);
+    const hearth_result *cached;
     row_file row;
 
     if (!find_row(directory, kind, position, &row))
@@ -263,17 +266,17 @@ static void assert_found_without(const char *path, const char *directory, const 
     else
         damage(row.path);
     cached = run_fresh(path, directory, c->tokens, c->prompt_ends[turn]);
-    assert_same_reply(path, &alone, &cached);
-    if (cached.stats.cached_tokens != n_found)
+    assert_same_reply(path, alone, cached);
+    if (cached->stats->cached_tokens != n_found)
         fail_msg("%s without the %s row at %zu: %u tokens were found instead of %zu", path, hth_row_kind_name(kind),
-                 position, cached.stats.cached_tokens, n_found);
+                 position, cached->stats->cached_tokens, n_found);
     /* What was computed instead was saved again. */
-    hearth_result_free(&cached);
+    hearth_result_unref(cached);
     cached = run_fresh(path, directory, c->tokens, c->prompt_ends[turn]);
-    assert_same_reply(path, &alone, &cached);
-    assert_int_equal(cached.stats.hit, HEARTH_HIT_EXACT);
-    hearth_result_free(&cached);
-    hearth_result_free(&alone);
+    assert_same_reply(path, alone, cached);
+    assert_int_equal(cached->stats->hit, HEARTH_HIT_EXACT);
+    hearth_result_unref(cached);
+    hearth_result_unref(alone);
     close_place(&oracle);
 }
 
@@ -311,17 +314,17 @@ static void an_exact_prompt_is_answered_without_evaluating_it(void **state)
     for (size_t i = 0; i < N_STUBS; i++) {
         char *directory = hth_test_directory_new();
         conversation c;
-        hearth_result first, again;
+        const hearth_result *first, *again;
 
         converse(stubs[i], directory, 3, &c);
         ask(&c, 3);
         first = run_fresh(stubs[i], directory, c.tokens, c.n_tokens);
         again = run_fresh(stubs[i], directory, c.tokens, c.n_tokens);
-        assert_same_reply(stubs[i], &first, &again);
-        assert_int_equal(again.stats.hit, HEARTH_HIT_EXACT);
-        assert_int_equal(again.stats.n_prefill_evaluations, 0);
-        hearth_result_free(&first);
-        hearth_result_free(&again);
+        assert_same_reply(stubs[i], first, again);
+        assert_int_equal(again->stats->hit, HEARTH_HIT_EXACT);
+        assert_int_equal(again->stats->n_prefill_evaluations, 0);
+        hearth_result_unref(first);
+        hearth_result_unref(again);
         hth_test_directory_remove(directory);
     }
 }
@@ -438,7 +441,7 @@ static void a_conversation_that_forks_is_found_at_the_last_state_that_both_share
         char *directory = hth_test_directory_new();
         place oracle = open_place(stubs[i], NULL);
         conversation c, fork;
-        hearth_result alone, cached;
+        const hearth_result *alone, *cached;
 
         converse(stubs[i], directory, 4, &c);
         fork = c;
@@ -447,18 +450,18 @@ static void a_conversation_that_forks_is_found_at_the_last_state_that_both_share
             fork.tokens[fork.n_tokens++] = 'A' + k % 26;
         alone = run(&oracle, fork.tokens, fork.n_tokens);
         cached = run_fresh(stubs[i], directory, fork.tokens, fork.n_tokens);
-        assert_same_reply(stubs[i], &alone, &cached);
-        assert_true(cached.stats.cached_tokens >= c.prompt_ends[3]);
-        hearth_result_free(&alone);
-        hearth_result_free(&cached);
+        assert_same_reply(stubs[i], alone, cached);
+        assert_true(cached->stats->cached_tokens >= c.prompt_ends[3]);
+        hearth_result_unref(alone);
+        hearth_result_unref(cached);
 
         ask(&c, 4);
         alone = run(&oracle, c.tokens, c.n_tokens);
         cached = run_fresh(stubs[i], directory, c.tokens, c.n_tokens);
-        assert_same_reply(stubs[i], &alone, &cached);
-        assert_int_equal(cached.stats.cached_tokens, c.finish_ends[3]);
-        hearth_result_free(&alone);
-        hearth_result_free(&cached);
+        assert_same_reply(stubs[i], alone, cached);
+        assert_int_equal(cached->stats->cached_tokens, c.finish_ends[3]);
+        hearth_result_unref(alone);
+        hearth_result_unref(cached);
         close_place(&oracle);
         hth_test_directory_remove(directory);
     }

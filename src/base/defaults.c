@@ -1,0 +1,106 @@
+/*
+ * defaults.c - the default values of the public structs that callers make
+ */
+#include "base/structs.h"
+
+void hearth_runtime_options_init(hearth_runtime_options *options, size_t struct_size)
+{
+    const hearth_runtime_options defaults = {
+        .struct_size = sizeof(defaults),
+        .ram_memory_fd = -1,
+        .ram_file_free_min = UINT64_C(16) << 20,
+        .disk_free_min = UINT64_C(1) << 30,
+        .n_writer_threads = 2,
+        .write_queue_rows_max = 65536,
+        .write_queue_bytes_max = UINT64_C(1) << 30,
+        .session_resume_wait_ms = 500,
+        .log_level = HEARTH_LOG_WARNING,
+    };
+
+    hth_struct_init(options, struct_size, &defaults, sizeof(defaults));
+}
+
+void hearth_cache_policy_init(hearth_cache_policy *policy, size_t struct_size)
+{
+    const hearth_cache_policy defaults = {
+        .struct_size = sizeof(defaults),
+        .min_tokens = 32,
+        .cold_min_tokens = 32,
+        .continued_interval = 256,
+        .boundary_align_tokens = 256,
+        .snapshot_interval = 1024,
+    };
+
+    hth_struct_init(policy, struct_size, &defaults, sizeof(defaults));
+}
+
+void hearth_model_options_init(hearth_model_options *options, size_t struct_size)
+{
+    const hearth_model_options defaults = {
+        .struct_size = sizeof(defaults),
+        .n_batch = 512,
+        .n_gpu_layers = -1,
+        .n_parallel = 8,
+        .queue_max = 1024,
+        .prefill_chunk = 256,
+        .max_tick_ms = 250,
+        .session_idle_ms = 300000,
+        .stalled_ms = 30000,
+        .aging_ms = 10000,
+    };
+
+    hth_struct_init(options, struct_size, &defaults, sizeof(defaults));
+}
+
+void hearth_sampling_init(hearth_sampling *sampling, size_t struct_size)
+{
+    const hearth_sampling defaults = {
+        .struct_size = sizeof(defaults),
+        .temperature = 0.8f,
+        .top_k = 40,
+        .top_p = 0.95f,
+        .min_p = 0.05f,
+        .repeat_penalty = 1.0f,
+        .repeat_last_n = 64,
+        .typical_p = 1.0f,
+        .dry_base = 1.75f,
+        .dry_allowed_length = 2,
+        .dry_last_n = 1024,
+        .xtc_threshold = 0.1f,
+    };
+
+    hth_struct_init(sampling, struct_size, &defaults, sizeof(defaults));
+}
+
+void hearth_request_init(hearth_request *request, size_t struct_size)
+{
+    const hearth_request defaults = {
+        .struct_size = sizeof(defaults),
+        .tokenize_flags = HEARTH_TOKENIZE_BOS,
+        .n_predict = -1,
+        .n = 1,
+    };
+
+    hth_struct_init(request, struct_size, &defaults, sizeof(defaults));
+}
+
+void hearth_conversation_init(hearth_conversation *conversation, size_t struct_size)
+{
+    const hearth_conversation defaults = {
+        .struct_size = sizeof(defaults),
+        .parallel_calls = true,
+    };
+
+    hth_struct_init(conversation, struct_size, &defaults, sizeof(defaults));
+}
+
+void hearth_events_options_init(hearth_events_options *options, size_t struct_size)
+{
+    const hearth_events_options defaults = {
+        .struct_size = sizeof(defaults),
+        .n_events_max = 65536,
+        .n_bytes_max = (size_t)16 << 20,
+    };
+
+    hth_struct_init(options, struct_size, &defaults, sizeof(defaults));
+}

@@ -1,0 +1,28 @@
+/*
+ * structs.h - structs that cross the public border and carry their own size
+ *
+ * The program may have been compiled against an older or a newer hearth.h than this library. Public structs only grow at
+ * their end, so both know the beginning. What an older program does not have keeps its default; what a newer program
+ * has and this library does not know has to be zero, its default, or the call is refused.
+ */
+#ifndef HTH_BASE_STRUCTS_H
+#define HTH_BASE_STRUCTS_H
+
+#include "base/status.h"
+
+/* Make a caller's struct of struct_size bytes from ours of size bytes, both beginning with their sizes. */
+void hth_struct_init(void *to, size_t struct_size, const void *defaults, size_t size);
+
+/*
+ * Read a caller's struct into ours of size bytes, which has its defaults. name is the struct's, for HEARTH_MISUSE: its
+ * struct_size is no size, or it has more than we know.
+ */
+hearth_status hth_struct_read(void *to, size_t size, const void *from, const char *name, hearth_error *err);
+
+/* The same for an array of n structs. The first one's struct_size is that of all. */
+hearth_status hth_structs_read(void *to, size_t size, const void *from, size_t n, const char *name, hearth_error *err);
+
+/* Fill a caller's struct, which begins with its size, as far as it reaches. */
+void hth_struct_write(void *to, const void *from, size_t size);
+
+#endif
