@@ -130,7 +130,7 @@ static int remove_rows(const hth_cache_command_options *options, hth_file_tier_s
     }
     printf("%" PRIu64 " rows removed\n", n_removed);
     if (n_removed == 0)
-        (void)fputs("hearth: the cache has no such row; 'hearth cache ls' shows what it has\n", stderr);
+        (void)fputs("hearth: the cache has no such row; 'hearth cache ls' lists its rows\n", stderr);
     return n_removed > 0 ? HTH_EXIT_OK : HTH_EXIT_FAILED;
 }
 

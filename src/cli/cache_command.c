@@ -150,7 +150,7 @@ const char *hth_size_text(uint64_t bytes, char text[32])
 int hth_cache_command_fail(hearth_status status, const hearth_error *err)
 {
     if (status == HEARTH_CANCELLED && hth_cache_command_interrupted()) {
-        (void)fputs("hearth: interrupted; what was done so far stays done\n", stderr);
+        (void)fputs("hearth: interrupted; the work so far is kept\n", stderr);
         return HTH_EXIT_INTERRUPTED;
     }
     (void)fprintf(stderr, "hearth: %s\n", err->message);

@@ -24,9 +24,9 @@ static const char help[] =
     "\n"
     "Looks after a cache directory. Safe while servers use it.\n"
     "\n"
-    "  stat     sum up what the directory holds\n"
+    "  stat     summarise the content of the directory\n"
     "  ls       list its rows, the most recently used first\n"
-    "  verify   read every row in full and set aside what is damaged\n"
+    "  verify   read every row in full and set damaged rows aside\n"
     "  gc       evict least recently used rows until at most SIZE is left\n"
     "  rm       remove the rows of a key; with --tree all that stand on them, too\n"
     "  export   join the rows of the prefix that KEY ends into one plain KVC file\n"
@@ -218,7 +218,7 @@ static bool read_arguments(const verb_form *form, int n, char **arguments, hth_c
         return false;
     }
     if (out->verb == HTH_CACHE_GC && !out->has_to_bytes) {
-        (void)fputs("hearth: 'cache gc' needs --to SIZE, what may be left\n", stderr);
+        (void)fputs("hearth: 'cache gc' needs --to SIZE, the size to keep\n", stderr);
         return false;
     }
     if (out->verb == HTH_CACHE_IMPORT)

@@ -454,7 +454,7 @@ static int make_new(const key_options *o)
     if (!b || !pool)
         (void)fputs("hearth: no memory\n", stderr);
     else if (!make_block(o, key, b))
-        (void)fputs("hearth: that is too much for one key; give fewer models, or a shorter salt\n", stderr);
+        (void)fputs("hearth: the block of this key is too long; give fewer models, or a shorter salt\n", stderr);
     else if (!o->file || append_block(pool, o->file, o->name, b))
         exit_code = HTH_EXIT_OK;
     unlock_folder(lock);
@@ -520,10 +520,9 @@ static int command_new(int argc, char **argv)
         print_help();
         exit_code = HTH_EXIT_OK;
     } else if (first >= 0 && first < argc) {
-        (void)fprintf(stderr, "hearth: unexpected argument '%s'; who the key is for is given with --name\n",
-                      argv[first]);
+        (void)fprintf(stderr, "hearth: unexpected argument '%s'; give the owner of the key with --name\n", argv[first]);
     } else if (first >= 0 && !o->name) {
-        (void)fputs("hearth: 'key new' needs --name, who the key is for\n", stderr);
+        (void)fputs("hearth: 'key new' needs --name, the owner of the key\n", stderr);
     } else if (first >= 0) {
         exit_code = make_new(o);
     }

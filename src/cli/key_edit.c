@@ -116,7 +116,7 @@ static hearth_status change_text(hth_pool *pool, const hth_config_file *file, co
     if (problems->n_errors > 0 || options.n_keys != n_keys || (expires_s < 0 ? !!key : !key) ||
         (key && key->expires_s != expires_s))
         return hth_fail(err, HEARTH_CORRUPT,
-                        "'%s' is written in a way that is not changed here; change the block of '%.64s' by hand",
+                        "'%s' has a form that this command cannot change; change the block of '%.64s' by hand",
                         file->name, name);
     *text_out = text;
     *n_out = n;
@@ -134,8 +134,8 @@ hearth_status hth_key_text_remove(hth_pool *pool, const hth_config_file *file, c
         return status;
     if (at.n_keys == 1)
         return hth_fail(err, HEARTH_MISUSE,
-                        "'%.64s' is the only key in '%s', and a server takes no file without keys, but goes on with "
-                        "those that it has: add another one first, or let this one expire ('hearth key expire')",
+                        "'%.64s' is the only key in '%s', and a server refuses a file without keys and keeps its old "
+                        "ones: add another key first, or let this one expire ('hearth key expire')",
                         name, file->name);
     c = whole_member(file, at.member->first == at.entry && !at.entry->next ? at.member : at.entry);
     return change_text(pool, file, &c, name, at.n_keys - 1, -1, text_out, n_out, err);

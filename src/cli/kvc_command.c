@@ -581,7 +581,7 @@ static bool print_for_people(const inspection *file)
 static const char inspect_help[] =
     "usage: hearth kvc inspect [--json] [--key HEX] [--signing-key FILE] FILE...\n"
     "\n"
-    "Reads KVC files whole and shows what they hold and whether they verify.\n"
+    "Reads KVC files whole and shows their content and whether they verify.\n"
     "\n"
     "  --json              one JSON object a line for each file, numbers over 2^63 as\n"
     "                      strings\n"
@@ -697,7 +697,7 @@ static const char kvc_help[] =
     "usage: hearth kvc inspect [--json] [--key HEX] [--signing-key FILE] FILE...\n"
     "       hearth kvc key --fingerprint HEX --quant NAME --ctx-params-hash HEX [TOKEN... | -]\n"
     "\n"
-    "  inspect    show what row files hold and whether they verify\n"
+    "  inspect    show the content of row files and whether they verify\n"
     "  key        compute the key of a list of tokens\n"
     "\n"
     "'hearth kvc inspect --help' and 'hearth kvc key --help' explain each.\n";

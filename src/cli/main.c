@@ -15,11 +15,11 @@ static const struct command {
     const char *summary;
 } commands[] = {
     { "run", hth_command_run, "generate text from a prompt, warm when the prompt was seen before" },
-    { "serve", hth_command_serve, "serve models over HTTP, with the APIs that clients know" },
-    { "key", hth_command_key, "make keys for the clients of a server: new, hash" },
-    { "worker", hth_command_worker, "one model on a unix socket; what serve starts" },
+    { "serve", hth_command_serve, "serve models over HTTP, with the APIs of OpenAI, Anthropic, Ollama and llama.cpp" },
+    { "key", hth_command_key, "manage the keys of a server's clients: new, hash, list, remove, expire" },
+    { "worker", hth_command_worker, "serve one model on a unix socket; 'hearth serve' starts such processes" },
     { "cache", hth_command_cache, "look after the cache: stat, ls, why, verify, gc, rm, export, import, repair" },
-    { "kvc", hth_command_kvc, "look into row files: inspect, key" },
+    { "kvc", hth_command_kvc, "inspect row files; compute keys: inspect, key" },
     { "version", hth_command_version, "show versions of program, engine and formats" },
 };
 

@@ -144,15 +144,15 @@ static const hth_option template_rows[] = {
       "vicuna, "
       "zephyr, or a file of Jinja (default for a model without one: chatml, with a warning)",
       .offset = AT(chat_template), .key = "chat_template", .is_path = true, .is_word = hth_chat_template_is_name },
-    { "chat-template-file", 0, HTH_OPTION_TEXT, "FILE", "likewise, a file whatever it is called",
-      .offset = AT(chat_template_file), .key = "chat_template_file", .is_path = true },
+    { "chat-template-file", 0, HTH_OPTION_TEXT, "FILE", "likewise, always a file", .offset = AT(chat_template_file),
+      .key = "chat_template_file", .is_path = true },
 };
 
 const hth_option_table hth_model_template_options = TABLE(template_rows);
 
 static const hth_option reply_rows[] = {
     { .kind = HTH_OPTION_TABLE, .table = &hth_model_template_options },
-    { "stalled-ms", 0, HTH_OPTION_MS, "MS", "a reply that nobody takes is cancelled after so long (default 30000)",
+    { "stalled-ms", 0, HTH_OPTION_MS, "MS", "a reply that nobody reads is cancelled after this time (default 30000)",
       .offset = AT(model.stalled_ms), .low = 1, .high = UINT32_MAX, .key = "stalled_ms" },
 };
 
@@ -161,7 +161,7 @@ const hth_option_table hth_model_reply_options = TABLE(reply_rows);
 static const hth_option serving_rows[] = {
     { "model", 'm', HTH_OPTION_TEXT, "FILE", "the model, a GGUF file", .offset = AT(path), .is_common = true,
       .is_path = true },
-    { "name", 0, HTH_OPTION_TEXT, "NAME", "what clients call it (default: the file's name without .gguf)",
+    { "name", 0, HTH_OPTION_TEXT, "NAME", "name for clients (default: the file's name without .gguf)",
       .offset = AT(model.name), .is_common = true },
     { .kind = HTH_OPTION_TABLE, .table = &hth_model_reply_options },
 };
@@ -173,24 +173,25 @@ static const hth_option scheduling_rows[] = {
     { "queue-max", 0, HTH_OPTION_U32, "N", "requests that may wait, 1 to 65536 (default 1024)",
       .offset = AT(model.queue_max), .low = 1, .high = 65536, .key = "queue_max" },
     { "strategy", 0, HTH_OPTION_TEXT, "NAME",
-      "what goes into a batch: decode_maximal (default), prefill_priority, balanced", .offset = AT(model.strategy),
-      .key = "strategy" },
+      "choice of tokens for a batch: decode_maximal (default), prefill_priority, balanced",
+      .offset = AT(model.strategy), .key = "strategy" },
     { "prefill-chunk", 0, HTH_OPTION_OWN, "N",
       "prompt tokens that a request evaluates at once: 64, 128 or 256 (default)", .read = read_prefill_chunk,
       .key = "prefill_chunk", .write = write_prefill_chunk },
-    { "max-tick-ms", 0, HTH_OPTION_MS, "MS",
-      "how long an evaluation may take while a reply is being generated (default 250)", .offset = AT(model.max_tick_ms),
-      .low = 1, .high = 60000, .key = "max_tick_ms" },
-    { "session-idle-ms", 0, HTH_OPTION_MS, "MS", "a session unused for so long gives its cells up (default 300000)",
-      .offset = AT(model.session_idle_ms), .low = 1, .high = UINT32_MAX, .key = "session_idle_ms" },
-    { "aging-ms", 0, HTH_OPTION_MS, "MS", "a waiting request rises by one priority each so often (default 10000)",
-      .offset = AT(model.aging_ms), .low = 1, .high = UINT32_MAX, .key = "aging_ms" },
+    { "max-tick-ms", 0, HTH_OPTION_MS, "MS", "longest evaluation while a reply is being generated (default 250)",
+      .offset = AT(model.max_tick_ms), .low = 1, .high = 60000, .key = "max_tick_ms" },
+    { "session-idle-ms", 0, HTH_OPTION_MS, "MS",
+      "a session gives up its cells after this time without use (default 300000)", .offset = AT(model.session_idle_ms),
+      .low = 1, .high = UINT32_MAX, .key = "session_idle_ms" },
+    { "aging-ms", 0, HTH_OPTION_MS, "MS",
+      "a waiting request rises by one priority after each such time (default 10000)", .offset = AT(model.aging_ms),
+      .low = 1, .high = UINT32_MAX, .key = "aging_ms" },
 };
 
 static const hth_option cache_rows[] = {
     { "cache", 0, HTH_OPTION_TEXT, "DIR", "cache directory (default: $HEARTH_CACHE or ~/.cache/hearth/kv)",
       .offset = AT(runtime.cache_directory), .is_common = true, .key = "directory", .is_path = true },
-    { "no-cache", 0, HTH_OPTION_FLAG, NULL, "neither read nor keep anything", .offset = AT(runtime.cache_disabled),
+    { "no-cache", 0, HTH_OPTION_FLAG, NULL, "neither read nor write the cache", .offset = AT(runtime.cache_disabled),
       .is_common = true, .key = "disabled" },
     { "cache-salt", 0, HTH_OPTION_TEXT, "TEXT", "share rows only with runs of the same salt",
       .offset = AT(model.cache_salt), .key = "salt" },
@@ -199,47 +200,49 @@ static const hth_option cache_rows[] = {
     { "ram-files", 0, HTH_OPTION_TEXT, "DIR",
       "a folder on tmpfs, such as /dev/shm/hearth, for rows that outlive this process",
       .offset = AT(runtime.ram_file_directory), .key = "ram_file_directory", .is_path = true },
-    { "ram-files-size", 0, HTH_OPTION_SIZE, "SIZE", "space for rows there (default: half of what is free)",
+    { "ram-files-size", 0, HTH_OPTION_SIZE, "SIZE", "space for rows there (default: half of the free space)",
       .offset = AT(runtime.ram_file_bytes_max), .low = 1 << 20, .key = "ram_file_bytes_max" },
     { "disk", 0, HTH_OPTION_SIZE, "SIZE", "disk space for rows, of all processes on this directory (default 32G)",
       .offset = AT(runtime.disk_bytes_max), .low = 1 << 20, .key = "disk_bytes_max" },
-    { "disk-free", 0, HTH_OPTION_SIZE, "SIZE", "leave so much of the device free; rows go for it (default 1G)",
-      .offset = AT(runtime.disk_free_min), .low = 1 << 20, .key = "disk_free_min" },
+    { "disk-free", 0, HTH_OPTION_SIZE, "SIZE",
+      "space of the device to leave free; rows are evicted for it (default 1G)", .offset = AT(runtime.disk_free_min),
+      .low = 1 << 20, .key = "disk_free_min" },
     { "more-cache", 0, HTH_OPTION_OWN, "DIR", "one more directory for rows, on another device; may be given 15 times",
       .read = add_directory, .repeats = true, .key = "more_directories", .is_path = true, .write = write_directory },
-    { "index", 0, HTH_OPTION_TEXT, "DIR", "where the index is; for a --cache on NFS, a local directory",
+    { "index", 0, HTH_OPTION_TEXT, "DIR", "directory of the index; for a --cache on NFS, a local directory",
       .offset = AT(runtime.index_directory), .key = "index_directory", .is_path = true },
     { "writers", 0, HTH_OPTION_U32, "N", "threads that write rows to files (default 2)",
       .offset = AT(runtime.n_writer_threads), .low = 1, .high = 16, .key = "writer_threads" },
     { "write-speed", 0, HTH_OPTION_SIZE, "SIZE",
-      "write at most so many bytes a second, to spare a device (default: no limit)",
+      "limit of bytes written per second, to spare a device (default: no limit)",
       .offset = AT(runtime.disk_write_bytes_per_s), .low = 1 << 10, .key = "write_bytes_per_s" },
     { "second-use", 0, HTH_OPTION_FLAG, NULL,
       "write a row to disk when it is used for the first time, not when it is made",
       .offset = AT(runtime.save_on_second_use), .key = "save_on_second_use" },
     { "resume-wait", 0, HTH_OPTION_MS, "MS", "wait for a --parent-key that another process is writing (default 500)",
       .offset = AT(runtime.session_resume_wait_ms), .low = 0, .high = 600000, .key = "resume_wait_ms" },
-    { "signing-key", 0, HTH_OPTION_TEXT, "FILE", "sign rows with this key (32 bytes or more), and use no others",
+    { "signing-key", 0, HTH_OPTION_TEXT, "FILE",
+      "sign rows with this key (32 bytes or more), and use only rows signed with it",
       .offset = AT(runtime.signing_key_file), .key = "signing_key_file", .is_path = true },
     { "keep-prompt-text", 0, HTH_OPTION_FLAG, NULL,
       "write the text of a row's tokens into it (default: prompts are private)", .offset = AT(runtime.keep_prompt_text),
       .key = "keep_prompt_text" },
     { "policy", 0, HTH_OPTION_OWN, "KEY=N",
-      "what is saved; KEY is min_tokens, cold_min_tokens, cold_max_tokens, continued_interval, boundary_trim_tokens, "
+      "choice of rows to save; KEY is min_tokens, cold_min_tokens, cold_max_tokens, continued_interval, "
+      "boundary_trim_tokens, "
       "boundary_align_tokens or snapshot_interval; may be repeated",
       .read = set_policy, .key = "policy", .write = write_policy, .is_pairs = true },
     { "fingerprint", 0, HTH_OPTION_OWN, "MODE",
-      "how the model file is identified: safe, gguf_chunked, fast_unsafe (default safe)", .read = read_fingerprint_mode,
+      "identification of the model file: safe, gguf_chunked, fast_unsafe (default safe)", .read = read_fingerprint_mode,
       .key = "fingerprint", .write = write_fingerprint_mode },
 };
 
 static const hth_option engine_rows[] = {
     { "ctx", 'c', HTH_OPTION_U32, "N",
-      "context in tokens, of all requests together, rounded up to 256 (default: what the model was trained with, as "
-      "far "
-      "as memory allows)",
+      "context in tokens, for all requests together, rounded up to 256 (default: the training length of the model, as "
+      "far as memory allows)",
       .offset = AT(model.n_ctx), .low = 1, .high = 1 << 24, .is_common = true, .key = "context" },
-    { "batch", 'b', HTH_OPTION_U32, "N", "most tokens of one evaluation (default 512)", .offset = AT(model.n_batch),
+    { "batch", 'b', HTH_OPTION_U32, "N", "limit of tokens of one evaluation (default 512)", .offset = AT(model.n_batch),
       .low = 1, .high = 65536, .key = "batch" },
     { "threads", 't', HTH_OPTION_U32, "N", "threads (default: the machine's CPUs)", .offset = AT(model.n_threads),
       .low = 1, .high = 1024, .is_common = true, .key = "threads" },

@@ -190,7 +190,7 @@ static const hth_option rows[] = {
     { "file", 'f', HTH_OPTION_TEXT, "FILE",
       "read the prompt from a file, without its last line end; '-' is standard input", .offset = AT(prompt_file),
       .is_common = true },
-    { "chat", 0, HTH_OPTION_FLAG, NULL, "the prompt is a user's message; use the model's chat template",
+    { "chat", 0, HTH_OPTION_FLAG, NULL, "send the prompt as a user's message, through the model's chat template",
       .offset = AT(chat), .is_common = true },
     { "system", 0, HTH_OPTION_TEXT, "TEXT", "with --chat: a system message before it", .offset = AT(system),
       .is_common = true },
@@ -198,8 +198,8 @@ static const hth_option rows[] = {
     { .kind = HTH_OPTION_TABLE, .table = &hth_thinking_options, .offset = AT(setup.defaults) },
     { .kind = HTH_OPTION_HEADING, .help = "Several prompts" },
     { "prompts", 0, HTH_OPTION_TEXT, "FILE",
-      "one prompt a line, run together, results in the order of the file; '-' is standard input; empty lines are "
-      "skipped",
+      "run many prompts together, one per line; results come in the order of the file; '-' is standard input; empty "
+      "lines are skipped",
       .offset = AT(prompts_text_file), .is_common = true },
     { "prompts-json", 0, HTH_OPTION_TEXT, "FILE",
       "likewise, each line a JSON object: prompt, id (given back), and options of the request by their names in "
@@ -217,14 +217,15 @@ static const hth_option rows[] = {
       .offset = AT(request.min_tokens), .low = 0, .high = INT32_MAX, .key = "min_tokens" },
     { "stop", 0, HTH_OPTION_OWN, "TEXT", "end before TEXT, which is not part of the reply; may be repeated",
       .read = add_stop, .repeats = true, .key = "stop", .is_common = true },
-    { "stop-token", 0, HTH_OPTION_OWN, "TOKEN", "end at the token of this number; may be repeated",
+    { "stop-token", 0, HTH_OPTION_OWN, "TOKEN", "end at the token with this id; may be repeated",
       .read = add_stop_token, .repeats = true, .key = "stop_tokens" },
-    { "ignore-eos", 0, HTH_OPTION_FLAG, NULL, "go on after the model ended its reply", .offset = AT(request.ignore_eos),
-      .key = "ignore_eos" },
-    { "echo", 0, HTH_OPTION_FLAG, NULL, "begin the text with the prompt's", .offset = AT(request.echo), .key = "echo" },
+    { "ignore-eos", 0, HTH_OPTION_FLAG, NULL, "continue after the model ended its reply",
+      .offset = AT(request.ignore_eos), .key = "ignore_eos" },
+    { "echo", 0, HTH_OPTION_FLAG, NULL, "begin the text with the text of the prompt", .offset = AT(request.echo),
+      .key = "echo" },
     { "prefill-only", 0, HTH_OPTION_FLAG, NULL,
-      "read the prompt, keep what came of it, and end: the next run with it is warm",
-      .offset = AT(request.prefill_only), .key = "prefill_only" },
+      "compute the prompt, keep it, and end: the next run with this prompt is warm", .offset = AT(request.prefill_only),
+      .key = "prefill_only" },
     { "logprobs", 0, HTH_OPTION_OWN, "[N]",
       "with --json: the logarithm of each token's probability, and those of the N likeliest, 0 to 64",
       .read = read_logprobs, .key = "logprobs" },
@@ -235,7 +236,7 @@ static const hth_option rows[] = {
       .help = "Sampling; the order is: bias, grammar, penalties, DRY, top-k, typical-p, top-p, min-p, XTC, "
               "temperature, draw" },
     { "temp", 0, HTH_OPTION_FLOAT, "T",
-      "temperature; 0 takes the likeliest token, always (default: the model's, or 0.8)",
+      "temperature; 0 always takes the likeliest token (default: the model's, or 0.8)",
       .offset = AT(sampling.temperature), .low = 0, .high = 1000, .key = "temperature", .is_common = true },
     { "seed", 0, HTH_OPTION_OWN, "S", "draws depend on S and the position only (default: a new one each run)",
       .read = read_seed, .key = "seed", .is_common = true },
@@ -250,7 +251,7 @@ static const hth_option rows[] = {
       .offset = AT(sampling.typical_p), .low = 0, .high = 1, .key = "typical_p" },
     { "repeat-penalty", 0, HTH_OPTION_FLOAT, "X", "divide the logits of recent tokens by X (default 1: off)",
       .offset = AT(sampling.repeat_penalty), .low = 0.01, .high = 1000, .key = "repeat_penalty" },
-    { "repeat-last-n", 0, HTH_OPTION_U32, "N", "how many tokens are recent, for the three penalties (default 64)",
+    { "repeat-last-n", 0, HTH_OPTION_U32, "N", "number of recent tokens, for the three penalties (default 64)",
       .offset = AT(sampling.repeat_last_n), .low = 0, .high = 65536, .key = "repeat_last_n" },
     { "frequency-penalty", 0, HTH_OPTION_FLOAT, "X",
       "subtract X for each time that a token is among the recent ones, -2 to 2 (default 0: off)",
@@ -258,9 +259,10 @@ static const hth_option rows[] = {
     { "presence-penalty", 0, HTH_OPTION_FLOAT, "X",
       "subtract X once for a token among the recent ones, -2 to 2 (default 0: off)",
       .offset = AT(sampling.presence_penalty), .low = -2, .high = 2, .key = "presence_penalty" },
-    { "dry-multiplier", 0, HTH_OPTION_FLOAT, "X", "DRY, against repeated phrases: how strongly (default 0: off)",
+    { "dry-multiplier", 0, HTH_OPTION_FLOAT, "X", "DRY, against repeated phrases: strength (default 0: off)",
       .offset = AT(sampling.dry_multiplier), .low = 0, .high = 1000, .key = "dry_multiplier" },
-    { "dry-base", 0, HTH_OPTION_FLOAT, "X", "DRY: how fast the penalty grows with the phrase, from 1 on (default 1.75)",
+    { "dry-base", 0, HTH_OPTION_FLOAT, "X",
+      "DRY: growth of the penalty with the length of the phrase, from 1 on (default 1.75)",
       .offset = AT(sampling.dry_base), .low = 1, .high = 1000, .key = "dry_base" },
     { "dry-allowed-length", 0, HTH_OPTION_U32, "N", "DRY: repetitions up to N tokens are free (default 2)",
       .offset = AT(sampling.dry_allowed_length), .low = 0, .high = INT32_MAX, .key = "dry_allowed_length" },
@@ -269,13 +271,13 @@ static const hth_option rows[] = {
     { "dry-breaker", 0, HTH_OPTION_OWN, "TEXT",
       "DRY: TEXT ends a phrase; may be repeated (default: newline, colon, quote, asterisk)", .read = add_breaker,
       .repeats = true, .key = "dry_breakers" },
-    { "xtc-probability", 0, HTH_OPTION_FLOAT, "P", "XTC, exclude top choices: how often (default 0: off)",
+    { "xtc-probability", 0, HTH_OPTION_FLOAT, "P", "XTC, exclude top choices: probability (default 0: off)",
       .offset = AT(sampling.xtc_probability), .low = 0, .high = 1, .key = "xtc_probability" },
     { "xtc-threshold", 0, HTH_OPTION_FLOAT, "P",
-      "XTC: of the tokens at least so likely, all but the least likely go (default 0.1)",
+      "XTC: remove all tokens at least this likely, except the least likely of them (default 0.1)",
       .offset = AT(sampling.xtc_threshold), .low = 0, .high = 1, .key = "xtc_threshold" },
     { "logit-bias", 0, HTH_OPTION_OWN, "TOKEN=BIAS",
-      "add BIAS to a token's logit; +inf: nothing else, -inf: never; may be repeated", .read = add_logit_bias,
+      "add BIAS to a token's logit; +inf: only this token, -inf: never; may be repeated", .read = add_logit_bias,
       .repeats = true, .key = "logit_bias" },
     { .kind = HTH_OPTION_HEADING, .help = "Grammar" },
     { "grammar", 0, HTH_OPTION_TEXT, "TEXT", "GBNF that the reply must follow", .offset = AT(sampling.grammar),
@@ -284,32 +286,31 @@ static const hth_option rows[] = {
     { "json-schema", 0, HTH_OPTION_TEXT, "TEXT", "JSON schema that the reply must follow",
       .offset = AT(sampling.json_schema), .key = "json_schema" },
     { "json-schema-file", 0, HTH_OPTION_TEXT, "FILE", "likewise, from a file", .offset = AT(json_schema_file) },
-    { "grammar-lazy", 0, HTH_OPTION_FLAG, NULL, "the grammar or schema binds from a trigger on",
+    { "grammar-lazy", 0, HTH_OPTION_FLAG, NULL, "apply the grammar or schema from a trigger on",
       .offset = AT(sampling.grammar_is_lazy), .key = "grammar_is_lazy" },
-    { "trigger-word", 0, HTH_OPTION_OWN, "TEXT", "from where the reply contains TEXT; may be repeated",
+    { "trigger-word", 0, HTH_OPTION_OWN, "TEXT", "from the first TEXT in the reply on; may be repeated",
       .read = add_trigger_word, .repeats = true, .key = "trigger_words" },
-    { "trigger-token", 0, HTH_OPTION_OWN, "TOKEN", "from where the token of this number was drawn; may be repeated",
+    { "trigger-token", 0, HTH_OPTION_OWN, "TOKEN", "from the token with this id on; may be repeated",
       .read = add_trigger_token, .repeats = true, .key = "trigger_tokens" },
     { "trigger-pattern", 0, HTH_OPTION_OWN, "REGEX",
-      "from the first group of a regular expression that the reply matches; may be repeated",
-      .read = add_trigger_pattern, .repeats = true, .key = "trigger_patterns" },
+      "from the first group of a matching regular expression on; may be repeated", .read = add_trigger_pattern,
+      .repeats = true, .key = "trigger_patterns" },
     { .kind = HTH_OPTION_HEADING, .help = "Scheduling" },
     { "priority", 0, HTH_OPTION_I32, "N",
-      "-100 to 100; a higher one goes first, also past running requests (default 0)", .offset = AT(request.priority),
-      .low = -100, .high = 100, .key = "priority" },
-    { "session-id", 0, HTH_OPTION_TEXT, "NAME", "keep the sequence for the next prompt of this name",
+      "-100 to 100; a request of higher priority runs first and may preempt running ones (default 0)",
+      .offset = AT(request.priority), .low = -100, .high = 100, .key = "priority" },
+    { "session-id", 0, HTH_OPTION_TEXT, "NAME", "keep the sequence for the next prompt with this name",
       .offset = AT(request.session_id), .key = "session_id" },
-    { "queue-timeout-ms", 0, HTH_OPTION_U32, "MS", "give up when the request does not run by then (default 0: never)",
+    { "queue-timeout-ms", 0, HTH_OPTION_U32, "MS", "longest wait until the request first runs (default 0: never)",
       .offset = AT(request.queue_timeout_ms), .low = 0, .high = UINT32_MAX, .key = "queue_timeout_ms" },
-    { "run-timeout-ms", 0, HTH_OPTION_U32, "MS", "end when it has run for so long (default 0: never)",
+    { "run-timeout-ms", 0, HTH_OPTION_U32, "MS", "longest time of running (default 0: never)",
       .offset = AT(request.run_timeout_ms), .low = 0, .high = UINT32_MAX, .key = "run_timeout_ms" },
-    { "deadline-ms", 0, HTH_OPTION_U32, "MS",
-      "end when it has not ended so long after it was submitted (default 0: never)", .offset = AT(request.deadline_ms),
-      .low = 0, .high = UINT32_MAX, .key = "deadline_ms" },
+    { "deadline-ms", 0, HTH_OPTION_U32, "MS", "longest time from submission to the end (default 0: never)",
+      .offset = AT(request.deadline_ms), .low = 0, .high = UINT32_MAX, .key = "deadline_ms" },
     { .kind = HTH_OPTION_TABLE, .table = &hth_model_scheduling_options, .offset = AT(setup) },
     { .kind = HTH_OPTION_HEADING, .help = "Cache" },
     { .kind = HTH_OPTION_TABLE, .table = &hth_model_cache_options, .offset = AT(setup) },
-    { "no-cache-read", 0, HTH_OPTION_FLAG, NULL, "compute everything anew, but keep it",
+    { "no-cache-read", 0, HTH_OPTION_FLAG, NULL, "do not read the cache, but write it",
       .offset = AT(request.no_cache_read), .key = "no_cache_read", .is_common = true },
     { "parent-key", 0, HTH_OPTION_OWN, "HEX",
       "finish key of an earlier run; the prompt holds that whole conversation and more", .read = read_parent_key,
@@ -319,9 +320,9 @@ static const hth_option rows[] = {
     { .kind = HTH_OPTION_HEADING, .help = "Output" },
     { "quiet", 'q', HTH_OPTION_FLAG, NULL, "no progress, no statistics, no warnings", .offset = AT(quiet),
       .is_common = true },
-    { "verbose", 'v', HTH_OPTION_FLAG, NULL, "show the log, the engine's too", .offset = AT(verbose),
+    { "verbose", 'v', HTH_OPTION_FLAG, NULL, "show the log, including the engine's", .offset = AT(verbose),
       .is_common = true },
-    { "help", 'h', HTH_OPTION_END, NULL, "the options that are used most", .offset = AT(help), .is_common = true },
+    { "help", 'h', HTH_OPTION_END, NULL, "the most used options", .offset = AT(help), .is_common = true },
     { "help-all", 0, HTH_OPTION_END, NULL, "all options: sampling, grammars, scheduling, cache, engine",
       .offset = AT(help_all), .is_common = true },
 };
@@ -331,15 +332,15 @@ static const hth_option_table table = { rows, sizeof(rows) / sizeof(rows[0]) };
 static const char usage[] =
     "usage: hearth run MODEL [-p TEXT | -f FILE | --prompts FILE] [OPTIONS]\n"
     "\n"
-    "Generates text from a prompt and streams it to standard output. What the model works out while it reads the\n"
-    "prompt is kept on disk, so that the same prompt, or one that begins like it, starts to answer at once.\n"
+    "Generates text from a prompt and streams it to standard output. The computed prompt is kept on disk, so\nthe same "
+    "prompt, or one that begins like it, starts to answer at once.\n"
     "Without -p and -f the prompt is read from standard input, unless that is a terminal. From 32 tokens on, the same\n"
     "prompt again needs no evaluation before its first token; a shorter one needs one.\n"
     "\n";
 
 static const char closing[] =
     "\nSIZE is a number of bytes with an optional K, M, G or T. Exit codes: 0 done, 1 failed, 2 wrong usage,\n"
-    "130 interrupted (once: what was computed is kept; twice: at once).\n"
+    "130 interrupted (once: the computed part is kept; twice: ends at once).\n"
     "\n"
     "  hearth run model.gguf --chat -p 'Why is the sky blue?' -n 200\n"
     "  hearth run model.gguf --prompts questions.txt --parallel 16 --json > answers.jsonl\n";

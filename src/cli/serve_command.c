@@ -23,10 +23,9 @@
 static const char usage[] =
     "usage: hearth serve -m [NAME=]FILE [-m [NAME=]FILE]... [--config FILE] [OPTIONS]\n"
     "\n"
-    "Serves models over HTTP, with the APIs of OpenAI, Anthropic and llama.cpp. Each model runs in a process of its "
-    "own,\n"
-    "which is started again when it dies; requests go on where they were. What was read once is not computed again,\n"
-    "also after a restart.\n"
+    "Serves models over HTTP, with the APIs of OpenAI, Anthropic, Ollama and llama.cpp. Each model runs in a worker\n"
+    "process. When a worker dies, a new one takes over and continues its requests. A prompt that was computed once is\n"
+    "not computed again, also after a restart.\n"
     "\n";
 
 static const char closing[] =
@@ -132,8 +131,7 @@ static bool find_program(serve *s)
 {
     if (hth_os_program_path(s->program, sizeof(s->program)))
         return true;
-    (void)fputs("hearth: the program's own file cannot be found, which is needed to start workers; is /proc mounted?\n",
-                stderr);
+    (void)fputs("hearth: cannot find the program's own file, which starts the workers; is /proc mounted?\n", stderr);
     return false;
 }
 
@@ -194,8 +192,8 @@ static int act(serve *s, hth_problems *problems)
         return HTH_EXIT_FAILED;
     }
     if (s->flags.print_config && (s->flags.n_api_keys > 0 || s->flags.api_key_file))
-        (void)fputs("hearth: warning: keys of --api-key and --api-key-file are not in what was printed; 'keys' names a "
-                    "file of keys\n",
+        (void)fputs("hearth: warning: the printed configuration lacks the keys of --api-key and --api-key-file; put "
+                    "them into a file, which 'keys' names\n",
                     stderr);
     return s->flags.check || s->flags.print_config ? HTH_EXIT_OK : run(s);
 }

@@ -304,7 +304,7 @@ static bool write_tag(const void *options, size_t i, char *text, size_t capacity
 
 static const hth_option tls_rows[] = {
     { "tls-certificate", 0, HTH_OPTION_TEXT, "FILE",
-      "the certificate and those that lead to its root, PEM; with it all TCP addresses but the operators' speak TLS",
+      "the certificate with its chain, PEM; with it all TCP addresses but the operators' speak TLS",
       .offset = AT(server.tls_certificate), .key = "certificate", .is_path = true },
     { "tls-key", 0, HTH_OPTION_TEXT, "FILE", "the certificate's private key, PEM", .offset = AT(server.tls_key),
       .key = "key", .is_path = true },
@@ -317,17 +317,18 @@ static const hth_option worker_limit_rows[] = {
       .offset = IN_SERVER(headers_bytes_max), .low = 1 << 10, .key = "headers_bytes_max" },
     { "body-bytes-max", 0, HTH_OPTION_SIZE, "SIZE", "the body of a request; more is 413",
       .offset = IN_SERVER(body_bytes_max), .low = 1 << 10, .key = "body_bytes_max" },
-    { "json-depth-max", 0, HTH_OPTION_U32, "N", "objects and arrays within each other",
+    { "json-depth-max", 0, HTH_OPTION_U32, "N", "depth of nested objects and arrays",
       .offset = IN_SERVER(json_depth_max), .low = 4, .high = 1024, .key = "json_depth_max" },
     { "messages-max", 0, HTH_OPTION_U32, "N", "messages of one conversation, at most 16384",
       .offset = IN_SERVER(messages_max), .low = 1, .high = 16384, .key = "messages_max" },
     { "schema-bytes-max", 0, HTH_OPTION_U32, "N", "bytes of a JSON schema or grammar, at most 262144",
       .offset = IN_SERVER(schema_bytes_max), .low = 1 << 10, .high = 256 << 10, .key = "schema_bytes_max" },
     { "unknown-fields", 0, HTH_OPTION_TEXT, "WORD",
-      "of a request: pass, and tell in the header x-hearth-ignored, or refuse with 400 (default pass)",
+      "unknown fields of a request: pass (ignore and list them in the header x-hearth-ignored), or refuse with 400 "
+      "(default pass)",
       .offset = IN_SERVER(unknown_fields), .key = "unknown_fields" },
     { "normalize", 0, HTH_OPTION_TEXT, "WORD",
-      "on: take lines that clients write for themselves, and change each time, out of prompts; off (default on)",
+      "on: remove lines from prompts that clients write for themselves and change each time; off (default on)",
       .offset = IN_SERVER(normalize), .key = "normalize" },
 };
 
@@ -341,11 +342,11 @@ static const hth_option limit_rows[] = {
       .offset = AT(server.connections_max), .low = 1, .high = 1 << 20, .key = "connections_max" },
     { "requests-max", 0, HTH_OPTION_U32, "N", "requests at once, waiting ones included; more are 503",
       .offset = AT(server.requests_max), .low = 1, .high = 1 << 20, .key = "requests_max" },
-    { "idle-timeout-ms", 0, HTH_OPTION_MS, "MS", "a connection without a request is closed after so long",
+    { "idle-timeout-ms", 0, HTH_OPTION_MS, "MS", "a connection without a request is closed after this time",
       .offset = AT(server.idle_timeout_ms), .low = 100, .high = UINT32_MAX, .key = "idle_timeout_ms" },
-    { "request-timeout-ms", 0, HTH_OPTION_MS, "MS", "a request must have come in whole after so long",
+    { "request-timeout-ms", 0, HTH_OPTION_MS, "MS", "longest time until a request has arrived in full",
       .offset = AT(server.request_timeout_ms), .low = 100, .high = UINT32_MAX, .key = "request_timeout_ms" },
-    { "write-timeout-ms", 0, HTH_OPTION_MS, "MS", "a client that takes nothing of its reply for so long is cut off",
+    { "write-timeout-ms", 0, HTH_OPTION_MS, "MS", "a client that reads nothing of its reply for this time is cut off",
       .offset = AT(server.write_timeout_ms), .low = 100, .high = UINT32_MAX, .key = "write_timeout_ms" },
 };
 
@@ -353,40 +354,41 @@ static const hth_option response_rows[] = {
     { "responses-directory", 0, HTH_OPTION_TEXT, "DIR",
       "keep responses of /v1/responses here, mode 0700 (default: in memory, until the server ends)",
       .offset = AT(server.responses_directory), .key = "directory", .is_path = true },
-    { "responses-bytes-max", 0, HTH_OPTION_SIZE, "SIZE", "of all that are kept; the oldest go; 0: none is kept",
-      .offset = AT(server.responses_bytes_max), .key = "bytes_max" },
-    { "responses-days-max", 0, HTH_OPTION_U32, "N", "older ones go, too", .offset = AT(server.responses_days_max),
-      .low = 1, .high = 36500, .key = "days_max" },
+    { "responses-bytes-max", 0, HTH_OPTION_SIZE, "SIZE",
+      "size of all kept responses; the oldest are dropped; 0: none is kept", .offset = AT(server.responses_bytes_max),
+      .key = "bytes_max" },
+    { "responses-days-max", 0, HTH_OPTION_U32, "N", "older responses are dropped, too",
+      .offset = AT(server.responses_days_max), .low = 1, .high = 36500, .key = "days_max" },
 };
 
 static const hth_option supervision_rows[] = {
     { "runtime-directory", 0, HTH_OPTION_TEXT, "DIR",
-      "for the workers' sockets, mode 0700 (default: one of its own below the temporary folder)",
+      "directory for the workers' sockets, mode 0700 (default: one of its own below the temporary folder)",
       .offset = AT(server.runtime_directory), .key = "runtime_directory", .is_path = true },
     { "healthy-ms", 0, HTH_OPTION_MS, "MS",
-      "a worker that was ready for so long starts again at once when it dies, and earlier deaths are forgotten",
+      "a worker that was ready for this time starts again at once when it dies, and its earlier deaths are cleared",
       .offset = AT(server.healthy_ms), .low = 1, .high = UINT32_MAX, .key = "healthy_ms" },
-    { "hang-ms", 0, HTH_OPTION_MS, "MS", "an evaluation that takes longer means that its worker hangs; 0: never",
+    { "hang-ms", 0, HTH_OPTION_MS, "MS", "a worker with a longer evaluation counts as hung; 0: never",
       .offset = AT(server.hang_ms), .low = 0, .high = UINT32_MAX, .key = "hang_ms" },
     { "start-timeout-ms", 0, HTH_OPTION_MS, "MS",
-      "a worker that loads without progress for so long is given up; 0: never", .offset = AT(server.start_timeout_ms),
-      .low = 0, .high = UINT32_MAX, .key = "start_timeout_ms" },
-    { "wait-timeout-ms", 0, HTH_OPTION_MS, "MS", "a request waits for its worker to start, or start again, for so long",
+      "a worker is killed when its loading makes no progress for this time; 0: never",
+      .offset = AT(server.start_timeout_ms), .low = 0, .high = UINT32_MAX, .key = "start_timeout_ms" },
+    { "wait-timeout-ms", 0, HTH_OPTION_MS, "MS", "longest wait of a request until its worker has started",
       .offset = AT(server.wait_timeout_ms), .low = 0, .high = UINT32_MAX, .key = "wait_timeout_ms" },
-    { "drain-timeout-ms", 0, HTH_OPTION_MS, "MS", "running requests may finish for so long when the server stops",
+    { "drain-timeout-ms", 0, HTH_OPTION_MS, "MS", "time for running requests to finish when the server stops",
       .offset = AT(server.drain_timeout_ms), .low = 0, .high = UINT32_MAX, .key = "drain_timeout_ms" },
-    { "retries-max", 0, HTH_OPTION_U32, "N", "a request goes on in a new worker at most so often",
+    { "retries-max", 0, HTH_OPTION_U32, "N", "how often a request may continue in a new worker",
       .offset = AT(server.retries_max), .low = 0, .high = 100, .key = "retries_max" },
     { "no-sandbox", 0, HTH_OPTION_FLAG, NULL, "workers may make any system call (for debugging)",
       .offset = AT(server.no_sandbox), .key = "no_sandbox" },
 };
 
 static const hth_option worker_stream_rows[] = {
-    { "keep-alive-ms", 0, HTH_OPTION_MS, "MS", "a stream that was silent for so long shows that it is alive; 0: never",
+    { "keep-alive-ms", 0, HTH_OPTION_MS, "MS", "a stream shows that it is alive after this time of silence; 0: never",
       .offset = IN_SERVER(keep_alive_ms), .low = 0, .high = 3600000, .key = "keep_alive_ms" },
     { "linger-ms", 0, HTH_OPTION_MS, "MS",
-      "the prompt of a request whose client left is read on for so long, while nobody waits for its place; 0: not at "
-      "all",
+      "after its client left, the prompt of a request is computed further for this time, while nobody waits for its "
+      "place; 0: not at all",
       .offset = IN_SERVER(linger_ms), .low = 0, .high = 3600000, .key = "linger_ms" },
 };
 
@@ -403,12 +405,12 @@ static const hth_option_table worker_stream_table = TABLE(worker_stream_rows);
 static const hth_option stream_rows[] = {
     { .kind = HTH_OPTION_TABLE, .table = &worker_stream_table, .offset = AT(server) },
     { "stream-keep-ms", 0, HTH_OPTION_MS, "MS",
-      "a stream whose client wants to come back (x-hearth-resume) is kept for so long without it; 0: not at all",
+      "a stream with x-hearth-resume is kept for this time without its client; 0: not at all",
       .offset = AT(server.stream_keep_ms), .low = 0, .high = 86400000, .key = "keep_ms" },
-    { "stream-bytes-max", 0, HTH_OPTION_SIZE, "SIZE", "of such a stream, the last so many bytes are kept",
+    { "stream-bytes-max", 0, HTH_OPTION_SIZE, "SIZE", "number of last bytes that are kept of such a stream",
       .offset = AT(server.stream_bytes_max), .low = 64 << 10, .key = "bytes_max" },
     { "streams-bytes-max", 0, HTH_OPTION_SIZE, "SIZE",
-      "memory of all of them together; beyond it, new ones are not kept", .offset = AT(server.streams_bytes_max),
+      "memory of all kept streams together; beyond it, new ones are not kept", .offset = AT(server.streams_bytes_max),
       .low = 64 << 10, .key = "total_bytes_max" },
 };
 
@@ -417,11 +419,12 @@ static const hth_option log_rows[] = {
       .read = read_log_format, .write = write_log_format, .key = "format" },
     { "log-level", 0, HTH_OPTION_OWN, "LEVEL", "error, warning, info or debug", .read = read_log_level,
       .write = write_log_level, .key = "level" },
-    { "log-file", 0, HTH_OPTION_TEXT, "FILE", "opened anew with a reload (default: standard error)",
+    { "log-file", 0, HTH_OPTION_TEXT, "FILE", "file of the log, reopened with a reload (default: standard error)",
       .offset = AT(server.log_file), .key = "file", .is_path = true },
     { "no-access-log", 0, HTH_OPTION_FLAG, NULL, "no line for each request", .offset = AT(server.no_access_log),
       .key = "no_access_log" },
-    { "log-prompts", 0, HTH_OPTION_FLAG, NULL, "bodies of requests into the log: for debugging only, they are private",
+    { "log-prompts", 0, HTH_OPTION_FLAG, NULL,
+      "write bodies of requests into the log: for debugging only, because they are private",
       .offset = AT(server.log_prompts), .key = "prompts" },
 };
 
@@ -443,22 +446,21 @@ static const hth_option_table cors_table = TABLE(cors_rows);
 static const hth_option key_rows[] = {
     { .kind = HTH_OPTION_HEADING, .help = "Addresses and keys" },
     { "listen", 0, HTH_OPTION_OWN, "ADDRESS",
-      "where to listen: HOST:PORT, [IPV6]:PORT, PORT or unix:PATH; may be repeated (default 127.0.0.1:8080)",
+      "address to listen on: HOST:PORT, [IPV6]:PORT, PORT or unix:PATH; may be repeated (default 127.0.0.1:8080)",
       .read = add_listen, .write = write_listen, .repeats = true, .key = "listen", .is_common = true },
     { "admin", 0, HTH_OPTION_OWN, "ADDRESS",
-      "where /metrics and /admin are served, without a key (default: where the rest is, with an admin's key)",
+      "address of /metrics and /admin, without a key (default: the addresses of --listen, with an admin's key)",
       .read = read_admin, .write = write_admin, .key = "admin", .is_common = true },
     { "keys", 0, HTH_OPTION_TEXT, "FILE", "clients must show one of these keys; 'hearth key new' makes them",
       .offset = AT(keys_file), .key = "keys", .is_path = true, .is_common = true },
     { "allow-public-without-keys", 0, HTH_OPTION_FLAG, NULL,
-      "listen on addresses that others can reach without asking for keys",
-      .offset = AT(server.allow_public_without_keys), .key = "allow_public_without_keys" },
+      "listen without keys on addresses that other machines can reach", .offset = AT(server.allow_public_without_keys),
+      .key = "allow_public_without_keys" },
     { "props", 0, HTH_OPTION_FLAG, NULL, "answer POST /props, which has no effect, instead of refusing it",
       .offset = AT(server.allows_props), .key = "props" },
     { .kind = HTH_OPTION_TABLE, .table = &worker_slot_table, .offset = AT(server) },
     { "default-model", 0, HTH_OPTION_TEXT, "NAME",
-      "the model for names that mean none, and for requests that name none (default: the first); none: such names are "
-      "404",
+      "the model for unknown names, and for requests without a name (default: the first); none: unknown names are 404",
       .offset = AT(server.default_model), .key = "default" },
     { .kind = HTH_OPTION_TABLE, .key = "tls", .table = &tls_table, .help = "TLS" },
     { .kind = HTH_OPTION_TABLE, .key = "cors", .table = &cors_table, .help = "Calls from pages in browsers" },
@@ -478,11 +480,10 @@ static const hth_option_table key_table = TABLE(key_rows);
 /* What clients call a model besides its name, and what lists say of it. */
 static const hth_option name_rows[] = {
     { "alias", 0, HTH_OPTION_OWN, "NAME",
-      "clients may call the model so, too; a pattern of names with *, such as claude-*, is one; may be repeated (of "
-      "one "
-      "model only)",
+      "a further name of the model for clients, or a pattern of names with *, such as claude-*; may be repeated (for "
+      "one model only)",
       .read = add_alias, .write = write_alias, .repeats = true, .key = "aliases", .is_common = true },
-    { "tag", 0, HTH_OPTION_OWN, "TEXT", "what lists of models say of it; may be repeated", .read = add_tag,
+    { "tag", 0, HTH_OPTION_OWN, "TEXT", "a tag of the model in lists of models; may be repeated", .read = add_tag,
       .write = write_tag, .repeats = true, .key = "tags" },
 };
 
@@ -530,7 +531,7 @@ static const hth_option file_rows[] = {
       .key = "defaults",
       .table = &hth_default_options,
       .offset = AT(defaults.setup.defaults),
-      .help = "Of requests whose clients do not say it, of all models; what is not given is as the model recommends" },
+      .help = "Defaults of requests, for all models; missing values are those that the model recommends" },
 };
 
 static const hth_option flag_rows[] = {
@@ -538,10 +539,11 @@ static const hth_option flag_rows[] = {
     { "model", 'm', HTH_OPTION_OWN, "[NAME=]FILE",
       "serve this model, a GGUF file (default name: the file's without .gguf); may be repeated", .read = add_model,
       .repeats = true, .is_common = true },
-    { "config", 0, HTH_OPTION_TEXT, "FILE", "the configuration; flags win over all that it says",
+    { "config", 0, HTH_OPTION_TEXT, "FILE", "the configuration file; flags win over its values",
       .offset = AT(config_file), .is_common = true },
-    { "check", 0, HTH_OPTION_FLAG, NULL, "check the configuration and all files it names, say what is wrong, and end",
-      .offset = AT(check), .is_common = true },
+    { "check", 0, HTH_OPTION_FLAG, NULL,
+      "check the configuration and all files that it names, report all problems, and end", .offset = AT(check),
+      .is_common = true },
     { "print-config", 0, HTH_OPTION_FLAG, NULL, "print the configuration that is in effect, with comments, and end",
       .offset = AT(print_config), .is_common = true },
     { "print-keys", 0, HTH_OPTION_FLAG, NULL, "print all keys of the configuration as a table in Markdown, and end",
@@ -562,15 +564,15 @@ static const hth_option flag_rows[] = {
       .read = add_api_key, .repeats = true },
     { "api-key-file", 0, HTH_OPTION_TEXT, "FILE", "the same with keys of this file, one a line",
       .offset = AT(api_key_file), .is_common = true },
-    { .kind = HTH_OPTION_HEADING, .help = "Models; for all of them, also where their sections say something else" },
+    { .kind = HTH_OPTION_HEADING, .help = "Models; these options win over their sections" },
     { .kind = HTH_OPTION_TABLE, .table = &name_table, .offset = AT(defaults) },
     { .kind = HTH_OPTION_TABLE, .table = &model_shared_table, .offset = AT(defaults) },
-    { .kind = HTH_OPTION_HEADING, .help = "Requests whose clients do not say it; for all models" },
+    { .kind = HTH_OPTION_HEADING, .help = "Defaults of requests, for all models" },
     { .kind = HTH_OPTION_TABLE, .table = &hth_default_options, .offset = AT(defaults.setup.defaults) },
     { .kind = HTH_OPTION_HEADING, .help = "Cache" },
     { .kind = HTH_OPTION_TABLE, .table = &hth_model_cache_options, .offset = AT(defaults.setup) },
     { .kind = HTH_OPTION_HEADING, .help = "Help" },
-    { "help", 'h', HTH_OPTION_END, NULL, "the options that are used most", .offset = AT(help), .is_common = true },
+    { "help", 'h', HTH_OPTION_END, NULL, "the most used options", .offset = AT(help), .is_common = true },
     { "help-all", 0, HTH_OPTION_END, NULL, "all options", .offset = AT(help_all), .is_common = true },
 };
 
