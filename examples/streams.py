@@ -84,7 +84,7 @@ class Hearth:
         self.runtime = c_void_p()
         self.call("hearth_runtime_open", None, byref(self.runtime))
         self.queue = c_void_p()
-        self.call("hearth_events_open", self.runtime, None, byref(self.queue))
+        self.call("hearth_events_open", None, byref(self.queue))
         self.waiting = {}  # id of a request or a load -> asyncio queue of (kind, value)
         self.buffer = (POINTER(Event) * AT_ONCE)()
         asyncio.get_running_loop().add_reader(self.c.hearth_events_fd(self.queue), self.take)

@@ -64,9 +64,13 @@ extern "C" {
 #define HEARTH_VERSION_MINOR 1
 #define HEARTH_VERSION_PATCH 0
 #define HEARTH_VERSION "0.1.0"
+/* Version numbers can be compared: 0x000100 is 0.1.0. */
+#define HEARTH_VERSION_NUMBER ((HEARTH_VERSION_MAJOR << 16) | (HEARTH_VERSION_MINOR << 8) | HEARTH_VERSION_PATCH)
 
 /* The version of the library that is linked, "0.1.0". A static string. */
 HEARTH_API const char *hearth_version(void);
+/* The same as a number: HEARTH_VERSION_NUMBER of the header that the library was built with. */
+HEARTH_API uint32_t hearth_version_number(void);
 
 /* ---- statuses ---------------------------------------------------------------------------------------------------- */
 
@@ -92,12 +96,22 @@ typedef enum hearth_status {
 /* A short stable name, "not_found". A static string; "unknown" for other values. */
 HEARTH_API const char *hearth_status_name(hearth_status status);
 
+/*
+ * Why a call failed. Frozen: a caller need not set anything in it, so it cannot say its size. Instead it has a reserve for
+ * later fields.
+ */
 typedef struct hearth_error {
     hearth_status status;
     int system_errno;       /* errno of the failed system call, 0 where there was none */
     char message[512];      /* one line, no newline, always terminated */
     uint32_t retry_after_s; /* with HEARTH_BUSY: when it is worth trying again; 0 otherwise */
+    uint32_t reserved[7];   /* zeros */
 } hearth_error;
+
+/* For bindings that declare no struct: sizeof(hearth_error), its status, and its message. err is not NULL. */
+HEARTH_API size_t hearth_error_size(void);
+HEARTH_API hearth_status hearth_error_status(const hearth_error *err);
+HEARTH_API const char *hearth_error_message(const hearth_error *err);
 
 /* ---- runtime: cache, counters, log ------------------------------------------------------------------------------- */
 
@@ -541,8 +555,8 @@ typedef enum hearth_tokenize_flags {
  * Text to tokens.
  *
  * text    n_bytes bytes of UTF-8.
- * tokens  receives up to capacity ids; may be NULL when capacity is 0.
- * n_out   receives the number of tokens of the whole text, also when it exceeds capacity: then the status is
+ * tokens  receives up to capacity ids. With a capacity of 0, tokens may be NULL, and the call counts the tokens.
+ * n_out   receives the number of tokens of the whole text, also when it exceeds a capacity above 0: then the status is
  *         HEARTH_TOO_LONG and nothing is written to tokens.
  */
 HEARTH_API hearth_status hearth_tokenize(hearth_model *model, const char *text, size_t n_bytes, unsigned flags,

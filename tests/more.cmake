@@ -15,6 +15,12 @@ add_test(NAME headers/docs COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/headers/docs.sh $
 add_test(NAME headers/symbols COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/headers/symbols.sh $<TARGET_FILE:hearth_shared>
   $<TARGET_FILE:hearth-llama> $<TARGET_FILE:hearth-stub>)
 
+# The list of the interface is of 64-bit machines with GNU's or LLVM's compiler.
+if(CMAKE_SIZEOF_VOID_P EQUAL 8 AND NOT APPLE)
+  add_test(NAME headers/interface COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/headers/interface.sh ${CMAKE_C_COMPILER}
+    $<TARGET_FILE:hearth_shared> ${CMAKE_SOURCE_DIR})
+endif()
+
 # The replaced attention, linked with the engine as the engine module is. Not under ThreadSanitizer, to which all that the
 # engine's threads and the test share looks like a race, the engine being a part of the program; unit/attention is there.
 if(HTH_ATTENTION_RANGES AND NOT HEARTH_SANITIZE STREQUAL "thread")

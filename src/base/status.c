@@ -30,6 +30,21 @@ const char *hearth_status_name(hearth_status status)
     return "unknown";
 }
 
+size_t hearth_error_size(void)
+{
+    return sizeof(hearth_error);
+}
+
+hearth_status hearth_error_status(const hearth_error *err)
+{
+    return err->status;
+}
+
+const char *hearth_error_message(const hearth_error *err)
+{
+    return err->message;
+}
+
 void hth_end_at_character(char *text, size_t capacity)
 {
     size_t n = strnlen(text, capacity);
@@ -53,6 +68,8 @@ static void write_message(hearth_error *err, hearth_status status, int errnum, c
         return;
     err->status = status;
     err->system_errno = errnum;
+    err->retry_after_s = 0;
+    memset(err->reserved, 0, sizeof(err->reserved));
     n = vsnprintf(err->message, sizeof(err->message), format, arguments);
     if (n < 0)
         err->message[0] = '\0';

@@ -80,7 +80,10 @@ void hth_events_release(hth_event_source *source)
     hth_event_chain_move(&queue->waiting, &source->kept);
     source->is_held = false;
     is_over = source->is_over;
-    hth_events_tell_locked(queue);
+    if (source->has_ended_round)
+        hth_events_tell_locked(queue);
+    else /* the round that is under way tells, so that takers find all of it */
+        atomic_store_explicit(&queue->has_news, true, memory_order_relaxed);
     pthread_mutex_unlock(&queue->lock);
     if (is_over)
         source_free(source);
@@ -224,18 +227,17 @@ void hth_events_round(hth_event_source **told)
     LL_FOREACH_SAFE2(*told, source, next, next_told)
     {
         hearth_events *queue = source->queue;
-        bool has_ended = false;
+        bool is_over;
 
         source->is_told = false;
-        if (atomic_load_explicit(&queue->has_news, memory_order_relaxed) || source->n_ended == source->n_replies) {
-            pthread_mutex_lock(&queue->lock);
+        pthread_mutex_lock(&queue->lock);
+        source->has_ended_round = true;
+        if (atomic_load_explicit(&queue->has_news, memory_order_relaxed))
             hth_events_tell_locked(queue);
-            has_ended = source->n_ended == source->n_replies;
-            source->is_over = has_ended;
-            has_ended &= !source->is_held;
-            pthread_mutex_unlock(&queue->lock);
-        }
-        if (has_ended)
+        source->is_over = source->n_ended == source->n_replies;
+        is_over = source->is_over && !source->is_held;
+        pthread_mutex_unlock(&queue->lock);
+        if (is_over)
             source_free(source);
     }
     *told = NULL;

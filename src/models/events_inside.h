@@ -57,7 +57,8 @@ struct hth_event_source {
 
     /* Guarded by the queue's lock. */
     bool is_held;
-    bool is_over; /* nothing touches it any more, but for its release */
+    bool has_ended_round; /* with events of it */
+    bool is_over;         /* nothing touches it any more, but for its release */
     uint32_t n_ended;
     hth_event_chain kept; /* while it is held */
     hth_event_source *prev, *next;

@@ -59,6 +59,11 @@ const char *hearth_version(void)
     return HEARTH_VERSION;
 }
 
+uint32_t hearth_version_number(void)
+{
+    return HEARTH_VERSION_NUMBER;
+}
+
 void hearth_free(void *memory)
 {
     free(memory);

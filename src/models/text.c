@@ -72,10 +72,10 @@ hearth_status hearth_tokenize(hearth_model *model, const char *text, size_t n_by
     if (status != HEARTH_OK)
         return status;
     *n_out = n;
-    if (n > capacity)
+    if (n > capacity && capacity > 0)
         status =
             hth_fail(err, HEARTH_TOO_LONG, "the text has %zu tokens, more than the %zu there is room for", n, capacity);
-    else if (n > 0)
+    else if (capacity > 0 && n > 0)
         memcpy(tokens, all, n * sizeof(*tokens));
     free(all);
     return status;

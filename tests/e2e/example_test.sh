@@ -1,5 +1,5 @@
 #!/bin/sh
-# The example programs work, are at most 40 and 60 lines long, and the first is warm the second time.
+# The example programs work, those in C are at most 40 and 60 lines long, and a prompt is warm the second time.
 . "$(dirname "$0")/lib.sh"
 
 [ "$(wc -l <"$source/examples/complete.c")" -le 40 ] || fail "the example is longer than 40 lines"
@@ -27,3 +27,19 @@ grep -q 'prompt is empty' "$work/err" || fail "the error is '$(cat "$work/err")'
 status=0
 "$streams" "$work/nowhere.gguf" x >/dev/null 2>"$work/err" || status=$?
 expect "exit code of the second example for a missing model" "$status" 1
+
+# From Python, with nothing compiled. A sanitizer's runtime cannot be loaded into an interpreter that does not have it.
+if ! ldd "$build/libhearth.so" | grep -q -E 'lib(asan|tsan)'; then
+  HEARTH_CACHE=$work/python python3 "$source/examples/streams.py" "$tiny" "$build/libhearth.so" >"$work/python.out" ||
+    fail "the Python example failed"
+  grep -q "^stats: {'status': 'ok', 'finish': 'length', 'prompt': \([0-9]*\), 'cached': 0, 'reply': 48}" "$work/python.out" ||
+    fail "the first reply: $(cat "$work/python.out")"
+  grep -q '^cancelled after [0-9]* tokens: cancelled' "$work/python.out" || fail "not cancelled: $(cat "$work/python.out")"
+  grep -q "^a prompt that differs: 19 of 40 tokens are known; .* token 19, ' l'" "$work/python.out" ||
+    fail "why a prompt missed: $(cat "$work/python.out")"
+  grep -q "^again: .*'prompt': \([0-9]*\), 'cached': \1," "$work/python.out" || fail "not warm: $(cat "$work/python.out")"
+  status=0
+  python3 "$source/examples/streams.py" "$work/nowhere.gguf" "$build/libhearth.so" >"$work/out" 2>"$work/err" || status=$?
+  expect "exit code of the Python example for a missing model" "$status" 1
+  grep -q nowhere.gguf "$work/err" || fail "its error does not name the model: $(cat "$work/err")"
+fi

@@ -503,7 +503,7 @@ static void text_survives_tokens(void **state)
     size_t n = 0, n_text = 0;
     char *back = NULL;
 
-    assert_int_equal(hearth_tokenize(model, text, sizeof(text) - 1, 0, NULL, 0, &n, NULL), HEARTH_TOO_LONG);
+    assert_int_equal(hearth_tokenize(model, text, sizeof(text) - 1, 0, NULL, 0, &n, NULL), HEARTH_OK);
     assert_true(n > 0 && n <= 256);
     assert_int_equal(hearth_tokenize(model, text, sizeof(text) - 1, 0, tokens, 256, &n, NULL), HEARTH_OK);
     assert_int_equal(hearth_detokenize(model, tokens, n, false, &back, &n_text, NULL), HEARTH_OK);
