@@ -595,7 +595,7 @@ HEARTH_API hearth_status hearth_detokenizer_feed(hearth_detokenizer *detokenizer
  */
 HEARTH_API hearth_status hearth_detokenizer_finish(hearth_detokenizer *detokenizer, const char **text_out,
                                                    size_t *n_out, hearth_error *err);
-/* Accepts NULL. Gives the model's reference back, which blocks where it is the last (hearth_model_unref). */
+/* Accepts NULL. Gives the model's reference back. */
 HEARTH_API void hearth_detokenizer_free(hearth_detokenizer *detokenizer);
 
 /* ---- the vocabulary ---------------------------------------------------------------------------------------------- */
@@ -706,6 +706,7 @@ HEARTH_API hearth_status hearth_model_metadata_key(hearth_model *model, size_t i
 
 /* ---- conversations as text --------------------------------------------------------------------------------------- */
 
+/* Frozen. */
 typedef struct hearth_chat_message {
     const char *role; /* "system", "user", "assistant" */
     const char *content;

@@ -4,6 +4,7 @@
 #include "models/given.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/structs.h"
 #include "sched/request.h"
@@ -28,6 +29,7 @@ static hearth_status read_sampling(const hearth_sampling *sampling, hth_given_re
     sampling = &out->sampling;
     if (status != HEARTH_OK || !sampling->triggers || sampling->n_triggers > HTH_TRIGGERS_MAX)
         return status; /* too many are refused with the other numbers */
+    memset(out->triggers, 0, sampling->n_triggers * sizeof(out->triggers[0])); /* fields that the caller has not */
     status = hth_structs_read(out->triggers, sizeof(out->triggers[0]), sampling->triggers, sampling->n_triggers,
                               "hearth_trigger", err);
     out->sampling.triggers = out->triggers;

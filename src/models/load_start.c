@@ -90,6 +90,8 @@ static bool copy_options(load *one, const hearth_model_options *given)
         size_t n = options->cache_policy->struct_size;
 
         memcpy(&one->policy, options->cache_policy, n < sizeof(one->policy) ? n : sizeof(one->policy));
+        if (n > sizeof(one->policy)) /* what is behind is zeros, which was checked */
+            one->policy.struct_size = sizeof(one->policy);
         options->cache_policy = &one->policy; /* a size that is wrong is still wrong */
     }
     return true;

@@ -364,29 +364,53 @@ hearth_status hth_prefix_pin(hearth_model *model, const char *cache_salt, const 
     return status;
 }
 
-/* The longest one that is pinned. */
-static hearth_status unpin(hth_cache *cache, const hth_keyspace *keyspace, const hearth_token *tokens,
-                           uint32_t n_tokens, uint32_t *n_out, hearth_error *err)
+/* The longest one that is pinned, and its length, 0 where none is. */
+static hearth_status find_pinned(hth_cache *cache, const hth_keyspace *keyspace, const hearth_token *tokens,
+                                 uint32_t n_tokens, hth_key *key_out, uint32_t *n_out, hearth_error *err)
 {
     hth_key_stream *stream = hth_key_stream_new(keyspace);
-    hth_key key, pinned;
-    uint32_t n = 0;
+    hth_key key;
 
+    *n_out = 0;
     if (!stream)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to look for a pin");
     for (uint32_t end = 1; end <= n_tokens; end++) {
         hth_key_stream_push(stream, &tokens[end - 1], 1);
         hth_key_stream_key(stream, &key);
         if (hth_cache_is_pinned(cache, &key)) {
-            pinned = key;
-            n = end;
+            *key_out = key;
+            *n_out = end;
         }
     }
     hth_key_stream_free(stream);
-    if (n == 0)
+    return HEARTH_OK;
+}
+
+hearth_status hth_prefix_pinned(hearth_model *model, const char *cache_salt, const hearth_token *tokens,
+                                uint32_t n_tokens, uint32_t *n_pinned_out, hearth_error *err)
+{
+    hth_keyspace keyspace;
+    hearth_status status = enter(model, "hth_prefix_pinned", cache_salt, &keyspace, err);
+    hth_key key;
+
+    if (status != HEARTH_OK)
+        return status;
+    status = find_pinned(model->place.cache, &keyspace, tokens, n_tokens, &key, n_pinned_out, err);
+    hth_model_leave(model);
+    return status;
+}
+
+static hearth_status unpin(hth_cache *cache, const hth_keyspace *keyspace, const hearth_token *tokens,
+                           uint32_t n_tokens, uint32_t *n_out, hearth_error *err)
+{
+    hth_key key;
+    hearth_status status = find_pinned(cache, keyspace, tokens, n_tokens, &key, n_out, err);
+
+    if (status != HEARTH_OK)
+        return status;
+    if (*n_out == 0)
         return hth_fail(err, HEARTH_NOT_FOUND, "no prefix of the prompt is pinned");
-    *n_out = n;
-    return hth_cache_unpin(cache, &pinned, err);
+    return hth_cache_unpin(cache, &key, err);
 }
 
 hearth_status hth_prefix_unpin(hearth_model *model, const char *cache_salt, const hearth_token *tokens,

@@ -54,6 +54,12 @@ hearth_status hth_prefix_warm(hearth_model *model, const char *cache_salt, const
                               uint32_t n_tokens, uint32_t *n_warm_out, hearth_error *err);
 
 /*
+ * How many of the leading tokens the longest pinned prefix of them has; 0: none is pinned. Statuses as hth_prefix_warm.
+ */
+hearth_status hth_prefix_pinned(hearth_model *model, const char *cache_salt, const hearth_token *tokens,
+                                uint32_t n_tokens, uint32_t *n_pinned_out, hearth_error *err);
+
+/*
  * Take these tokens out of the cache, in all its tiers, and out of finished sequences, but for the first n_kept of them. Rows of
  * prompts that part from them earlier stay; those that stand on a row that goes are not found any more and age out.
  * A running request that has these tokens keeps them and saves them again. *n_erased_out: how many of the tokens were

@@ -33,7 +33,7 @@ typedef struct hth_news {
     uint32_t reply;
     uint32_t n_done;             /* PROGRESS, PREFILL */
     hearth_token_event event;    /* TOKEN; of TEXT its text and n_bytes */
-    const hearth_result *result; /* DONE: until the box is freed */
+    const hearth_result *result; /* DONE: until the next hth_post_collect */
 } hth_news;
 
 /* HEARTH_NO_MEMORY, HEARTH_IO. */

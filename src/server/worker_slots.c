@@ -192,20 +192,30 @@ static void restore(order *o)
                                        (json_int_t)restored.bytes, "timings", "restore_ms", ms_since(o->begun_ns)));
 }
 
+/* Other slots keep what they share with this one, and pins are the operator's: what they need stays, too. */
+static hearth_status erase_own(const order *o, const hearth_token *tokens, uint32_t n_tokens, uint32_t *n_erased_out,
+                               hearth_error *err)
+{
+    uint32_t n_kept = hth_slot_memory_shared(o->task->slots, o->salt, o->number, tokens, n_tokens), n_pinned = 0;
+    hearth_status status = hth_prefix_pinned(o->task->model, o->salt, tokens, n_tokens, &n_pinned, err);
+
+    if (status != HEARTH_OK)
+        return status;
+    return hth_prefix_erase(o->task->model, o->salt, tokens, n_tokens, n_pinned > n_kept ? n_pinned : n_kept,
+                            n_erased_out, err);
+}
+
 static void erase(order *o)
 {
     hth_task *task = o->task;
     hearth_error err = { .message = "" };
-    uint32_t n_tokens = 0, n_erased = 0, n_kept;
+    uint32_t n_tokens = 0, n_erased = 0;
     hearth_token *tokens = tokens_of(o, &n_tokens);
 
-    if (tokens) {
-        n_kept = hth_slot_memory_shared(task->slots, o->salt, o->number, tokens, n_tokens);
-        if (hth_prefix_erase(task->model, o->salt, tokens, n_tokens, n_kept, &n_erased, &err) == HEARTH_OK)
-            hth_slot_memory_clear(task->slots, o->salt, o->number);
-        else
-            fail(o, false, &err);
-    }
+    if (tokens && erase_own(o, tokens, n_tokens, &n_erased, &err) == HEARTH_OK)
+        hth_slot_memory_clear(task->slots, o->salt, o->number);
+    else if (tokens)
+        fail(o, false, &err);
     free(tokens);
     hth_buffer_add_json_take(
         &task->answer, json_pack("{s:I, s:I}", "id_slot", (json_int_t)o->number, "n_erased", (json_int_t)n_erased));

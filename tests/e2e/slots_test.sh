@@ -52,6 +52,24 @@ expect "the status of an erase without a folder" "$code" 200
 [ "$(number n_erased)" -gt 256 ] || fail "an erase took away $(cat "$work/answer")"
 ask
 expect "cached tokens after an erase without a folder" "$(number cache_n)" 0
+
+# What an operator pinned is not a client's to erase: here the first block of the prompt.
+first_block() {
+  "$hearth" cache ls --cache "$cache" --kind block --json | tr -d '\n' | tr '}' '\n' | grep '"first_position": 0,' |
+    sed 's/.*"key": "\([0-9a-f]*\)".*/\1/'
+}
+n=0
+until pinned=$(first_block) && [ -n "$pinned" ]; do
+  n=$((n + 1))
+  [ $n -lt 100 ] || fail "the first block was not written: $("$hearth" cache ls --cache "$cache" --json)"
+  sleep 0.1
+done
+"$hearth" cache pin "$pinned" --cache "$cache" || fail "the first block cannot be pinned"
+post '/slots/0?action=erase' ''
+expect "the status of an erase beside a pin" "$code" 200
+ask
+expect "cached tokens after an erase beside a pin" "$(number cache_n)" 256
+"$hearth" cache unpin "$pinned" --cache "$cache" || fail "the pin is gone"
 serve_stop
 rm -rf "$cache"
 
