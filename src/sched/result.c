@@ -9,6 +9,7 @@
 
 hth_counted_result *hth_counted_result_new(void)
 {
+    static const hearth_token no_tokens[1]; /* so that nobody copies 0 bytes from NULL */
     hth_counted_result *result = calloc(1, sizeof(*result));
 
     if (!result)
@@ -17,6 +18,8 @@ hth_counted_result *hth_counted_result_new(void)
     result->stats.struct_size = sizeof(result->stats);
     result->shown.struct_size = sizeof(result->shown);
     result->shown.stats = &result->stats;
+    result->shown.text = "";
+    result->shown.tokens = no_tokens;
     return result;
 }
 

@@ -60,8 +60,7 @@ static reply ask_for(const char *directory, const char *model_path, size_t n_tok
     got.stats = *result->stats;
     assert_true(result->n_bytes < sizeof(got.text));
     memcpy(got.text, result->text, result->n_bytes + 1);
-    if (result->stats->completion_tokens > 0)
-        memcpy(got.tokens, result->tokens, result->stats->completion_tokens * sizeof(got.tokens[0]));
+    memcpy(got.tokens, result->tokens, result->stats->completion_tokens * sizeof(got.tokens[0]));
     hearth_result_unref(result);
     hearth_model_unref(model);
     hearth_runtime_close(runtime);
