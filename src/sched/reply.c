@@ -125,7 +125,9 @@ static bool grow_text(hth_reply *reply, size_t needed)
     void *text = result->text;
     bool grown = grow(&text, &reply->text_capacity, needed, 1);
 
-    result->shown.text = result->text = text;
+    result->text = text;
+    if (text)
+        result->shown.text = text;
     return grown;
 }
 
@@ -138,7 +140,9 @@ static bool grow_tokens(hth_reply *reply, size_t needed)
                  (!reply->request->logprobs ||
                   grow(&logprobs, &reply->logprobs_capacity, needed * n_each, sizeof(*result->logprobs)));
 
-    result->shown.tokens = result->tokens = tokens;
+    result->tokens = tokens;
+    if (tokens)
+        result->shown.tokens = tokens;
     result->shown.logprobs = result->logprobs = logprobs;
     return grown;
 }
